@@ -17,18 +17,17 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from functools import lru_cache
-from typing import Any, TypeVar, Union
+from functools import cache
+from typing import Any, TypeVar
 
 import flatbuffers  # type: ignore[import-untyped]
 
 T = TypeVar("T")
-Buffer = Union[bytes, bytearray, memoryview]
+Buffer = bytes | bytearray | memoryview
 
-_CODES = {
-    **{"bool": "?", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I"},
-    **{"i64": "q", "u64": "Q", "f32": "f", "f64": "d"},
-}
+_KINDS = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64")
+_CODES = dict(zip(_KINDS, "?bBhHiIqQfd"))
+_NEVER_NONE = frozenset({"string", "vector", "data", "tables", "strings"})
 _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 
 
@@ -58,11 +57,11 @@ def _field(wire: Wire, factory: Callable[[], Any] | None = None) -> Any:
     return field(default=wire.default, metadata={"flat": wire})
 
 
-def scalar(id: int, kind: str, default: int | float | bool | None = None, enum: type[IntEnum] | None = None) -> Any:
+def scalar(id: int, kind: str, default: float | bool | None = None, enum: type[IntEnum] | None = None) -> Any:
     """A number or bool of `kind` bool, i8..i64, u8..u64, f32, f64; `default` is the schema's default."""
     if default is None:
         default = False if kind == "bool" else 0.0 if kind[0] == "f" else 0
-    return _field(Wire(id, kind, enum(default) if enum else default, enum=enum))
+    return _field(Wire(id, kind, enum(int(default)) if enum else default, enum=enum))
 
 
 def string(id: int, optional: bool = False) -> Any:
@@ -106,14 +105,58 @@ def union(id: int, members: Mapping[int, type]) -> Any:
     return _field(Wire(id, "union", members=members, ids=ids))
 
 
-@lru_cache(maxsize=None)
-def _plan(cls: type) -> tuple[str, int, tuple[tuple[str, Wire], ...]]:
-    """(table name, number of vtable slots, fields in order of declaration)."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What `pack` and `unpack` need to know of a table; `ranks[slot]` orders the slots, largest first."""
+
+    wires: tuple[tuple[str, Wire], ...]
+    slots: tuple[tuple[int, str, int], ...]  # in rank order: (slot, struct code, size)
+    ranks: Mapping[int, int]
+
+
+def _make_plan(cls: type) -> _Plan:
     wires = tuple((f.name, f.metadata["flat"]) for f in fields(cls) if "flat" in f.metadata)
-    taken = [slot for _, w in wires for slot in ((w.id, w.id + 1) if w.kind == "union" else (w.id,))]
-    if len(set(taken)) != len(taken):
+    slots = [(wire.id, _CODES.get(wire.kind, "I")) for _, wire in wires if wire.kind != "union"]
+    for _, wire in wires:
+        if wire.kind == "union":
+            slots += [(wire.id, "B"), (wire.id + 1, "I")]
+    ordered = sorted(((slot, code, struct.calcsize("<" + code)) for slot, code in slots), key=lambda s: -s[2])
+    ranks = {slot: rank for rank, (slot, _, _) in enumerate(ordered)}
+    if len(ranks) != len(ordered):
         raise TypeError(f"{cls.__name__} declares a field id twice")
-    return cls.__name__, max(taken, default=-1) + 1, wires
+    return _Plan(wires, tuple(ordered), ranks)
+
+
+_plan: Callable[[type], _Plan] = cache(_make_plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One table with a given set of fields: largest field last in memory, so that no padding lies between them."""
+
+    block: struct.Struct
+    align: int
+    ends: tuple[int, ...]  # bytes from the start of a field to the end of the table, in rank order
+    vtable: bytes
+
+
+def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
+    slots = [_plan(cls).slots[rank] for rank in present]
+    ends, used = [], 0
+    for _, _, size in slots:
+        used += size
+        ends.append(used)
+    padding = -used % 4
+    total = 4 + padding + used
+    offsets = [0] * (max((slot for slot, _, _ in slots), default=-1) + 1)
+    for (slot, _, _), end in zip(slots, ends):
+        offsets[slot] = total - end
+    vtable = struct.pack(f"<{len(offsets) + 2}H", 4 + 2 * len(offsets), total, *offsets)
+    block = struct.Struct(f"<i{padding}x" + "".join(code for _, code, _ in reversed(slots)))
+    return _Shape(block, max([4, *(size for _, _, size in slots)]), tuple(ends), vtable)
+
+
+_shape: Callable[[type, tuple[int, ...]], _Shape] = cache(_make_shape)
 
 
 def pack(root: Any, identifier: bytes = b"") -> bytearray:
@@ -124,49 +167,49 @@ def pack(root: Any, identifier: bytes = b"") -> bytearray:
 
 
 def _pack_table(builder: Any, value: Any) -> int:
-    name, slots, wires = _plan(type(value))
-    inline: list[tuple[int, str, int, Any, bool]] = []  # size, struct code, slot, value, is it an offset
-    for attribute, wire in wires:
+    """Writes a table as one block (a Builder call for each field takes several times as long); returns its offset."""
+    cls = type(value)
+    plan = _plan(cls)
+    ranks = plan.ranks
+    entries: list[tuple[int, Any, bool]] = []  # rank, value, is it an offset
+    for attribute, wire in plan.wires:
         item = getattr(value, attribute)
         kind = wire.kind
-        code = _CODES.get(kind)
-        if code is not None:
+        if kind in _CODES:
             if item != wire.default:
-                inline.append((_SIZES[kind], code, wire.id, item, False))
+                entries.append((ranks[wire.id], item, False))
         elif item is None:
-            if kind in ("string", "vector", "data", "tables", "strings") and not wire.optional:
-                raise FormatError(f"{name}.{attribute} is None but not optional")
+            if kind in _NEVER_NONE and not wire.optional:
+                raise FormatError(f"{cls.__name__}.{attribute} is None but not optional")
         elif kind == "union":
             number = wire.ids.get(type(item)) if wire.ids is not None else None
             if number is None:
-                raise FormatError(f"{name}.{attribute} cannot hold a {type(item).__name__}")
-            inline.append((1, "B", wire.id, number, False))
-            inline.append((4, "I", wire.id + 1, _pack_table(builder, item), True))
+                raise FormatError(f"{cls.__name__}.{attribute} cannot hold a {type(item).__name__}")
+            entries.append((ranks[wire.id], number, False))
+            entries.append((ranks[wire.id + 1], _pack_table(builder, item), True))
         else:
             try:
-                inline.append((4, "I", wire.id, _pack_child(builder, wire, item), True))
+                entries.append((ranks[wire.id], _pack_child(builder, wire, item), True))
             except (struct.error, TypeError, UnicodeEncodeError) as error:
-                raise FormatError(f"{name}.{attribute}: {error}") from error
-    inline.sort(key=lambda entry: -entry[0])  # largest first: no padding between fields
-    # One block for all fields instead of a Builder call for each: several times faster.
-    builder.Prep(1, sum(entry[0] for entry in inline) + 16)
-    if inline:
-        builder.Prep(inline[0][0], 0)
-    builder.StartObject(slots)
-    offset = builder.Offset()
-    codes, numbers = [], []
-    for size, code, slot, item, is_offset in inline:
-        offset += size
-        builder.current_vtable[slot] = offset
-        codes.append(code)
-        numbers.append(offset - item if is_offset else item)
+                raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
+    entries.sort()
+    shape = _shape(cls, tuple(rank for rank, _, _ in entries))
+    builder.Prep(1, shape.block.size + len(shape.vtable) + 8)  # room only
+    builder.Prep(shape.align, 0)
+    end = int(builder.Offset())
+    start = end + shape.block.size
+    numbers = [
+        end + distance - item if is_offset else item for (_, item, is_offset), distance in zip(entries, shape.ends)
+    ]
+    vtable = builder.vtables.setdefault(shape.vtable, start + len(shape.vtable))
     try:
-        block = struct.pack("<" + "".join(reversed(codes)), *reversed(numbers))
+        block = shape.block.pack(vtable - start, *reversed(numbers))
     except struct.error as error:
-        values = {attribute: getattr(value, attribute) for attribute, wire in wires if wire.kind in _CODES}
-        raise FormatError(f"{name} has a value that does not fit its field ({error}): {values}") from error
+        raise FormatError(f"{cls.__name__}: a value does not fit its field ({error}): {value!r}") from error
     _place(builder, block)
-    return int(builder.EndObject())
+    if vtable == start + len(shape.vtable):
+        _place(builder, shape.vtable)
+    return start
 
 
 def _place(builder: Any, block: Buffer) -> None:
@@ -270,22 +313,24 @@ class _Reader:
         self.check(position, slots[1], 4, what)
         self.spend(4 + slots[1], what)
         slots, extent = slots[2:], slots[1]
-        name, _, wires = _plan(cls)
         values: dict[str, Any] = {}
-        for attribute, wire in wires:
+        for attribute, wire in _plan(cls).wires:
             offset = slots[wire.id] if wire.id < len(slots) else 0
             if offset == 0:
                 continue
-            where = f"{name}.{attribute}"
+            where = f"{cls.__name__}.{attribute}"
             kind = wire.kind
+            place = position + offset
             size = 1 if kind == "union" else _SIZES.get(kind, 4)
             if offset + size > extent:
                 raise FormatError(f"{where}: the field lies outside its table at byte {position}")
             if kind in _CODES:
-                value = self.number(_CODES[kind], size, position + offset, where)
+                if place % size:
+                    raise FormatError(f"{where}: byte {place} is not a multiple of {size}")
+                value = struct.unpack_from("<" + _CODES[kind], self.view, place)[0]
                 values[attribute] = self.member(wire.enum, value, where) if wire.enum else value
             elif kind == "union":
-                number = self.number("B", 1, position + offset, where)
+                number = self.view[place]
                 offset = slots[wire.id + 1] if wire.id + 1 < len(slots) else 0
                 if number == 0:
                     continue
@@ -295,7 +340,7 @@ class _Reader:
                     raise FormatError(f"{where}: union type {number} at byte {position} has no value")
                 values[attribute] = self.table(wire.members[number], self.follow(position + offset, where), where)
             else:
-                values[attribute] = self.child(wire, position + offset, where)
+                values[attribute] = self.child(wire, place, where)
         return cls(**values)
 
     def member(self, enum: type[IntEnum], value: int, what: str) -> IntEnum:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
-from typing import Union
+from typing import get_args
 
 from .flat import Buffer, data, scalar, string, table, tables, union, vector
 
@@ -185,13 +185,10 @@ class OptionalTensorList:
     items: list[int] = vector(0, "i32")
 
 
-KernelTypes = Union[
-    Null, Int, Bool, Double, Tensor, String, IntList, DoubleList, BoolList, TensorList, OptionalTensorList
-]
-_KERNEL_TYPES = {
-    **{1: Null, 2: Int, 3: Bool, 4: Double, 5: Tensor, 6: String, 7: IntList, 8: DoubleList, 9: BoolList},
-    **{10: TensorList, 11: OptionalTensorList},
-}
+KernelTypes = (
+    Null | Int | Bool | Double | Tensor | String | IntList | DoubleList | BoolList | TensorList | OptionalTensorList
+)
+_KERNEL_TYPES: dict[int, type] = dict(enumerate(get_args(KernelTypes), 1))
 
 
 @dataclass(slots=True)
@@ -244,8 +241,8 @@ class FreeCall:
     value_index: int = scalar(0, "i32")
 
 
-InstructionArguments = Union[KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall]
-_INSTRUCTION_ARGUMENTS = {1: KernelCall, 2: DelegateCall, 3: MoveCall, 4: JumpFalseCall, 5: FreeCall}
+InstructionArguments = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
+_INSTRUCTION_ARGUMENTS: dict[int, type] = dict(enumerate(get_args(InstructionArguments), 1))
 
 
 @dataclass(slots=True)
