@@ -20,13 +20,11 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, TypeVar
 
-import flatbuffers  # type: ignore[import-untyped]
-
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
 _KINDS = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64")
-_CODES = dict(zip(_KINDS, "?bBhHiIqQfd"))
+_CODES = dict(zip(_KINDS, "?bBhHiIqQfd", strict=True))
 _NEVER_NONE = frozenset({"string", "vector", "data", "tables", "strings"})
 _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 
@@ -149,7 +147,7 @@ def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
     padding = -used % 4
     total = 4 + padding + used
     offsets = [0] * (max((slot for slot, _, _ in slots), default=-1) + 1)
-    for (slot, _, _), end in zip(slots, ends):
+    for (slot, _, _), end in zip(slots, ends, strict=True):
         offsets[slot] = total - end
     vtable = struct.pack(f"<{len(offsets) + 2}H", 4 + 2 * len(offsets), total, *offsets)
     block = struct.Struct(f"<i{padding}x" + "".join(code for _, code, _ in reversed(slots)))
@@ -161,6 +159,8 @@ _shape: Callable[[type, tuple[int, ...]], _Shape] = cache(_make_shape)
 
 def pack(root: Any, identifier: bytes = b"") -> bytearray:
     """The flatbuffer of `root` (a dataclass instance); FormatError if a value does not fit its field."""
+    import flatbuffers  # type: ignore[import-untyped]  # here, because it imports numpy, which reading must not
+
     builder = flatbuffers.Builder(4096)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier or None)
     return builder.Output()  # type: ignore[no-any-return]
@@ -199,7 +199,8 @@ def _pack_table(builder: Any, value: Any) -> int:
     end = int(builder.Offset())
     start = end + shape.block.size
     numbers = [
-        end + distance - item if is_offset else item for (_, item, is_offset), distance in zip(entries, shape.ends)
+        end + distance - item if is_offset else item
+        for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)
     ]
     vtable = builder.vtables.setdefault(shape.vtable, start + len(shape.vtable))
     try:

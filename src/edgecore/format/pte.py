@@ -48,7 +48,7 @@ class NamedBlob:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Where a segment lies: `offset` from the start of the file, bytes; `kind` constants, mutable, delegate, named, unused."""
+    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused."""
 
     kind: str
     offset: int
@@ -290,7 +290,8 @@ class _SegmentReader:
 
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
         segment = self.segment(where.segment_index, kind)
-        ends = dict(zip(ordered := sorted(set(where.offsets)), [*ordered[1:], len(segment)]))
+        ordered = sorted(set(where.offsets))
+        ends = dict(zip(ordered, [*ordered[1:], len(segment)], strict=True))
         if ordered and ordered[-1] > len(segment):
             raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
