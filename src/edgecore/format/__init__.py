@@ -82,6 +82,8 @@ from .verifier import (
 )
 
 __all__ = [
+    "pack",
+    "unpack",
     "FormatError",
     "Buffer",
     "META_KEY",
