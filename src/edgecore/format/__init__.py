@@ -3,6 +3,8 @@
 from .flat import (
     Buffer,
     FormatError,
+    pack,
+    unpack,
 )
 from .meta import (
     META_KEY,
