@@ -1,9 +1,8 @@
 """The `.pte` format: data structures, reader, writer, metadata, verifier. Imports neither torch nor numpy."""
 
-from .flat import (
-    Buffer,
-    FormatError,
-)
+from edgecore.errors import FormatError
+
+from .flat import Buffer
 from .meta import (
     META_KEY,
     DebugHandle,
