@@ -1,0 +1,116 @@
+"""What a backend package hands to edgecore, as data. No torch here: loading a file imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from torch.export import ExportedProgram
+
+    from edgecore.partition import Partitioner
+
+MemoryKind = Literal["scratch", "persistent", "staging"]
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """One backend that a package provides.
+
+    `name` is what users write (`backends=["xnnpack"]`), `backend_id` what the `.pte` holds and what the entry point is
+    called. `compiler` is `"module:attribute"`, imported on first use. `native_library` gives the absolute path of the
+    delegate's shared library and is called when a file needs it.
+    """
+
+    name: str
+    backend_id: str
+    summary: str
+    compiler: str
+    native_library: Callable[[], Path] | None = None
+
+
+@dataclass(frozen=True)
+class CompileSpec:
+    """A key and bytes that travel with a delegate in the `.pte`, for the backend's own use."""
+
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Memory that a delegate will ask for at its greatest shapes; `bytes` and `alignment` in bytes.
+
+    Needs that share a non-empty `shared_group` count as their maximum.
+    """
+
+    kind: MemoryKind
+    bytes: int
+    space: int = 0
+    alignment: int = 16
+    shared_group: str = ""
+
+
+@dataclass(frozen=True)
+class NamedBlob:
+    """Bytes stored once in the file under a key, shared by every delegate that names the key."""
+
+    data: bytes | memoryview
+    alignment: int = 16
+
+
+@dataclass(frozen=True)
+class PreprocessResult:
+    """What `preprocess` made of one partition.
+
+    `debug_handle_map` maps the blob's own identifiers to the `debug_handle`s of the nodes that they came from.
+    `compatibility` names target, library and format versions; the plugin's native side judges it before loading.
+    """
+
+    blob: bytes
+    named_data: Mapping[str, NamedBlob] = field(default_factory=dict)
+    debug_handle_map: Mapping[int | str, tuple[int, ...]] = field(default_factory=dict)
+    compatibility: str = ""
+    memory: Sequence[MemoryNeed] = ()
+
+
+@dataclass(frozen=True)
+class OperatorSupport:
+    """One row of a backend's table: what it takes of one operator, for reports and documentation."""
+
+    operator: str
+    dtypes: tuple[str, ...]
+    constraints: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is missing on this machine, and the command that mends it."""
+
+    what: str
+    remedy: str
+
+
+class BackendCompiler(Protocol):
+    """The compile side of a backend: the object that `BackendInfo.compiler` names (a class without arguments)."""
+
+    Options: type[BaseModel]
+    """Options of the backend, each typed and documented: the values of `Backend("name", key=value)`."""
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Partitioner for one compilation. `runtime` is the profile: `executorch-1.5` or `edgecore`."""
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition. `program` is an edge program of its own: lifted, its weights as placeholders."""
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """The operators that it takes."""
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """Sentences about what in `blob` the runtime profile does not allow; empty if nothing."""
+
+    def check(self) -> Sequence[Problem]:
+        """What this machine lacks for compiling or running."""
