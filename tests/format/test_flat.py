@@ -121,13 +121,13 @@ def test_values_that_do_not_fit(value: Mixed, message: str) -> None:
 
 
 def test_wrong_identifier() -> None:
-    with pytest.raises(FormatError, match="identifier b'TEST' at byte 4 is not 'AB00' or 'AB01'"):
+    with pytest.raises(FormatError, match=r"identifier b'TEST' at byte 4 is not 'AB00' or 'AB01'"):
         unpack(Mixed, pack(Mixed(), b"TEST"), (b"AB00", b"AB01"))
 
 
 def test_unknown_union_type() -> None:
     buffer = pack(Mixed(shape=Circle(1.0)))
-    with pytest.raises(FormatError, match="union type 1 at byte [0-9]+ is unknown"):
+    with pytest.raises(FormatError, match=r"union type 1 at byte [0-9]+ is unknown"):
         unpack(OtherUnion, buffer)
 
 
