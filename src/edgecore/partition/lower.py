@@ -170,9 +170,7 @@ def _extract(program: ExportedProgram, nodes: list[Node]) -> _Part:
         if constants.has(source):
             spec = constants.specs[source.name]
             state_dict[spec.target] = constants.get(source)  # type: ignore[index]
-            kind = InputKind.PARAMETER if spec.kind == InputKind.PARAMETER else InputKind.BUFFER
-            persistent = None if kind == InputKind.PARAMETER else True
-            input_specs.append(InputSpec(kind, argument, spec.target, persistent=persistent))
+            input_specs.append(InputSpec(InputKind.BUFFER, argument, spec.target, persistent=True))
         else:
             input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
     for node in nodes:
