@@ -157,7 +157,9 @@ def test_shared_weights_stay_shared_and_right():
     conv, first, second = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     second.running_var.fill_(4)
     x = torch.randn(1, 3, 4, 4)
-    program = export(lambda s, x: s.parts[1](s.parts[0](x)) + s.parts[2](s.parts[0](x)), x, modules=[conv, first, second])
+    program = export(
+        lambda s, x: s.parts[1](s.parts[0](x)) + s.parts[2](s.parts[0](x)), x, modules=[conv, first, second]
+    )
     edge = fuse_batch_norm(decompose(copy_program(program)))
     torch.testing.assert_close(edge.module(check_guards=False)(x), program.module()(x), atol=1e-5, rtol=1e-5)
 

@@ -77,7 +77,11 @@ def test_report_says_where_and_why():
     report = DelegationReport.of({"forward": program}, {"forward": refusals})
     assert report.delegates == {"Fake": 2}
     (row,) = report.left_outside
-    assert (row.operator, row.where, row.reasons) == ("aten.sin.default", "edgecore", (("Fake", "sin is not supported"),))
+    assert (row.operator, row.where, row.reasons) == (
+        "aten.sin.default",
+        "edgecore",
+        (("Fake", "sin is not supported"),),
+    )
     assert "test_partition.py:" in row.source
     assert "sin is not supported" in str(report)
 

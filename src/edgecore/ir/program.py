@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
@@ -18,7 +19,7 @@ def make_program(
     *,
     like: ExportedProgram,
     state_dict: Mapping[str, torch.Tensor],
-    constants: Mapping[str, object],
+    constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
     """An `ExportedProgram` over `graph`; range constraints and call structure come from `like`."""

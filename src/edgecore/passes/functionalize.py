@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch._ops import OpOverload
@@ -42,7 +42,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
             functional = _functional(node.target)
             assert functional is not None
             node.target = functional
-            target.replace_all_uses_with(node, delete_user_cb=lambda user, node=node: user is not node and node < user)
+            target.replace_all_uses_with(node, delete_user_cb=partial(_comes_after, node))
     return program
 
 
@@ -117,3 +117,7 @@ def _aliased(node: Node) -> Node | None:
     schema = node.target._schema
     aliases = any(value.alias_info is not None for value in schema.returns)
     return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
+
+
+def _comes_after(node: Node, user: Node) -> bool:
+    return user is not node and node < user
