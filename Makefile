@@ -53,7 +53,7 @@ lint: install $(DONE)/lint
 
 ctest: $(DONE)/system
 	$(SAY) "C++ tests"
-	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_TESTS=ON
+	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 

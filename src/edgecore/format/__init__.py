@@ -2,7 +2,7 @@
 
 from edgecore.errors import FormatError
 
-from .flat import Buffer
+from .flat import Buffer, pack, unpack
 from .meta import (
     META_KEY,
     DebugHandle,
