@@ -1,0 +1,6 @@
+"""ATen operators on XNNPACK: one table for the partitioner, the serializer and the documentation."""
+
+from edgecore_xnnpack.operators import convolution, elementwise, matmul, pooling, reduction, shape
+from edgecore_xnnpack.operators.table import TABLE, make_check
+
+__all__ = ["TABLE", "convolution", "elementwise", "make_check", "matmul", "pooling", "reduction", "shape"]
