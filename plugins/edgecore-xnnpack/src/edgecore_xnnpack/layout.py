@@ -8,6 +8,7 @@ for all its readers on the other side.
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ class _Cut:
             while path[-1] is not source:
                 path.append(came[path[-1]])
             path.reverse()
-            edges = list(zip(path, path[1:]))
+            edges = list(pairwise(path))
             amount = min(self.capacity[a][b] for a, b in edges)
             for a, b in edges:
                 self.capacity[a][b] -= amount

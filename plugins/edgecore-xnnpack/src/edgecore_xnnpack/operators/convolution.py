@@ -1,14 +1,14 @@
-"""Convolutions, in one and two dimensions, and the batch norms that nothing folded."""
+"""Convolutions, in one and two dimensions."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+
 import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, Value
-from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.net import LAST, Array, Shape, Value
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -39,13 +39,33 @@ def _convolution(low: Lowering, node: Node) -> Value:
     names = ("stride", "padding", "dilation", "output_padding")
     stride, padding, dilation, adjustment = ([int(x) for x in low.argument(name)] for name in names)
     value, shape = low.input(), low.shape
-    is_1d = len(shape) == 3
-    if is_1d:  # as an image of one row
+    if len(shape) == 3:  # as an image of one row
         value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
         weight = weight[:, :, None, :]
         stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
         shape = (*shape[:2], 1, shape[2])
-    groups, transposed = low.argument("groups"), low.argument("transposed")
+    bias = low.argument("bias")
+    result = convolve(
+        low, value, weight, None if bias is None else low.value(bias), shape, stride, padding, dilation, adjustment,
+        low.argument("groups"), low.argument("transposed"),
+    )  # fmt: skip
+    return low.reshape(result, low.shape)
+
+
+def convolve(
+    low: Lowering,
+    value: Value,
+    weight: Array,
+    bias: Value | None,
+    shape: Shape,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    adjustment: Sequence[int] = (0, 0),
+    groups: int = 1,
+    transposed: bool = False,
+) -> Value:
+    """A 2-d convolution to `shape`; `weight` in ATen's order: [O, I/groups, H, W], transposed [I, O/groups, H, W]."""
     kernel = weight.shape[2:]
     if transposed:
         group_in, group_out = weight.shape[0] // groups, weight.shape[1]
@@ -59,11 +79,8 @@ def _convolution(low: Lowering, node: Node) -> Value:
             kind, weight = g.DepthwiseConv2d, weight.transpose(1, 2, 3, 0)
         else:
             kind, weight = g.Conv2d, weight.transpose(0, 2, 3, 1)
-    inputs = [value, low.constant(weight)]
-    bias = low.argument("bias")
-    if bias is not None:
-        inputs.append(low.value(bias))
-    result = low.emit(
+    inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
+    return low.emit(
         kind, inputs, shape, LAST,
         padding_top=padding[0], padding_right=padding[1], padding_bottom=padding[0], padding_left=padding[1],
         kernel_height=kernel[0], kernel_width=kernel[1],
@@ -72,26 +89,3 @@ def _convolution(low: Lowering, node: Node) -> Value:
         group_input_channels=group_in, group_output_channels=group_out, groups=groups,
         adjustment_height=adjustment[0], adjustment_width=adjustment[1],
     )  # fmt: skip
-    return low.reshape(result, low.shape) if is_1d else result
-
-
-def _check_batch_norm(query: Query) -> str | None:
-    names = ("weight", "bias", "running_mean", "running_var")
-    given = [query.argument(name) for name in names]
-    if not all(value is None or query.is_constant(value) for value in given):
-        return "statistics not constant"
-    return None if all(user.args[1] == 0 for user in query.node.users) else "saved statistics are read"
-
-
-@lowers(aten._native_batch_norm_legit_no_training.default, check=_check_batch_norm, constraints="constant statistics")
-def _batch_norm(low: Lowering, node: Node) -> list[Value]:
-    mean, var, gamma, beta = (
-        low.array(low.argument(name)) for name in ("running_mean", "running_var", "weight", "bias")
-    )
-    assert mean is not None and var is not None
-    scale = 1 / np.sqrt(var.astype(np.float64) + low.argument("eps")) * (1.0 if gamma is None else gamma)
-    shift = (0.0 if beta is None else beta) - mean * scale
-    value = low.input()
-    shape = (1, -1) + (1,) * (len(value.shape) - 2)
-    scaled = binary(low, g.Multiply, value, low.constant(scale.reshape(shape)))
-    return [binary(low, g.Add, scaled, low.constant(shift.reshape(shape)))]

@@ -14,8 +14,8 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 
 
-def _fully_connected(low: Lowering, value: Value, weight: Array, bias: Value | None) -> Value:
-    """x [..., I] times weight [O, I] transposed, plus bias [O]."""
+def fully_connected(low: Lowering, value: Value, weight: Array, bias: Value | None) -> Value:
+    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]."""
     inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
 
@@ -31,7 +31,7 @@ def _check_linear(query: Query) -> str | None:
 def _linear(low: Lowering, node: Node) -> Value:
     weight, bias = low.array(low.argument("weight")), low.argument("bias")
     assert weight is not None
-    return _fully_connected(low, low.input(), weight, None if bias is None else low.value(bias))
+    return fully_connected(low, low.input(), weight, None if bias is None else low.value(bias))
 
 
 def _product(low: Lowering, left: Value, right: Value) -> Value:
@@ -44,7 +44,7 @@ def _matrices(low: Lowering, left: Value, right: Value, bias: Value | None = Non
     """[M, K] times [K, N]: a weight on the right makes it fully connected."""
     if right.constant is not None:
         row = bias if bias is not None and bias.constant is not None and bias.shape == right.shape[1:] else None
-        result = _fully_connected(low, left, right.constant.T, row)
+        result = fully_connected(low, left, right.constant.T, row)
         return result if bias is None or row is not None else binary(low, g.Add, result, bias)
     stacks = [low.reshape(value, (1, *value.shape)) for value in (left, right)]
     result = _product(low, *stacks)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import FIRST, LAST, Value
 from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -48,13 +50,16 @@ def _check_reduction(query: Query) -> str | None:
 
 
 def mean(low: Lowering, value: Value, dims: list[int], shape: tuple[int, ...]) -> Value:
-    """The mean over adjacent `dims`, reshaped to `shape`: a pooling of a whole image."""
+    """The mean over adjacent `dims`, reshaped to `shape`: a pooling of a whole image, or a product with 1/n."""
     if len(value.shape) == 4 and dims == [2, 3]:
         pooled = low.emit(g.GlobalAvgPooling2d, [value], (*value.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
         return low.reshape(pooled, shape)
     # [before, channels = after, 1, count] in ATen's order is [before, 1, count, after] in memory.
     before, after = prod(value.shape[: dims[0]]), prod(value.shape[dims[-1] + 1 :])
     count = value.size // (before * after)
+    if after == 1:
+        average = np.full((1, count), 1 / count, np.float32)
+        return low.reshape(fully_connected(low, low.reshape(value, (before, count)), average, None), shape)
     image = low.reshape(value, (before, 1, count, after))
     image = low.permute(image, (0, 3, 1, 2))
     pooled = low.emit(g.GlobalAvgPooling2d, [image], (before, after, 1, 1), LAST, flags=g.KEEP_DIMS)
