@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,10 +125,8 @@ def apt_fetch(pins: list[Pin], into: Path) -> None:
             (folder / "partial").mkdir(parents=True)
         if os.geteuid() == 0:  # apt downloads as its own user, which has to get in and write
             root.chmod(0o755)
-            try:
+            with suppress(LookupError):
                 shutil.chown(folders["files"], "_apt")
-            except LookupError:
-                pass
         options = [
             f"Dir::Etc::sourcelist={root / 'sources.list'}",
             "Dir::Etc::sourceparts=/dev/null",
@@ -271,16 +269,16 @@ def choose_compiler() -> Compiler:
     return last
 
 
-def cmake_build(source: Path, build: Path, target: str, compiler: Compiler, options: list[str]) -> None:
-    """Configure and build one target, with a line of progress per tenth."""
+def cmake_build(name: str, source: Path, build: Path, compiler: Compiler, options: list[str]) -> None:
+    """Configure and build one project, with a line of progress per tenth."""
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     configure = [
         "cmake", "-S", str(source), "-B", str(build), *generator,
         f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}",
         f"-DPython_EXECUTABLE={sys.executable}", *COMMON_OPTIONS, *options,
     ]  # fmt: skip
-    run_shown(configure, target)
-    run_shown(["cmake", "--build", str(build), "--target", target, "--parallel", str(os.cpu_count() or 1)], target)
+    run_shown(configure, name)
+    run_shown(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name)
 
 
 def run_shown(command: list[str], what: str) -> None:
@@ -327,22 +325,17 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     flags = f"{C_FLAGS} -I{include}"
     flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
-    cmake_build(
-        sources["pthreadpool"], work / "build-pthreadpool", "pthreadpool", compiler,
-        [*flag_options, *PTHREADPOOL_OPTIONS, fxdiv],
-    )  # fmt: skip
-    pthreadpool = work / "build-pthreadpool" / "libpthreadpool.a"
+    pool, xnnpack = work / "build-pthreadpool", work / "build-xnnpack"
+    cmake_build("pthreadpool", sources["pthreadpool"], pool, compiler, [*flag_options, *PTHREADPOOL_OPTIONS, fxdiv])
     system = [
         fxdiv,
         f"-DCPUINFO_SOURCE_DIR={usr}",
         f"-DCPUINFO_LIBRARY={lib / cpuinfo.name}",
         f"-DPTHREADPOOL_SOURCE_DIR={sources['pthreadpool']}",
-        f"-DPTHREADPOOL_LIBRARY={pthreadpool}",
+        f"-DPTHREADPOOL_LIBRARY={pool / 'libpthreadpool.a'}",
     ]
-    cmake_build(
-        sources["xnnpack"], work / "build-xnnpack", "all", compiler, [*flag_options, *XNNPACK_OPTIONS, *system]
-    )
-    for archive in (pthreadpool, *(work / "build-xnnpack" / f"lib{name}.a" for name in ("XNNPACK", "microkernels-prod"))):
+    cmake_build("XNNPACK", sources["xnnpack"], xnnpack, compiler, [*flag_options, *XNNPACK_OPTIONS, *system])
+    for archive in (pool / "libpthreadpool.a", xnnpack / "libXNNPACK.a", xnnpack / "libmicrokernels-prod.a"):
         shutil.copyfile(archive, lib / archive.name)
 
 
