@@ -30,7 +30,7 @@ def example_input(kind: str, size: int, channels: int, dtype: str) -> torch.Tens
 
 
 def quantized(module: torch.nn.Module, x: torch.Tensor, x_int8: torch.Tensor) -> torch.export.ExportedProgram:
-    """Static int8 with per-channel weights, without the quantization of the input and the dequantization of the output."""
+    """Static int8 with per-channel weights, without quantizing the input and dequantizing the output."""
     config = get_symmetric_quantization_config(is_per_channel=True)
     prepared = prepare_pt2e(torch.export.export(module, (x,)).module(), XNNPACKQuantizer().set_global(config))
     prepared(x)
