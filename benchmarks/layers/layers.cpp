@@ -1,8 +1,8 @@
 // Times single convolution and linear layers through XNNPACK's subgraph API, driven by run.py over stdin.
 //
 //   layers THREADS
-//   stdin:  "DTYPE KIND SIZE IN OUT KERNEL STRIDE ACTIVATION" makes a layer: DTYPE f32 or int8, KIND conv, dwconv or linear,
-//           SIZE the height and width of the input; padding is KERNEL / 2. The answer is the layer's number, from 0 on.
+//   stdin:  "DTYPE KIND SIZE IN OUT KERNEL STRIDE ACTIVATION" makes a layer: DTYPE f32 or int8, KIND conv, dwconv or
+//           linear, SIZE the input's height and width; padding is KERNEL / 2. The answer is the layer's number, from 0.
 //           "run LAYER COUNT" answers with COUNT times in microseconds, on one line.
 // int8 is qint8 activations with one scale, qcint8 weights with a scale per output channel, and qcint32 bias.
 

@@ -54,7 +54,11 @@ EMPTY = Layer("", 0, "conv", 2, 2, 2, 1, 1, "none")
 def read_layers() -> list[Layer]:
     with (HERE / "layers.csv").open() as file:
         rows = list(csv.reader(file))[1:]
-    return [Layer(row[0], int(row[1]), row[2], *map(int, row[3:8]), row[8]) for row in rows]
+    layers = []
+    for network, count, kind, *numbers, activation in rows:
+        size, channels, out, kernel, stride = map(int, numbers)
+        layers.append(Layer(network, int(count), kind, size, channels, out, kernel, stride, activation))
+    return layers
 
 
 class Ours:
