@@ -93,8 +93,10 @@ class Runner:
     def __init__(self, threads: int) -> None:
         portable_lib._unsafe_reset_threadpool(threads)
         self._loaded: list[tuple[Any, tuple[torch.Tensor]]] = []
+        self._programs: list[bytes] = []  # the loaded modules point into them
 
     def add(self, program: bytes, x: torch.Tensor) -> int:
+        self._programs.append(program)
         self._loaded.append((portable_lib._load_for_executorch_from_buffer(program), (x,)))
         return len(self._loaded) - 1
 
