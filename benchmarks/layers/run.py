@@ -1,6 +1,7 @@
 """Time MobileNetV2's and ResNet-50's layers through our XNNPACK and through executorch's, and print a table.
 
-    python benchmarks/layers/run.py [--dtype f32 int8] [--threads 1 2] [--rounds 10] [--work FOLDER]
+    python benchmarks/layers/run.py [--dtype f32 int8] [--network mobilenet_v2 resnet50] [--threads 1 2]
+        [--rounds 10] [--work FOLDER]
 
 Needs executorch, torch and torchao beside cmake and a C++ compiler. FOLDER keeps the build and the lowered layers.
 The blocks of runs of the two sides alternate. From executorch's time the time of a 2x2 layer with 2 channels is taken
@@ -158,13 +159,14 @@ def table_row(label: str, count: str, row: tuple[float, ...]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time single layers through our XNNPACK and through executorch's.")
     parser.add_argument("--dtype", nargs="+", default=["f32", "int8"], choices=["f32", "int8"])
+    parser.add_argument("--network", nargs="+", default=["mobilenet_v2", "resnet50"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "edgecore-layers")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     program = build(arguments.work)
-    layers = read_layers()
+    layers = [layer for layer in read_layers() if layer.network in arguments.network]
     for dtype in arguments.dtype:
         for threads in arguments.threads:
             measure(layers, dtype, threads, arguments.rounds, arguments.work, program)
