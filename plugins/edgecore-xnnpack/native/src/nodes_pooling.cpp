@@ -1,4 +1,6 @@
 // Poolings over NHWC.
+#include <cmath>
+
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -94,7 +96,8 @@ bool CheckArgMax(const Graph &graph, const Node &node, Failure *failure) {
 bool CheckGlobal(const Graph &graph, const Node &node, Failure *failure) {
   const Type type = Out(graph, node).type;
   if (!IsFloat(type) && !IsQuantized8(type)) return Refuse(node, failure, "does not take %s", TypeName(type));
-  if (!SameType(graph, node, failure) || !OutputRange(node, failure)) return false;
+  if (!SameType(graph, node, failure)) return false;
+  if (!std::isinf(node.min) || !std::isinf(node.max)) return Refuse(node, failure, "has no output range");
   if (!IsQuantized8(type)) return true;
   const float ratio = In(graph, node, 0).quantization.scale / Out(graph, node).quantization.scale;
   if (!(ratio >= 0x1.0p-8f && ratio < 0x1.0p+8f)) {
@@ -161,8 +164,8 @@ xnn_status DefineArgMax(xnn_subgraph_t subgraph, const Graph &, const Node &node
 }
 
 xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_global_average_pooling_2d(subgraph, node.min, node.max, ids[node.in[0]], ids[node.out[0]],
-                                              node.flags);
+  const size_t axes[] = {1, 2};
+  return xnn_define_static_reduce(subgraph, xnn_reduce_mean, 2, axes, ids[node.in[0]], ids[node.out[0]], node.flags);
 }
 
 const NodeKind kKinds[] = {

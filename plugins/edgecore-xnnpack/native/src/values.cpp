@@ -1,5 +1,7 @@
 #include "values.h"
 
+#include <xnnpack.h>
+
 #include <cmath>
 #include <new>
 
