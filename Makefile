@@ -1,0 +1,138 @@
+# Everything that a fresh machine needs is made on the way: `make demo`, `make test`. A repeat does only what changed.
+#
+#   make demo    train and compile two networks, run them, print a table
+#   make test    lint, C++ tests, Python tests
+#   make bench   the figures beside executorch
+#   make lint    formatters, linters, types
+#   make wheels  publishable wheels in dist/publish
+#
+# PYTHON=python3.12 chooses the interpreter of .venv; PYTEST_ARGS, JOBS and TORCH may be set too.
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+TORCH ?= torch==2.13.0
+PYTEST_ARGS ?= -n 2
+ifeq ($(origin CC),default)
+CC := clang-16
+CXX := clang++-16
+endif
+export CC CXX
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+DONE := .stamps
+SAY := @printf '\033[1m==> %s\033[0m\n'
+
+core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
+core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
+core_headers := $(wildcard runtime_cpp/include/edgecore/*) $(wildcard cmake/*)
+xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+
+.PHONY: demo test lint ctest pytest bench wheels install format clean
+.DELETE_ON_ERROR:
+
+install: $(DONE)/core $(DONE)/xnnpack
+
+demo: install $(DONE)/torchvision $(DONE)/sklearn
+	$(SAY) "demo"
+	@$(PY) examples/demo.py
+
+test:
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory ctest
+	@$(MAKE) --no-print-directory pytest
+	$(SAY) "make test: lint, C++ tests and Python tests passed"
+
+lint: install $(DONE)/lint
+	$(SAY) "lint"
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	tools/clang_format.sh --check
+
+ctest: $(DONE)/system
+	$(SAY) "C++ tests"
+	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_TESTS=ON
+	cmake --build build/test
+	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
+
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test
+	$(SAY) "Python tests"
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+bench: install $(DONE)/torchvision $(DONE)/test
+	$(PY) benchmarks/check.py
+
+format: $(DONE)/lint
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+	tools/clang_format.sh
+
+wheels: install $(DONE)/release
+	$(SAY) "publishable wheels"
+	rm -rf dist/publish
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m auditwheel repair -w dist/publish dist/*.whl
+	@ls -l dist/publish
+
+clean:
+	rm -rf build dist $(DONE) plugins/*/build
+
+# --- Setting up -------------------------------------------------------------------------------------------------------
+
+$(DONE)/system: tools/system_packages.sh
+	$(SAY) "system packages"
+	@mkdir -p $(DONE)
+	tools/system_packages.sh $(PYTHON)
+	@touch $@
+
+$(PY): | $(DONE)/system
+	$(SAY) "virtual environment .venv"
+	$(PYTHON) -m venv .venv
+	$(PIP) install --quiet --upgrade "pip>=25.1"
+
+# torch first and by its exact number: a range may choose a build for GPUs.
+$(DONE)/torch: | $(PY)
+	$(SAY) "$(TORCH) (a large download)"
+	$(PIP) install $(TORCH)
+	@touch $@
+
+$(DONE)/torchvision: $(DONE)/torch
+	$(PIP) install --quiet --no-deps torchvision==0.28.0
+	$(PIP) install --quiet pillow
+	@touch $@
+
+$(DONE)/sklearn: $(DONE)/torch
+	$(PIP) install --quiet scikit-learn
+	@touch $@
+
+$(DONE)/lint: pyproject.toml | $(PY)
+	$(PIP) install --quiet --group lint
+	@touch $@
+
+$(DONE)/test: pyproject.toml $(DONE)/torch
+	$(SAY) "test tools and executorch, the peer"
+	$(PIP) install --quiet --group test executorch==1.5.1 transformers expecttest
+	@touch $@
+
+$(DONE)/release: pyproject.toml | $(PY)
+	$(PIP) install --quiet --group release
+	@touch $@
+
+# --- Our two packages, built as wheels and installed from them --------------------------------------------------------
+
+$(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/system
+	$(SAY) "edgecore: wheel"
+	rm -f dist/edgecore-*.whl
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore-*.whl
+	$(PIP) install --quiet "edgecore[compile]"
+	@touch $@
+
+# Core sources other than the headers that it compiles against do not concern it.
+$(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) | $(DONE)/core
+	$(SAY) "edgecore-xnnpack: wheel (the first build compiles XNNPACK: a few minutes)"
+	rm -f dist/edgecore_xnnpack-*.whl
+	$(PIP) wheel --verbose --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_xnnpack-*.whl
+	@touch $@

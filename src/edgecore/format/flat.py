@@ -1,0 +1,372 @@
+"""Declarative flatbuffers: a table is a dataclass whose fields carry their field id and wire type.
+
+    @dataclass(slots=True)
+    class Tensor:
+        sizes: list[int] = vector(2, "i32")
+        scalar_type: int = scalar(0, "i8")
+
+`pack` writes through `flatbuffers.Builder`; `unpack` checks every offset, length and alignment, and reports malformed
+input as a `FormatError`. Conventions: a scalar equal to its schema default is not written; a string or vector is always
+written unless its field is `optional`, where None means absent; a table or union that is None is absent.
+Wire format: https://flatbuffers.dev/internals.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import cache
+from typing import Any, TypeVar
+
+from edgecore.errors import FormatError
+
+T = TypeVar("T")
+Buffer = bytes | bytearray | memoryview
+
+_KINDS = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64")
+_CODES = dict(zip(_KINDS, "?bBhHiIqQfd", strict=True))
+_NEVER_NONE = frozenset({"string", "vector", "data", "tables", "strings"})
+_SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How one field is stored: `kind` is a scalar name, or string, vector, data, table, tables, strings, union."""
+
+    id: int
+    kind: str
+    default: Any = None
+    optional: bool = False
+    element: str = ""
+    align: int = 1
+    table: type | None = None
+    enum: type[IntEnum] | None = None
+    members: Mapping[int, type] | None = None
+    ids: Mapping[type, int] | None = None
+
+
+def _field(wire: Wire, factory: Callable[[], Any] | None = None) -> Any:
+    if factory is not None and not wire.optional:
+        return field(default_factory=factory, metadata={"flat": wire})
+    return field(default=wire.default, metadata={"flat": wire})
+
+
+def scalar(id: int, kind: str, default: float | bool | None = None, enum: type[IntEnum] | None = None) -> Any:
+    """A number or bool of `kind` bool, i8..i64, u8..u64, f32, f64; `default` is the schema's default."""
+    if default is None:
+        default = False if kind == "bool" else 0.0 if kind[0] == "f" else 0
+    return _field(Wire(id, kind, enum(int(default)) if enum else default, enum=enum))
+
+
+def string(id: int, optional: bool = False) -> Any:
+    """A UTF-8 string; equal strings are stored once."""
+    return _field(Wire(id, "string", None if optional else "", optional))
+
+
+def vector(id: int, kind: str, optional: bool = False) -> Any:
+    """A list of scalars of `kind`."""
+    return _field(Wire(id, "vector", optional=optional, element=kind), list)
+
+
+def data(id: int, align: int = 1, optional: bool = False) -> Any:
+    """A byte vector whose first byte is at a multiple of `align`; read as a memoryview into the buffer."""
+    return _field(Wire(id, "data", None if optional else b"", optional, align=align))
+
+
+def table(id: int, cls: type) -> Any:
+    """A table of type `cls`, or None."""
+    return _field(Wire(id, "table", table=cls))
+
+
+def tables(id: int, cls: type, optional: bool = False) -> Any:
+    """A list of tables of type `cls`."""
+    return _field(Wire(id, "tables", optional=optional, table=cls), list)
+
+
+def strings(id: int, optional: bool = False) -> Any:
+    """A list of strings."""
+    return _field(Wire(id, "strings", optional=optional), list)
+
+
+def union(id: int, members: Mapping[int, type]) -> Any:
+    """One of the tables in `members` (union type -> class), or None; takes field ids `id` and `id + 1`.
+
+    Every type has its own class, so that the class tells the type: make subclasses where types share a table.
+    """
+    ids = {cls: number for number, cls in members.items()}
+    if len(ids) != len(members):
+        raise TypeError("a class may stand for one union type only")
+    return _field(Wire(id, "union", members=members, ids=ids))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What `pack` and `unpack` need to know of a table; `ranks[slot]` orders the slots, largest first."""
+
+    wires: tuple[tuple[str, Wire], ...]
+    slots: tuple[tuple[int, str, int], ...]  # in rank order: (slot, struct code, size)
+    ranks: Mapping[int, int]
+
+
+def _make_plan(cls: type) -> _Plan:
+    wires = tuple((f.name, f.metadata["flat"]) for f in fields(cls) if "flat" in f.metadata)
+    slots = [(wire.id, _CODES.get(wire.kind, "I")) for _, wire in wires if wire.kind != "union"]
+    for _, wire in wires:
+        if wire.kind == "union":
+            slots += [(wire.id, "B"), (wire.id + 1, "I")]
+    ordered = sorted(((slot, code, struct.calcsize("<" + code)) for slot, code in slots), key=lambda s: -s[2])
+    ranks = {slot: rank for rank, (slot, _, _) in enumerate(ordered)}
+    if len(ranks) != len(ordered):
+        raise TypeError(f"{cls.__name__} declares a field id twice")
+    return _Plan(wires, tuple(ordered), ranks)
+
+
+_plan: Callable[[type], _Plan] = cache(_make_plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One table with a given set of fields: largest field last in memory, so that no padding lies between them."""
+
+    block: struct.Struct
+    align: int
+    ends: tuple[int, ...]  # bytes from the start of a field to the end of the table, in rank order
+    vtable: bytes
+
+
+def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
+    slots = [_plan(cls).slots[rank] for rank in present]
+    ends, used = [], 0
+    for _, _, size in slots:
+        used += size
+        ends.append(used)
+    padding = -used % 4
+    total = 4 + padding + used
+    offsets = [0] * (max((slot for slot, _, _ in slots), default=-1) + 1)
+    for (slot, _, _), end in zip(slots, ends, strict=True):
+        offsets[slot] = total - end
+    vtable = struct.pack(f"<{len(offsets) + 2}H", 4 + 2 * len(offsets), total, *offsets)
+    block = struct.Struct(f"<i{padding}x" + "".join(code for _, code, _ in reversed(slots)))
+    return _Shape(block, max([4, *(size for _, _, size in slots)]), tuple(ends), vtable)
+
+
+_shape: Callable[[type, tuple[int, ...]], _Shape] = cache(_make_shape)
+
+
+def pack(root: Any, identifier: bytes = b"") -> bytearray:
+    """The flatbuffer of `root` (a dataclass instance); FormatError if a value does not fit its field."""
+    import flatbuffers  # type: ignore[import-untyped]  # here, because it imports numpy, which reading must not
+
+    builder = flatbuffers.Builder(4096)
+    builder.Finish(_pack_table(builder, root), file_identifier=identifier or None)
+    return builder.Output()  # type: ignore[no-any-return]
+
+
+def _pack_table(builder: Any, value: Any) -> int:
+    """Writes a table as one block (a Builder call for each field takes several times as long); returns its offset."""
+    cls = type(value)
+    plan = _plan(cls)
+    ranks = plan.ranks
+    entries: list[tuple[int, Any, bool]] = []  # rank, value, is it an offset
+    for attribute, wire in plan.wires:
+        item = getattr(value, attribute)
+        kind = wire.kind
+        if kind in _CODES:
+            if item != wire.default:
+                entries.append((ranks[wire.id], item, False))
+        elif item is None:
+            if kind in _NEVER_NONE and not wire.optional:
+                raise FormatError(f"{cls.__name__}.{attribute} is None but not optional")
+        elif kind == "union":
+            number = wire.ids.get(type(item)) if wire.ids is not None else None
+            if number is None:
+                raise FormatError(f"{cls.__name__}.{attribute} cannot hold a {type(item).__name__}")
+            entries.append((ranks[wire.id], number, False))
+            entries.append((ranks[wire.id + 1], _pack_table(builder, item), True))
+        else:
+            try:
+                entries.append((ranks[wire.id], _pack_child(builder, wire, item), True))
+            except (struct.error, TypeError, UnicodeEncodeError) as error:
+                raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
+    entries.sort()
+    shape = _shape(cls, tuple(rank for rank, _, _ in entries))
+    builder.Prep(1, shape.block.size + len(shape.vtable) + 8)  # room only
+    builder.Prep(shape.align, 0)
+    end = int(builder.Offset())
+    start = end + shape.block.size
+    numbers = [
+        end + distance - item if is_offset else item
+        for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)
+    ]
+    vtable = builder.vtables.setdefault(shape.vtable, start + len(shape.vtable))
+    try:
+        block = shape.block.pack(vtable - start, *reversed(numbers))
+    except struct.error as error:
+        raise FormatError(f"{cls.__name__}: a value does not fit its field ({error}): {value!r}") from error
+    _place(builder, block)
+    if vtable == start + len(shape.vtable):
+        _place(builder, shape.vtable)
+    return start
+
+
+def _place(builder: Any, block: Buffer) -> None:
+    end = builder.head
+    builder.head = end - len(block)
+    builder.Bytes[builder.head : end] = block
+
+
+def _pack_child(builder: Any, wire: Wire, value: Any) -> int:
+    kind = wire.kind
+    if kind == "string":
+        return int(builder.CreateSharedString(value))
+    if kind == "table":
+        return _pack_table(builder, value)
+    if kind == "vector":
+        size = _SIZES[wire.element]
+        block: Buffer = struct.pack(f"<{len(value)}{_CODES[wire.element]}", *value)
+        builder.StartVector(size, len(value), size)
+    elif kind == "data":
+        block = memoryview(value).cast("B")
+        builder.StartVector(1, len(block), wire.align)
+    else:
+        create = builder.CreateSharedString if kind == "strings" else lambda item: _pack_table(builder, item)
+        children = [create(item) for item in value]
+        builder.StartVector(4, len(children), 4)
+        end = builder.Offset() + 4 * len(children)
+        block = struct.pack(f"<{len(children)}I", *(end - 4 * i - child for i, child in enumerate(children)))
+    _place(builder, block)
+    return int(builder.EndVector())
+
+
+def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = ()) -> T:
+    """The `cls` at the root of `buffer`; FormatError if it is malformed or has none of the identifiers."""
+    view = memoryview(buffer).cast("B")
+    accepted = (identifier,) if isinstance(identifier, bytes) else tuple(identifier)
+    if len(view) < 8:
+        raise FormatError(f"{cls.__name__}: a flatbuffer has at least 8 bytes, this one {len(view)}")
+    if accepted and bytes(view[4:8]) not in accepted:
+        expected = " or ".join(repr(i.decode("latin-1")) for i in accepted)
+        raise FormatError(f"{cls.__name__}: identifier {bytes(view[4:8])!r} at byte 4 is not {expected}")
+    reader = _Reader(view)
+    return reader.table(cls, reader.follow(0, cls.__name__), cls.__name__)
+
+
+class _Reader:
+    """Reads tables of one buffer. `budget` bounds the work, because offsets may share or overlap their targets."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.size = len(view)
+        self.budget = 8 * len(view)
+        self.strings: dict[int, str] = {}
+
+    def check(self, position: int, length: int, align: int, what: str) -> None:
+        if position < 0 or position + length > self.size:
+            raise FormatError(
+                f"{what}: bytes {position} to {position + length} lie outside the buffer of {self.size} bytes"
+            )
+        if position % align:
+            raise FormatError(f"{what}: byte {position} is not a multiple of {align}")
+
+    def spend(self, amount: int, what: str) -> None:
+        self.budget -= amount
+        if self.budget < 0:
+            raise FormatError(f"{what}: the tables share so much data that they exceed the buffer's size many times")
+
+    def number(self, code: str, size: int, position: int, what: str) -> Any:
+        self.check(position, size, size, what)
+        return struct.unpack_from("<" + code, self.view, position)[0]
+
+    def follow(self, position: int, what: str) -> int:
+        return position + int(self.number("I", 4, position, what))
+
+    def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
+        """(position of the first element, number of elements)."""
+        start = self.follow(position, what)
+        count = int(self.number("I", 4, start, what))
+        self.check(start + 4, count * size, align if count else 1, what)
+        self.spend(4 if view else 4 + count * size, what)
+        return start + 4, count
+
+    def text(self, position: int, what: str) -> str:
+        start = self.follow(position, what)
+        known = self.strings.get(start)
+        if known is None:
+            first, count = self.vector(position, 1, 1, what)
+            try:
+                known = str(self.view[first : first + count], "utf-8")
+            except UnicodeDecodeError as error:
+                raise FormatError(f"{what}: the string at byte {first} is not UTF-8") from error
+            self.strings[start] = known
+        return known
+
+    def table(self, cls: type[T], position: int, what: str) -> T:
+        vtable = position - int(self.number("i", 4, position, what))
+        length = int(self.number("H", 2, vtable, what))
+        self.check(vtable, max(length, 4), 2, what)
+        slots = struct.unpack_from(f"<{length // 2}H", self.view, vtable)
+        if length < 4 or length % 2 or slots[1] < 4:
+            raise FormatError(f"{what}: the vtable at byte {vtable} is malformed")
+        self.check(position, slots[1], 4, what)
+        self.spend(4 + slots[1], what)
+        slots, extent = slots[2:], slots[1]
+        values: dict[str, Any] = {}
+        for attribute, wire in _plan(cls).wires:
+            offset = slots[wire.id] if wire.id < len(slots) else 0
+            if offset == 0:
+                continue
+            where = f"{cls.__name__}.{attribute}"
+            kind = wire.kind
+            place = position + offset
+            size = 1 if kind == "union" else _SIZES.get(kind, 4)
+            if offset + size > extent:
+                raise FormatError(f"{where}: the field lies outside its table at byte {position}")
+            if kind in _CODES:
+                if place % size:
+                    raise FormatError(f"{where}: byte {place} is not a multiple of {size}")
+                value = struct.unpack_from("<" + _CODES[kind], self.view, place)[0]
+                values[attribute] = self.member(wire.enum, value, where) if wire.enum else value
+            elif kind == "union":
+                number = self.view[place]
+                offset = slots[wire.id + 1] if wire.id + 1 < len(slots) else 0
+                if number == 0:
+                    continue
+                if wire.members is None or number not in wire.members:
+                    raise FormatError(f"{where}: union type {number} at byte {position} is unknown")
+                if offset == 0 or offset + 4 > extent:
+                    raise FormatError(f"{where}: union type {number} at byte {position} has no value")
+                values[attribute] = self.table(wire.members[number], self.follow(position + offset, where), where)
+            else:
+                values[attribute] = self.child(wire, place, where)
+        return cls(**values)
+
+    def member(self, enum: type[IntEnum], value: int, what: str) -> IntEnum:
+        try:
+            return enum(value)
+        except ValueError as error:
+            raise FormatError(f"{what}: {value} is not a {enum.__name__}") from error
+
+    def child(self, wire: Wire, position: int, what: str) -> Any:
+        kind = wire.kind
+        if kind == "string":
+            return self.text(position, what)
+        if kind == "table":
+            assert wire.table is not None
+            return self.table(wire.table, self.follow(position, what), what)
+        if kind == "data":
+            first, count = self.vector(position, 1, wire.align, what, view=True)
+            return self.view[first : first + count]
+        if kind == "vector":
+            size = _SIZES[wire.element]
+            first, count = self.vector(position, size, size, what)
+            if wire.element == "bool":
+                return [bool(byte) for byte in self.view[first : first + count]]
+            return list(struct.unpack_from(f"<{count}{_CODES[wire.element]}", self.view, first))
+        first, count = self.vector(position, 4, 4, what)
+        places = range(first, first + 4 * count, 4)
+        if kind == "strings":
+            return [self.text(place, what) for place in places]
+        assert wire.table is not None
+        return [self.table(wire.table, self.follow(place, what), what) for place in places]

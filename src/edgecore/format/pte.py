@@ -1,0 +1,322 @@
+"""Reading and writing `.pte` files: the program's flatbuffer, then segments of data.
+
+Layout: u32 root offset, "ET12", at byte 8 the extended header (below), flatbuffer, padding to 128, then the segments in
+the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(128, its own alignment).
+Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import lcm
+from typing import BinaryIO
+
+from edgecore.errors import FormatError
+
+from .flat import Buffer, pack, unpack
+from .program import (
+    PROGRAM_IDENTIFIER,
+    BackendDelegate,
+    BackendDelegateDataReference,
+    BackendDelegateInlineData,
+    DataLocation,
+    DataSegment,
+    ExecutionPlan,
+    NamedData,
+    Program,
+    SubsegmentOffsets,
+)
+
+SEGMENT_ALIGNMENT = 128
+CONSTANT_ALIGNMENT = 16
+_HEADER_MAGIC = b"eh00"
+_HEADER = struct.Struct("<4sIQQQ")
+
+
+@dataclass(slots=True)
+class NamedBlob:
+    """Bytes that delegates find by key; keys that hold the same object share one segment.
+
+    A file does not record `alignment`: after reading it is the power of two at which the data lay, at most a page.
+    """
+
+    data: Buffer
+    alignment: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused."""
+
+    kind: str
+    offset: int
+    size: int
+
+
+@dataclass(slots=True)
+class PteFile:
+    """A program and its data.
+
+    `constants[i]` and `mutable[i]` are the bytes of tensors with `data_buffer_idx` i; entry 0 is an empty placeholder
+    (`mutable` may be empty). After reading, an entry may end in up to 15 bytes of padding. `delegate_blobs` is what
+    `BackendDelegate.processed.index` counts within. `segments` describes the file that was read; the writer ignores it.
+    """
+
+    program: Program
+    constants: list[Buffer] = field(default_factory=lambda: [b""])
+    mutable: list[Buffer] = field(default_factory=list)
+    delegate_blobs: list[Buffer] = field(default_factory=list)
+    named_data: dict[str, NamedBlob] = field(default_factory=dict)
+    segments: list[Segment] = field(default_factory=list, compare=False)
+
+    def delegate_blob(self, delegate: BackendDelegate) -> Buffer:
+        """The blob of `delegate`; FormatError if it refers to none."""
+        index = delegate.processed.index if delegate.processed else -1
+        if not 0 <= index < len(self.delegate_blobs):
+            raise FormatError(f"delegate '{delegate.id}' refers to blob {index} of {len(self.delegate_blobs)}")
+        return self.delegate_blobs[index]
+
+
+def write_pte(pte: PteFile) -> bytes:
+    """The whole file as bytes; FormatError if the program cannot be written."""
+    return b"".join(_chunks(pte))
+
+
+def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
+    """Streams the file to `file` without joining the segments; returns the number of bytes written."""
+    total = 0
+    for chunk in _chunks(pte):
+        file.write(chunk)
+        total += len(chunk)
+    return total
+
+
+class _Layout:
+    """Segments in file order: `pieces` are (offset from the segment base, bytes)."""
+
+    def __init__(self) -> None:
+        self.segments: list[DataSegment] = []
+        self.pieces: list[tuple[int, Buffer]] = []
+        self.end = 0
+        self.alignment = SEGMENT_ALIGNMENT
+
+    def add(self, buffers: Sequence[Buffer], alignment: int) -> list[int]:
+        """Appends one segment of 16-byte aligned buffers; returns their offsets within the segment."""
+        alignment = lcm(SEGMENT_ALIGNMENT, alignment)
+        self.alignment = lcm(self.alignment, alignment)
+        start = self.end = _align(self.end, alignment)
+        offsets = []
+        for buffer in buffers:
+            view = memoryview(buffer)
+            flat = view.cast("B") if view.nbytes else memoryview(b"")
+            self.end = start + _align(self.end - start, CONSTANT_ALIGNMENT)
+            offsets.append(self.end - start)
+            self.pieces.append((self.end, flat))
+            self.end += len(flat)
+        self.segments.append(DataSegment(start, self.end - start))
+        return offsets
+
+
+def _align(value: int, alignment: int) -> int:
+    return -(-value // alignment) * alignment
+
+
+def _chunks(pte: PteFile) -> Iterator[Buffer]:
+    layout = _Layout()
+    constant_segment = _add_tensors(layout, pte.constants, "constants") or SubsegmentOffsets(0, [0])
+    mutable = _add_tensors(layout, pte.mutable, "mutable")
+    references, has_empty = _add_delegates(layout, pte.delegate_blobs)
+    program = replace(
+        pte.program,
+        execution_plan=[_with_references(plan, references) for plan in pte.program.execution_plan],
+        constant_buffer=None,
+        backend_delegate_data=[BackendDelegateInlineData()] if has_empty else [],
+        constant_segment=constant_segment,
+        mutable_data_segments=[mutable] if mutable else None,
+        named_data=_add_named(layout, pte.named_data),
+        segments=layout.segments,
+    )
+    flatbuffer = pack(program, PROGRAM_IDENTIFIER)
+    program_size = len(flatbuffer) + _HEADER.size
+    base = _align(program_size, layout.alignment) if layout.segments else 0
+    root = int.from_bytes(flatbuffer[:4], "little") + _HEADER.size
+    yield struct.pack("<I", root) + PROGRAM_IDENTIFIER
+    yield _HEADER.pack(_HEADER_MAGIC, _HEADER.size, program_size, base, layout.end)
+    yield memoryview(flatbuffer)[8:]
+    position = program_size
+    for offset, piece in layout.pieces:
+        if base + offset > position:
+            yield bytes(base + offset - position)
+        yield piece
+        position = base + offset + len(piece)
+
+
+def _add_tensors(layout: _Layout, buffers: Sequence[Buffer], name: str) -> SubsegmentOffsets | None:
+    if buffers and memoryview(buffers[0]).nbytes:
+        raise FormatError(f"{name}[0] is the placeholder of tensors without data and must be empty")
+    if len(buffers) < 2:
+        return None
+    return SubsegmentOffsets(len(layout.segments), [0, *layout.add(buffers[1:], CONSTANT_ALIGNMENT)])
+
+
+def _add_delegates(layout: _Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
+    """References in the order of `blobs`; equal blobs share a segment, empty ones one empty inline entry."""
+    lengths = Counter(memoryview(blob).nbytes for blob in blobs)
+    known: dict[tuple[int, bytes], BackendDelegateDataReference] = {
+        (0, b""): BackendDelegateDataReference(DataLocation.INLINE, 0)
+    }
+    references = []
+    for blob in blobs:
+        length = memoryview(blob).nbytes
+        key = (length, hashlib.sha256(blob).digest() if length and lengths[length] > 1 else b"")
+        if key not in known:
+            known[key] = BackendDelegateDataReference(DataLocation.SEGMENT, len(layout.segments))
+            layout.add([blob], 1)
+        references.append(known[key])
+    return references, lengths[0] > 0
+
+
+def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDataReference]) -> ExecutionPlan:
+    delegates = []
+    for delegate in plan.delegates:
+        index = delegate.processed.index if delegate.processed else -1
+        if not 0 <= index < len(references):
+            raise FormatError(
+                f"method '{plan.name}', delegate '{delegate.id}' refers to blob {index} of {len(references)}"
+            )
+        delegates.append(replace(delegate, processed=references[index]))
+    return replace(plan, delegates=delegates)
+
+
+def _add_named(layout: _Layout, named: dict[str, NamedBlob]) -> list[NamedData] | None:
+    """Entries in the order of their keys, so that the same program always gives the same file."""
+    alignments: dict[int, int] = {}
+    for blob in named.values():
+        alignments[id(blob.data)] = lcm(alignments.get(id(blob.data), 1), max(blob.alignment, 1))
+    indices: dict[int, int] = {}
+    entries = []
+    for key in sorted(named):
+        identity = id(named[key].data)
+        if identity not in indices:
+            indices[identity] = len(layout.segments)
+            layout.add([named[key].data], alignments[identity])
+        entries.append(NamedData(key, indices[identity]))
+    return entries or None
+
+
+def read_pte(buffer: Buffer) -> PteFile:
+    """The file in `buffer` (anything with the buffer protocol, an mmap too); data are views into it.
+
+    Raises FormatError if the buffer is no `.pte` file or is damaged.
+    """
+    view = memoryview(buffer).cast("B")
+    if len(view) < 8 or bytes(view[4:8]) != PROGRAM_IDENTIFIER:
+        raise FormatError("not a .pte file: no identifier 'ET12' at byte 4")
+    program_size, base, data_end = _read_header(view)
+    program = unpack(Program, view[:program_size], PROGRAM_IDENTIFIER)
+    file = _SegmentReader(view, program.segments, base, data_end)
+    pte = PteFile(program)
+    constants = program.constant_segment
+    if constants is not None and len(constants.offsets) > 1:
+        pte.constants = file.tensors(constants, "constants")
+    elif program.constant_buffer:
+        pte.constants = [constant.storage for constant in program.constant_buffer]
+    if program.mutable_data_segments:
+        if len(program.mutable_data_segments) > 1:
+            raise FormatError(f"{len(program.mutable_data_segments)} mutable data segments; at most one is defined")
+        pte.mutable = file.tensors(program.mutable_data_segments[0], "mutable")
+    _read_delegates(pte, file)
+    for entry in program.named_data or ():
+        if entry.key in pte.named_data:
+            raise FormatError(f"the named data '{entry.key}' occurs twice")
+        data = file.segment(entry.segment_index, "named")
+        pte.named_data[entry.key] = NamedBlob(data, file.alignment(entry.segment_index))
+    pte.segments = [
+        Segment(file.kinds.get(i, "unused"), base + s.offset, s.size) for i, s in enumerate(program.segments)
+    ]
+    program.segments, program.backend_delegate_data = [], []
+    program.constant_buffer = program.constant_segment = program.mutable_data_segments = program.named_data = None
+    return pte
+
+
+def _read_header(view: memoryview) -> tuple[int, int, int]:
+    """(program size, segment base, end of the segment data), absolute; base 0 if there are no segments."""
+    if len(view) < 12 or bytes(view[8:12]) != _HEADER_MAGIC:
+        return len(view), 0, 0
+    if len(view) < 8 + _HEADER.size:
+        raise FormatError(f"the file ends after {len(view)} bytes, inside its extended header")
+    _, length, program_size, base, data_size = _HEADER.unpack_from(view, 8)
+    if length < 24:
+        raise FormatError(f"the extended header says that it has {length} bytes; at least 24 are needed")
+    if program_size > len(view):
+        raise FormatError(
+            f"truncated: the header announces a program of {program_size} bytes, the file has {len(view)}"
+        )
+    if base and base < program_size:
+        raise FormatError(f"segments start at byte {base}, inside the program of {program_size} bytes")
+    end = base + data_size if length >= 32 else len(view)
+    if base and end > len(view):
+        raise FormatError(f"truncated: the header announces {end} bytes, the file has {len(view)}")
+    return program_size, base, end if base else 0
+
+
+class _SegmentReader:
+    def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
+        self.base = base
+        self.segments = segments
+        self.views: list[memoryview] = []
+        self.kinds: dict[int, str] = {}
+        for index, segment in enumerate(segments):
+            start = base + segment.offset
+            if base == 0 or start + segment.size > end:
+                raise FormatError(
+                    f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
+                    f" which is bytes {base} to {end} of the file"
+                )
+            self.views.append(view[start : start + segment.size])
+
+    def segment(self, index: int, kind: str) -> memoryview:
+        if index >= len(self.views):
+            raise FormatError(f"{kind} data in segment {index}, but the file has {len(self.views)} segments")
+        self.kinds[index] = kind
+        return self.views[index]
+
+    def alignment(self, index: int) -> int:
+        """The file does not record alignments: the power of two at which it places the segment, at most a page."""
+        place = self.base | self.segments[index].offset
+        return min(place & -place, 4096)
+
+    def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
+        segment = self.segment(where.segment_index, kind)
+        ordered = sorted(set(where.offsets))
+        ends = dict(zip(ordered, [*ordered[1:], len(segment)], strict=True))
+        if ordered and ordered[-1] > len(segment):
+            raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
+        return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
+
+
+def _read_delegates(pte: PteFile, file: _SegmentReader) -> None:
+    indices: dict[tuple[DataLocation, int], int] = {}
+    for plan in pte.program.execution_plan:
+        for delegate in plan.delegates:
+            what = f"method '{plan.name}', delegate '{delegate.id}'"
+            place = delegate.processed
+            if place is None:
+                raise FormatError(f"{what} has no data")
+            if (place.location, place.index) not in indices:
+                indices[place.location, place.index] = len(pte.delegate_blobs)
+                pte.delegate_blobs.append(_delegate_data(pte.program, file, place, what))
+            index = indices[place.location, place.index]
+            delegate.processed = BackendDelegateDataReference(index=index)
+
+
+def _delegate_data(program: Program, file: _SegmentReader, place: BackendDelegateDataReference, what: str) -> Buffer:
+    if place.location == DataLocation.SEGMENT:
+        return file.segment(place.index, "delegate")
+    if place.index >= len(program.backend_delegate_data):
+        raise FormatError(f"{what} refers to inline data {place.index} of {len(program.backend_delegate_data)}")
+    return program.backend_delegate_data[place.index].data
