@@ -53,7 +53,7 @@ lint: install $(DONE)/lint
 
 ctest: $(DONE)/system
 	$(SAY) "C++ tests"
-	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_TESTS=ON
+	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 
@@ -131,8 +131,10 @@ $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/syst
 
 # Core sources other than the headers that it compiles against do not concern it.
 $(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) | $(DONE)/core
-	$(SAY) "edgecore-xnnpack: wheel (the first build compiles XNNPACK: a few minutes)"
+	$(SAY) "XNNPACK (the first time it is compiled: a few minutes; XNNPACK_DIR names another)"
+	@[ -n "$$XNNPACK_DIR" ] || $(PY) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py
+	$(SAY) "edgecore-xnnpack: wheel"
 	rm -f dist/edgecore_xnnpack-*.whl
-	$(PIP) wheel --verbose --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_xnnpack-*.whl
 	@touch $@

@@ -32,7 +32,7 @@ class CompileError(EdgecoreError):
 
 
 class FormatError(EdgecoreError, ValueError):
-    """A file is not what it should be."""
+    """A file or buffer does not follow its format."""
 
 
 class ExecutionError(EdgecoreError):

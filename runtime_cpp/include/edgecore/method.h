@@ -36,6 +36,7 @@ struct TensorArgument {
   // Bytes from `data` on that may be read. More than the tensor has (padding, the rest of its page) saves a copy for
   // backends that read past the end. 0: exactly the tensor's.
   uint64_t readable_bytes = 0;
+  bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
 // One thread at a time. Several methods of one Program may run side by side.
@@ -55,8 +56,8 @@ class Method {
   MethodInfo info() const;
 
   // Inputs keep their value from run to run until set again; each must be set once. A planned input is copied, another
-  // one is borrowed: its data must stay until execute has returned. The data of a borrowed input is not written unless
-  // the program mutates that input.
+  // one is borrowed: its data must stay until execute has returned, and is written only by a program that mutates this
+  // input (which fails unless `writable`).
   // Errors: INVALID_ARGUMENT with expected and given dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
   Status set_input(size_t index, int64_t value, Error &error);  // int, double and bool inputs (converted if exact)

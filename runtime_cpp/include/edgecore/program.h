@@ -16,6 +16,7 @@ struct Limits {
   uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
   uint32_t nesting = 64;                          // depth of flatbuffer tables
   uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
+  uint64_t items = uint64_t{1} << 26;             // entries of all lists of indices, strings and shapes together
   uint32_t rank = 16;                             // dimensions of a tensor; at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
@@ -52,8 +53,8 @@ struct OperatorName {
 
 // One need that the compiler declared in edgecore.meta.v1.
 struct DeclaredNeed {
-  uint32_t kind = EDGECORE_TAG_NONE;  // EDGECORE_MEMORY_*
-  uint32_t space = 0;
+  uint32_t kind = 0;  // EDGECORE_MEMORY_*
+  StringView space;   // empty: host memory
   uint64_t bytes = 0;
   uint64_t alignment = 0;
   StringView shared_group;

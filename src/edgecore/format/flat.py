@@ -20,6 +20,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, TypeVar
 
+from edgecore.errors import FormatError
+
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
@@ -27,10 +29,6 @@ _KINDS = ("bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "
 _CODES = dict(zip(_KINDS, "?bBhHiIqQfd", strict=True))
 _NEVER_NONE = frozenset({"string", "vector", "data", "tables", "strings"})
 _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
-
-
-class FormatError(ValueError):
-    """A file or buffer that does not follow its format; the message is one sentence that says what and where."""
 
 
 @dataclass(frozen=True, slots=True)

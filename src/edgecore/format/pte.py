@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import BinaryIO
 
-from .flat import Buffer, FormatError, pack, unpack
+from edgecore.errors import FormatError
+
+from .flat import Buffer, pack, unpack
 from .program import (
     PROGRAM_IDENTIFIER,
     BackendDelegate,

@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .flat import Buffer, FormatError
+from edgecore.errors import FormatError
+
+from .flat import Buffer
 from .meta import MethodMeta, blob_digest, get_meta
 from .program import (
     SCALAR_TYPE_SIZES,

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from edgecore.ir.delegate import call_delegate
+
 aten = torch.ops.aten
 
 VIEW_COPIES: dict[OpOverload, OpOverload] = {
@@ -92,7 +94,7 @@ _EDGE = set(VIEW_COPIES.values()) | _ALSO
 def is_edge_operator(target: Any) -> bool:
     """Whether a `call_function` node of an edge graph may have this target."""
     if not isinstance(target, OpOverload):
-        return target is operator.getitem or target in SYMBOLIC or getattr(target, "_edgecore_dialect", False)
+        return target is operator.getitem or target in SYMBOLIC or target is call_delegate
     if target in VIEW_COPIES:
         return False
     if target.namespace != "aten":
