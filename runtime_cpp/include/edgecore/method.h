@@ -55,14 +55,16 @@ class Method {
   const Program &program() const;
   MethodInfo info() const;
 
-  // Inputs keep their value from run to run until set again; each must be set once. A planned input is copied, another
-  // one is borrowed: its data must stay until execute has returned, and is written only by a program that mutates this
-  // input (which fails unless `writable`).
+  // A planned input is copied and must be set before every run, because its memory serves other tensors as well. Any
+  // other input is borrowed and stays set: its data must stay until execute has returned, and is written only by a
+  // program that mutates this input (which fails unless `writable`).
   // Errors: INVALID_ARGUMENT with expected and given dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
-  Status set_input(size_t index, int64_t value, Error &error);  // int, double and bool inputs (converted if exact)
-  Status set_input(size_t index, double value, Error &error);
-  Status set_input_none(size_t index, Error &error);  // for an input that was None at export
+  // Int, bool (0 or 1) and double inputs. A value that export baked into the program must be the same.
+  Status set_input(size_t index, int64_t value, Error &error);
+  Status set_input(size_t index, double value, Error &error);  // double inputs
+  // An input that was None at export needs no call; this checks that it was.
+  Status set_input_none(size_t index, Error &error);
   // Whether set_input would copy (true) or borrow (false).
   bool input_is_copied(size_t index) const;
 
