@@ -11,9 +11,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from edgecore.errors import CompileError
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, refresh_vals, replace
+from edgecore.errors import CompileError
+from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.rewrites import REWRITES
 
 Keep = Callable[[Node], bool]

@@ -6,6 +6,8 @@ torch's decompositions (`decompose.py`).
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +25,9 @@ Rewrite = Callable[[Editor, Node], "Node | None"]
 REWRITES: dict[OpOverload, Rewrite] = {}
 
 
-def _rewrites(*targets: OpOverload) -> Callable[[Rewrite], Rewrite]:
+def rewrites(*targets: OpOverload) -> Callable[[Rewrite], Rewrite]:
+    """Register a rewrite of the given operators."""
+
     def register(function: Rewrite) -> Rewrite:
         REWRITES.update(dict.fromkeys(targets, function))
         return function
@@ -54,7 +58,7 @@ def _input(node: Node) -> Node:
     return source
 
 
-@_rewrites(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
+@rewrites(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
 def _convolution(edit: Editor, node: Node) -> Node | None:
     rank = len(argument(node, "weight").meta["val"].shape) - 2
     if len(_input(node).meta["val"].shape) != rank + 2:
@@ -67,7 +71,7 @@ def _convolution(edit: Editor, node: Node) -> Node | None:
     )  # fmt: skip
 
 
-@_rewrites(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
+@rewrites(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
 def _transposed_convolution(edit: Editor, node: Node) -> Node | None:
     rank = len(argument(node, "weight").meta["val"].shape) - 2
     if len(_input(node).meta["val"].shape) != rank + 2:
@@ -81,7 +85,7 @@ def _transposed_convolution(edit: Editor, node: Node) -> Node | None:
     )  # fmt: skip
 
 
-@_rewrites(aten.batch_norm.default)
+@rewrites(aten.batch_norm.default)
 def _batch_norm(edit: Editor, node: Node) -> Node | None:
     mean, var = argument(node, "running_mean"), argument(node, "running_var")
     if argument(node, "training") or mean is None or var is None:
@@ -97,12 +101,10 @@ def _batch_norm(edit: Editor, node: Node) -> Node | None:
 
 def first(edit: Editor, node: Node, index: int = 0) -> Node:
     """Result `index` of a node that returns several."""
-    import operator
-
     return edit.call(operator.getitem, node, index, val=node.meta["val"][index])
 
 
-@_rewrites(aten.max_pool2d.default)
+@rewrites(aten.max_pool2d.default)
 def _max_pool2d(edit: Editor, node: Node) -> Node | None:
     if len(_input(node).meta["val"].shape) != 4:
         return None
@@ -118,7 +120,7 @@ def _max_pool2d(edit: Editor, node: Node) -> Node | None:
     return first(edit, pooled)
 
 
-@_rewrites(aten.adaptive_avg_pool2d.default)
+@rewrites(aten.adaptive_avg_pool2d.default)
 def _adaptive_avg_pool2d(edit: Editor, node: Node) -> Node | None:
     source, size = _input(node), list(argument(node, "output_size"))
     if len(source.meta["val"].shape) != 4:
@@ -128,35 +130,38 @@ def _adaptive_avg_pool2d(edit: Editor, node: Node) -> Node | None:
     return edit.call(aten._adaptive_avg_pool2d.default, source, size)
 
 
-@_rewrites(aten.flatten.using_ints, aten.reshape.default, aten.unflatten.int, aten.view_as.default)
-def _reshape(edit: Editor, node: Node) -> Node:
-    return edit.call(aten.view_copy.default, _input(node), list(node.meta["val"].shape))
+@rewrites(aten.flatten.using_ints, aten.reshape.default, aten.unflatten.int, aten.view_as.default)
+def _reshape(edit: Editor, node: Node) -> Node | None:
+    sizes = [size if isinstance(size, int) else -1 for size in node.meta["val"].shape]
+    if sizes.count(-1) > 1:
+        return None
+    return edit.call(aten.view_copy.default, _input(node), sizes)
 
 
-@_rewrites(aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
+@rewrites(aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 def _dropout(edit: Editor, node: Node) -> Node | None:
     return None if argument(node, "train") else _input(node)
 
 
-@_rewrites(aten.contiguous.default, aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
+@rewrites(aten.contiguous.default, aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
 def _identity(edit: Editor, node: Node) -> Node | None:
     source = _input(node)
     same = source.meta["val"].stride() == node.meta["val"].stride()
     return source if same else edit.call(aten.clone.default, source, memory_format=torch.contiguous_format)
 
 
-@_rewrites(aten.silu.default)
+@rewrites(aten.silu.default)
 def _silu(edit: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]
     return edit.call(aten.mul.Tensor, source, edit.call(aten.sigmoid.default, source, val=val), val=val)
 
 
-@_rewrites(aten.relu6.default)
+@rewrites(aten.relu6.default)
 def _relu6(edit: Editor, node: Node) -> Node:
     return edit.call(aten.hardtanh.default, _input(node), 0.0, 6.0, val=node.meta["val"])
 
 
-@_rewrites(aten.hardsigmoid.default)
+@rewrites(aten.hardsigmoid.default)
 def _hardsigmoid(edit: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]
     shifted = edit.call(aten.add.Scalar, source, 3.0, val=val)
@@ -164,12 +169,12 @@ def _hardsigmoid(edit: Editor, node: Node) -> Node:
     return edit.call(aten.div.Scalar, clamped, 6.0, val=val)
 
 
-@_rewrites(aten.hardswish.default)
+@rewrites(aten.hardswish.default)
 def _hardswish(edit: Editor, node: Node) -> Node:
     return edit.call(aten.mul.Tensor, _input(node), _hardsigmoid(edit, node), val=node.meta["val"])
 
 
-@_rewrites(aten.matmul.default)
+@rewrites(aten.matmul.default)
 def _matmul(edit: Editor, node: Node) -> Node | None:
     left, right = node.args
     assert isinstance(left, Node) and isinstance(right, Node)
@@ -190,18 +195,30 @@ def _matmul(edit: Editor, node: Node) -> Node | None:
     return edit.call(aten.view_copy.default, edit.call(aten.bmm.default, *flat), list(out))
 
 
-@_rewrites(aten.softmax.int)
+@rewrites(aten.softmax.int)
 def _softmax(edit: Editor, node: Node) -> Node | None:
     if argument(node, "dtype") is not None:
         return None
     return edit.call(aten._softmax.default, _input(node), argument(node, "dim"), False, val=node.meta["val"])
 
 
-@_rewrites(aten.layer_norm.default)
+@rewrites(aten.layer_norm.default)
 def _layer_norm(edit: Editor, node: Node) -> Node:
     shape, eps = argument(node, "normalized_shape"), argument(node, "eps")
     weight, bias = argument(node, "weight"), argument(node, "bias")
     return first(edit, edit.call(aten.native_layer_norm.default, _input(node), shape, weight, bias, eps))
+
+
+@rewrites(aten.group_norm.default)
+def _group_norm(edit: Editor, node: Node) -> Node | None:
+    source = _input(node)
+    shape = source.meta["val"].shape
+    if not all(isinstance(size, int) for size in shape):
+        return None
+    pixels = math.prod(shape[2:])
+    weight, bias, groups, eps = (argument(node, name) for name in ("weight", "bias", "num_groups", "eps"))
+    target = aten.native_group_norm.default
+    return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, groups, eps))
 
 
 _SCALAR_FORMS = {
@@ -210,7 +227,7 @@ _SCALAR_FORMS = {
 }
 
 
-@_rewrites(*_SCALAR_FORMS)
+@rewrites(*_SCALAR_FORMS)
 def _scalar_operand(edit: Editor, node: Node) -> Node | None:
     """`add.Tensor(x, 2.0)` as torch exports it is `add.Scalar(x, 2.0)` by schema."""
     if isinstance(node.args[1], Node):
