@@ -57,7 +57,7 @@ def test_between_convolutions(name: str) -> None:
         (lambda x: F.max_pool2d(x, 2, 1, 1, dilation=2), "dilation with padding"),
         (lambda x: F.max_pool2d(x, 1, 2), "kernel 1x1"),
         (lambda x: F.max_pool2d(x, 2, 3), "stride above kernel"),
-        (lambda x: F.max_pool2d(x, 2, return_indices=True), "indices are read"),
+        (lambda x: F.max_pool2d(x, 2, return_indices=True), "dtype int64"),
         (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), "ceil_mode"),
         (lambda x: F.avg_pool2d(x, 2, divisor_override=3), "divisor_override"),
         (lambda x: F.adaptive_avg_pool2d(x, 4), "13 not divisible by 4"),
