@@ -53,6 +53,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
     for node in program.graph.nodes:
         nodes[node] = graph.node_copy(node, lambda other: nodes[other])
         nodes[node].meta = dict(node.meta)
+        nodes[node].name = node.name  # fx renames what shadows a builtin (`input`), but the signature goes by name
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],

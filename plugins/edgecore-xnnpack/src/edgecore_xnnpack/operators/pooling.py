@@ -50,10 +50,8 @@ def _check_max_pool(query: Query) -> str | None:
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
     # XNNPACK reads the nearest pixel in place of padding, which is one of the window's only if that has no gaps.
-    if _pair(query.argument("dilation")) != (1, 1) and (any(padding) or query.argument("ceil_mode")):
-        return "dilation with padding"
-    users = query.node.users if isinstance(query.node.meta["val"], (tuple, list)) else ()
-    return "indices are read" if any(user.args[1] != 0 for user in users) else None
+    dilated = _pair(query.argument("dilation")) != (1, 1)
+    return "dilation with padding" if dilated and (any(padding) or query.argument("ceil_mode")) else None
 
 
 @lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, whole=True,
