@@ -93,10 +93,7 @@ Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTable
   const auto *segments = tables.root->segments();
   const size_t count = size_of(segments);
   if (count == 0) return Status();
-  if (extent.segment_base == 0) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, "The program has ", count,
-                " segments, but no extended header says where they start.");
-  }
+  // Without an extended header there is room for empty segments only (a program without constants has one).
   auto *views = static_cast<Bytes *>(allocator.allocate(count * sizeof(Bytes), alignof(Bytes)));
   if (views == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " segments.");
