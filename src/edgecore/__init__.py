@@ -1,0 +1,111 @@
+"""Compiles PyTorch models for edge devices and runs them. Importing this imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgecore.memory import MemoryPlanningPass
+    from edgecore.pipeline import (
+        CompiledProgram,
+        EdgeProgramManager,
+        ExecutorchBackendConfig,
+        to_edge,
+        to_edge_transform_and_lower,
+    )
+    from edgecore.plugin.registry import InstalledBackend
+    from edgecore.runtime import Model, Tensor
+    from edgecore.target import Backend
+
+__all__ = [
+    "Backend",
+    "EdgeProgramManager",
+    "ExecutorchBackendConfig",
+    "Model",
+    "Tensor",
+    "backends",
+    "compile",
+    "load",
+    "to_edge",
+    "to_edge_transform_and_lower",
+]
+
+_HOMES = {
+    "Backend": "edgecore.target",
+    "EdgeProgramManager": "edgecore.pipeline",
+    "ExecutorchBackendConfig": "edgecore.pipeline",
+    "Model": "edgecore.runtime",
+    "Tensor": "edgecore.runtime",
+    "to_edge": "edgecore.pipeline",
+    "to_edge_transform_and_lower": "edgecore.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use: loading a file needs none of the compiler."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'edgecore' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def compile(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    backends: Sequence[str | Backend] = (),
+    dynamic_shapes: Any = None,
+    runtime: str = "executorch-1.5",
+    memory: str | MemoryPlanningPass | None = None,
+) -> CompiledProgram:
+    """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
+
+    Args:
+        model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
+            these; then `example_inputs` and `dynamic_shapes` are mappings too.
+        example_inputs: A tuple with one entry per argument. Not needed for an `ExportedProgram`.
+        backends: Names or `Backend` objects in order of priority; each takes what the ones before it left.
+        dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
+        runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
+        memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
+
+    Raises:
+        BackendError: A backend is not installed, broken or disabled.
+        CompileError: The model does not export, an operator has no kernel, an option is wrong, a backend failed.
+    """
+    try:
+        from edgecore.pipeline import compile_model
+    except ModuleNotFoundError as error:
+        from edgecore.errors import CompileError
+
+        raise CompileError(
+            f"compiling needs the Python package {error.name!r}: pip install 'edgecore[compile]'"
+        ) from error
+    return compile_model(
+        model, example_inputs, backends=backends, dynamic_shapes=dynamic_shapes, runtime=runtime, memory=memory
+    )
+
+
+def load(
+    path: Any,
+    data: Sequence[Any] = (),
+    *,
+    threads: int | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, str] | None = None,
+    trust: bool = False,
+) -> Model:
+    """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
+    from edgecore import runtime
+
+    return runtime.load(path, data, threads=threads, options=options, providers=providers, trust=trust)
+
+
+def backends() -> list[InstalledBackend]:
+    """The backends that are installed, each with its state: `ok`, `broken` (and why) or `disabled`."""
+    from edgecore.plugin import registry
+
+    return registry.backends()

@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .flat import Buffer, FormatError, data, pack, scalar, string, tables, unpack, vector
+from edgecore.errors import FormatError
+
+from .flat import Buffer, data, pack, scalar, string, tables, unpack, vector
 from .pte import NamedBlob, PteFile
 
 META_KEY = "edgecore.meta.v1"

@@ -1,6 +1,6 @@
-"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same in flatc's words.
+"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same for flatc.
 
-Indices: values, operators, delegates and instructions count within their own list. Shapes are in elements, sizes in bytes.
+Values, operators, delegates and instructions are numbered within their own list. Arena and segment sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ class NamedData:
 
 @dataclass(slots=True)
 class Program:
-    """All but `version` and `execution_plan` describe where the data lies: `write_pte` fills them, `read_pte` clears them."""
+    """All but `version` and `execution_plan` say where the data lie: `write_pte` fills them, `read_pte` clears them."""
 
     version: int = scalar(0, "u32")
     execution_plan: list[ExecutionPlan] = tables(1, ExecutionPlan)

@@ -12,10 +12,13 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import lcm
 from typing import BinaryIO
 
-from .flat import Buffer, FormatError, pack, unpack
+from edgecore.errors import FormatError
+
+from .flat import Buffer, pack, unpack
 from .program import (
     PROGRAM_IDENTIFIER,
     BackendDelegate,
@@ -48,7 +51,7 @@ class NamedBlob:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Where a segment lies: `offset` from the start of the file, bytes; `kind` constants, mutable, delegate, named, unused."""
+    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused."""
 
     kind: str
     offset: int
@@ -290,7 +293,8 @@ class _SegmentReader:
 
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
         segment = self.segment(where.segment_index, kind)
-        ends = dict(zip(ordered := sorted(set(where.offsets)), [*ordered[1:], len(segment)]))
+        ordered = sorted(set(where.offsets))
+        ends = dict(pairwise([*ordered, len(segment)]))
         if ordered and ordered[-1] > len(segment):
             raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]

@@ -1,0 +1,157 @@
+# Everything that a fresh machine needs is made on the way: `make demo`, `make test`. A repeat does only what changed.
+#
+#   make demo    train and compile two networks, run them, print a table
+#   make test    lint, C++ tests, Python tests
+#   make bench   the figures beside executorch
+#   make lint    formatters, linters, types
+#   make wheels  publishable wheels in dist/publish
+#
+# PYTHON=python3.12 chooses the interpreter of .venv; PYTEST_ARGS, JOBS and TORCH may be set too.
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+TORCH ?= torch==2.13.0
+PYTEST_ARGS ?= -n 2
+ifeq ($(origin CC),default)
+CC := clang-16
+CXX := clang++-16
+endif
+export CC CXX
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+DONE := .stamps
+SAY := @printf '\033[1m==> %s\033[0m\n'
+
+core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
+core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
+core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel.h) $(wildcard cmake/*)
+schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
+xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -name '*.pyc')
+xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+
+.PHONY: demo test lint ctest pytest bench wheels install format clean
+.DELETE_ON_ERROR:
+
+install: $(DONE)/core $(DONE)/xnnpack
+
+demo: install $(DONE)/torchvision $(DONE)/sklearn
+	$(SAY) "demo"
+	@$(PY) examples/demo.py
+
+test:
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory ctest
+	@$(MAKE) --no-print-directory pytest
+	$(SAY) "make test: lint, C++ tests and Python tests passed"
+
+lint: install $(DONE)/lint
+	$(SAY) "lint"
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	tools/clang_format.sh --check
+
+ctest: $(DONE)/native-tests
+	$(SAY) "C++ tests"
+	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
+	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
+
+# The plugin's Python tests drive the delegate through its C++ test host.
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-tests
+	$(SAY) "Python tests"
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
+
+bench: install $(DONE)/torchvision $(DONE)/test
+	$(PY) benchmarks/check.py
+
+format: $(DONE)/lint
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+	tools/clang_format.sh
+
+wheels: install $(DONE)/release
+	$(SAY) "publishable wheels"
+	rm -rf dist/publish
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m auditwheel repair -w dist/publish dist/*.whl
+	@ls -l dist/publish
+
+clean:
+	rm -rf build dist $(DONE) plugins/*/build
+
+# --- Setting up -------------------------------------------------------------------------------------------------------
+
+$(DONE)/system: tools/system_packages.sh
+	$(SAY) "system packages"
+	@mkdir -p $(DONE)
+	tools/system_packages.sh $(PYTHON)
+	@touch $@
+
+$(PY): | $(DONE)/system
+	$(SAY) "virtual environment .venv"
+	$(PYTHON) -m venv .venv
+	$(PIP) install --quiet --upgrade "pip>=25.1"
+
+# torch first and by its exact number: a range may choose a build for GPUs.
+$(DONE)/torch: | $(PY)
+	$(SAY) "$(TORCH) (a large download)"
+	$(PIP) install $(TORCH)
+	@touch $@
+
+$(DONE)/torchvision: $(DONE)/torch
+	$(PIP) install --quiet --no-deps torchvision==0.28.0
+	$(PIP) install --quiet pillow
+	@touch $@
+
+$(DONE)/sklearn: $(DONE)/torch
+	$(PIP) install --quiet scikit-learn
+	@touch $@
+
+$(DONE)/lint: pyproject.toml | $(PY)
+	$(PIP) install --quiet --group lint
+	@touch $@
+
+$(DONE)/test: pyproject.toml $(DONE)/torch
+	$(SAY) "test tools and executorch, the peer"
+	$(PIP) install --quiet --group test executorch==1.5.1 transformers expecttest
+	@touch $@
+
+$(DONE)/release: pyproject.toml | $(PY)
+	$(PIP) install --quiet --group release
+	@touch $@
+
+# --- C++ tests --------------------------------------------------------------------------------------------------------
+
+$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
+	$(SAY) "C++ tests: build"
+	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
+	cmake --build build/test
+	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+	cmake --build build/test-xnnpack
+	@touch $@
+
+# --- Our two packages, built as wheels and installed from them --------------------------------------------------------
+
+$(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/system
+	$(SAY) "edgecore: wheel"
+	rm -f dist/edgecore-*.whl
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore-*.whl
+	$(PIP) install --quiet "edgecore[compile]"
+	@touch $@
+
+# Kept in a cache outside the tree. XNNPACK_DIR names an installed one that is taken instead.
+$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/*) $(DONE)/system
+	$(SAY) "XNNPACK (the first time it is compiled: a few minutes)"
+	@[ -n "$$XNNPACK_DIR" ] || $(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py
+	@touch $@
+
+# Core sources other than the headers that it compiles against do not concern it.
+$(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) $(DONE)/xnnpack-library | $(DONE)/core
+	$(SAY) "edgecore-xnnpack: wheel"
+	rm -f dist/edgecore_xnnpack-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_xnnpack-*.whl
+	@touch $@

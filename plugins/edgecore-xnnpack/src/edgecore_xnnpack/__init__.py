@@ -1,0 +1,28 @@
+"""The XNNPACK backend: fast inference on Arm and x86 CPUs. Imports no torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from edgecore.plugin import BackendInfo, hookimpl
+
+
+def native_library() -> Path:
+    """Absolute path of the delegate's shared library."""
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    return Path(__file__).parent.resolve() / "lib" / f"libedgecore_xnnpack{suffix}"
+
+
+@hookimpl
+def edgecore_backends() -> list[BackendInfo]:
+    """The one backend of this package."""
+    return [
+        BackendInfo(
+            name="xnnpack",
+            backend_id="XnnpackBackend",
+            summary="CPU: Arm and x86",
+            compiler="edgecore_xnnpack.compiler:XnnpackCompiler",
+            native_library=native_library,
+        )
+    ]

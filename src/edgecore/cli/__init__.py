@@ -1,0 +1,45 @@
+"""The `edgecore` command: one module a command. Exit status 0 done, 1 it failed, 2 wrong usage."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from edgecore.cli import backends, bench, compile, doctor, inspect, run, verify
+from edgecore.cli.common import complain, sentence
+
+app = typer.Typer(
+    name="edgecore",
+    help="Compile PyTorch models for edge devices, run the files, look into them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
+) -> None:
+    """Compile PyTorch models for edge devices, run the files, look into them."""
+
+
+for _command in (compile, run, bench, inspect, verify, backends, doctor):
+    app.command(_command.__name__.rpartition(".")[2])(_command.command)
+
+
+def main() -> None:
+    """Run the command line of this process; ends it with the exit status."""
+    # --debug is understood anywhere in the line.
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    debug = len(arguments) < len(sys.argv) - 1
+    try:
+        app(arguments, prog_name="edgecore")
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        complain(sentence(error))
+        sys.exit(1)

@@ -1,0 +1,33 @@
+"""`edgecore backends`: what is installed."""
+
+from __future__ import annotations
+
+from edgecore.cli.common import Json, print_json, stdout
+
+
+def command(as_json: Json = False) -> None:
+    """List the installed backends and their state."""
+    from rich.table import Table
+
+    from edgecore.plugin.registry import installed
+
+    found = installed()
+    if as_json:
+        fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
+        print_json([{field: getattr(backend, field) for field in fields} for backend in found])
+        return
+    if not found:
+        from edgecore.plugin.known import known_backends
+
+        print("No backend is installed. To add one:")
+        for row in known_backends():
+            print(f"  pip install {row.package:<20} {row.summary}")
+        return
+    table = Table("name", "backend id", "package", "state", "what for")
+    for backend in found:
+        state = "ambiguous" if backend.ambiguous and backend.state == "ok" else backend.state
+        remark = backend.problem if backend.state != "ok" else backend.summary
+        table.add_row(
+            backend.name or "?", backend.backend_id, f"{backend.distribution} {backend.version}", state, remark
+        )
+    stdout.print(table)

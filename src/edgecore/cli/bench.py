@@ -1,0 +1,70 @@
+"""`edgecore bench`: how long loading and running take."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from edgecore.cli.common import File, Json, Method, choose_method, print_json, progress
+
+
+def command(
+    file: File,
+    method: Method = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; by default the machine's.")] = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs to measure, after the first.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Measure load, first run, median and 95th percentile in milliseconds, on random inputs."""
+    import edgecore
+    from edgecore.cli.run import random_arguments
+
+    start = time.perf_counter()
+    model = edgecore.load(file, threads=threads)
+    name = choose_method(list(model.methods), method, file)
+    loaded = model[name]
+    load_ms = _since(start)
+    arguments = random_arguments(loaded.inputs)
+    start = time.perf_counter()
+    loaded(*arguments)
+    first_ms = _since(start)
+    times = []
+    with progress(f"running {name} {runs} times"):
+        for _ in range(runs):
+            start = time.perf_counter()
+            loaded(*arguments)
+            times.append(_since(start))
+    figures = {
+        "load_ms": load_ms,
+        "first_ms": first_ms,
+        "median_ms": statistics.median(times),
+        "p95_ms": sorted(times)[min(runs - 1, int(runs * 0.95))],
+        "peak_rss_mb": _peak_rss_mb(),
+    }
+    if as_json:
+        print_json({"file": str(file), "method": name, "threads": threads, "runs": runs, **_rounded(figures)})
+        return
+    for key, value in _rounded(figures).items():
+        print(f"{key:<12} {value:>10}")
+
+
+def _since(start: float) -> float:
+    return (time.perf_counter() - start) * 1e3
+
+
+def _rounded(figures: dict[str, float]) -> dict[str, float]:
+    return {key: round(value, 3) for key, value in figures.items()}
+
+
+def _peak_rss_mb() -> float:
+    """Peak resident memory of this process, command line included; 0 where the system does not tell."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)

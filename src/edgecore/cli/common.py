@@ -1,0 +1,117 @@
+"""What the commands share: sentences for errors, output, inputs for a method."""
+
+from __future__ import annotations
+
+import array
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.console import Console
+
+from edgecore.errors import EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.format import PteFile
+
+File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A .pte file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Method = Annotated[str | None, typer.Option(metavar="NAME", help="The method, if the file has several.")]
+
+# Progress and remarks go here, results to stdout.
+stderr = Console(stderr=True, highlight=False)
+stdout = Console(highlight=False)
+
+
+def complain(text: str) -> None:
+    """One sentence on stderr."""
+    print(f"edgecore: {text}", file=sys.stderr)
+
+
+def sentence(error: Exception) -> str:
+    """What a failure says to a user. Errors that edgecore raises on purpose are sentences already."""
+    text = " ".join(str(error).split())
+    if isinstance(error, EdgecoreError):
+        return text
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def print_json(value: Any) -> None:
+    """`value` as JSON on stdout."""
+    print(json.dumps(value, indent=2))
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """A moving line on a terminal while the block runs, nothing elsewhere."""
+    with stderr.status(what):
+        yield
+
+
+def read_file(path: Path) -> PteFile:
+    """The parsed file, without the runtime.
+
+    Raises:
+        FormatError: It is no `.pte`, or a damaged one; the sentence names it.
+    """
+    from edgecore.errors import FormatError
+    from edgecore.format import read_pte
+
+    try:
+        return read_pte(path.read_bytes())
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def choose_method(names: list[str], asked: str | None, path: Path) -> str:
+    """The method to run: the one asked for, `forward`, or the only one."""
+    if asked is not None:
+        if asked not in names:
+            raise EdgecoreError(f"{path} has no method {asked!r}; it has {', '.join(names)}")
+        return asked
+    if "forward" in names:
+        return "forward"
+    if len(names) == 1:
+        return names[0]
+    raise EdgecoreError(f"{path} has the methods {', '.join(names)}; choose one with --method")
+
+
+# dtype: (format of a memoryview, whether it is a floating-point type).
+_CODES = {
+    "bool": ("?", False),
+    "float32": ("f", True),
+    "float64": ("d", True),
+    "int8": ("b", False),
+    "int16": ("h", False),
+    "int32": ("i", False),
+    "int64": ("q", False),
+    "uint8": ("B", False),
+    "uint16": ("H", False),
+    "uint32": ("I", False),
+    "uint64": ("Q", False),
+}
+
+
+def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
+    """A buffer of this shape: floats uniform in [-1, 1), integers and bools 0 or 1. Needs no numpy.
+
+    Raises:
+        EdgecoreError: The dtype has no buffer format.
+    """
+    if dtype not in _CODES:
+        raise EdgecoreError(f"cannot make up a {dtype} input; give every input with --input FILE.npy")
+    code, floating = _CODES[dtype]
+    generator = random.Random(seed)
+    draw = (lambda: generator.random() * 2 - 1) if floating else (lambda: generator.getrandbits(1))
+    count = prod(shape)
+    raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
+    # memoryview cannot cast no bytes at all to a shape.
+    return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

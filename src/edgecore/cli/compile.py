@@ -1,0 +1,129 @@
+"""`edgecore compile`: a model to a `.pte`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgecore.cli.common import Json, print_json, progress
+from edgecore.errors import CompileError
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A torch.export .pt2 file, or module:function giving (model, example_inputs[, dynamic_shapes]).",
+        ),
+    ],
+    backends: Annotated[
+        list[str] | None,
+        typer.Option("-b", "--backend", metavar="NAME[:key=value,...]", help="In order of priority; may be repeated."),
+    ] = None,
+    runtime: Annotated[
+        str, typer.Option(metavar="PROFILE", help="Where the file will run: executorch-1.5 or edgecore.")
+    ] = "executorch-1.5",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.pte", help="By default named after the model.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write which operators run where, and why, as a page.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile a model to a .pte file."""
+    import edgecore
+
+    chosen = [parse_backend(text) for text in backends or ()]
+    with progress(f"loading {model}"):
+        source, example_inputs, dynamic_shapes = load_model(model)
+    output = output or Path(_stem(model)).with_suffix(".pte")
+    with progress(f"compiling {model}"):
+        start = time.perf_counter()
+        program = edgecore.compile(
+            source,
+            example_inputs,
+            backends=[edgecore.Backend(name, **backend_options) for name, backend_options in chosen],
+            dynamic_shapes=dynamic_shapes,
+            runtime=runtime,
+        )
+        seconds = time.perf_counter() - start
+        program.save(output)
+    placement = program.report()
+    if report:
+        placement.to_html(report)
+    size = output.stat().st_size
+    if as_json:
+        print_json(
+            {
+                "file": str(output),
+                "bytes": size,
+                "seconds": round(seconds, 3),
+                "runtime": runtime,
+                "delegates": placement.delegates,
+                "left_outside": [asdict(row) for row in placement.left_outside],
+            }
+        )
+        return
+    print(placement)
+    print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
+
+
+def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
+    """`qnn:soc=SM8650,required=true` as name and options. Values are JSON where they can be, else strings."""
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not name or not key or not equals:
+            raise typer.BadParameter(f"{text!r} is not NAME[:key=value,...]", param_hint="--backend")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return name, options
+
+
+def load_model(model: str) -> tuple[Any, Any, Any]:
+    """(module or exported program, example inputs or None, dynamic shapes or None).
+
+    Raises:
+        CompileError: There is no such file, module or function, or it gives something else.
+    """
+    if model.endswith(".pt2"):
+        if not Path(model).is_file():
+            raise CompileError(f"{model} does not exist")
+        try:
+            import torch
+        except ImportError as error:
+            raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
+        try:
+            return torch.export.load(model), None, None
+        except Exception as error:
+            raise CompileError(f"{model} is no file of torch.export.save: {error}") from error
+    module_name, colon, function = model.partition(":")
+    if not colon or not function:
+        raise typer.BadParameter(f"{model!r} is neither a .pt2 file nor module:function", param_hint="MODEL")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise CompileError(f"cannot import {module_name!r} for {model!r}: {error}") from error
+    if not callable(getattr(module, function, None)):
+        raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
+    given = getattr(module, function)()
+    if not isinstance(given, tuple) or len(given) not in (2, 3):
+        raise CompileError(f"{model} must give (model, example_inputs[, dynamic_shapes]), not {type(given).__name__}")
+    return given if len(given) == 3 else (*given, None)
+
+
+def _stem(model: str) -> str:
+    return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]

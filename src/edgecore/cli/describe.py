@@ -1,0 +1,102 @@
+"""What a `.pte` holds, as plain data: the content of `edgecore inspect --json`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from edgecore.format import (
+    DelegateMeta,
+    EValue,
+    ExecutionPlan,
+    KernelCall,
+    Meta,
+    PteFile,
+    Tensor,
+    TensorShapeDynamism,
+    get_meta,
+)
+
+_DTYPES = {
+    "BYTE": "uint8",
+    "CHAR": "int8",
+    "SHORT": "int16",
+    "INT": "int32",
+    "LONG": "int64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+}
+
+
+def describe(pte: PteFile) -> dict[str, Any]:
+    """`methods`, `profile`, `producer`, `constant_bytes`, `named_data` and `segments`; sizes in bytes.
+
+    `profile` and `producer` are None and `delegate_bytes` is None where the file lacks edgecore's metadata.
+    """
+    meta = get_meta(pte)
+    return {
+        "profile": meta.profile if meta else None,
+        "producer": f"{meta.producer} {meta.producer_version}" if meta else None,
+        "constant_bytes": sum(memoryview(constant).nbytes for constant in pte.constants),
+        "named_data": [
+            {"key": key, "bytes": memoryview(blob.data).nbytes} for key, blob in sorted(pte.named_data.items())
+        ],
+        "segments": [{"kind": part.kind, "offset": part.offset, "bytes": part.size} for part in pte.segments],
+        "methods": [_method(plan, pte, meta) for plan in pte.program.execution_plan],
+    }
+
+
+def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, Any]:
+    method_meta = meta.method(plan.name) if meta else None
+    delegate_metas = method_meta.delegates if method_meta else []
+    delegates = []
+    for index, delegate in enumerate(plan.delegates):
+        row: dict[str, Any] = {
+            "backend_id": delegate.id,
+            "bytes": memoryview(pte.delegate_blob(delegate)).nbytes,
+        }
+        if index < len(delegate_metas):
+            made = delegate_metas[index]
+            row["made_by"] = f"{made.distribution} {made.distribution_version}"
+            row["compatibility"] = made.compatibility
+        delegates.append(row)
+    operators: Counter[str] = Counter()
+    for chain in plan.chains:
+        for instruction in chain.instructions:
+            if isinstance(call := instruction.instr_args, KernelCall):
+                operators[plan.operators[call.op_index].key] += 1
+    return {
+        "name": plan.name,
+        "inputs": [_value(plan.values[index]) for index in plan.inputs],
+        "outputs": [_value(plan.values[index]) for index in plan.outputs],
+        "delegates": delegates,
+        "operators": dict(operators.most_common()),
+        "planned_bytes": sum(plan.non_const_buffer_sizes),
+        "delegate_bytes": _needed(delegate_metas) if method_meta else None,
+    }
+
+
+def _value(value: EValue) -> dict[str, Any]:
+    tensor = value.val
+    if not isinstance(tensor, Tensor):
+        return {"type": type(tensor).__name__.lower()}
+    name = tensor.scalar_type.name
+    return {
+        "type": "tensor",
+        "dtype": _DTYPES.get(name, name.lower()),
+        "shape": list(tensor.sizes),
+        "dynamic": tensor.shape_dynamism != TensorShapeDynamism.STATIC,
+    }
+
+
+def _needed(delegates: list[DelegateMeta]) -> int:
+    """Declared memory of the delegates: a shared group counts as its greatest member."""
+    alone = 0
+    groups: defaultdict[str, int] = defaultdict(int)
+    for need in (need for delegate in delegates for need in delegate.memory):
+        if need.shared_group:
+            groups[need.shared_group] = max(groups[need.shared_group], need.bytes)
+        else:
+            alone += need.bytes
+    return alone + sum(groups.values())

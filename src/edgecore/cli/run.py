@@ -1,0 +1,105 @@
+"""`edgecore run`: run a method once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgecore.cli.common import File, Json, Method, choose_method, complain, print_json, random_tensor
+from edgecore.errors import EdgecoreError
+
+
+def command(
+    file: File,
+    method: Method = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("--input", metavar="X.npy", help="One for each input, in order; random values if none is given."),
+    ] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the outputs there as output_0.npy, output_1.npy, ...")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a method once and show its outputs."""
+    import edgecore
+
+    model = edgecore.load(file)
+    name = choose_method(list(model.methods), method, file)
+    loaded = model[name]
+    if inputs:
+        arguments: list[Any] = [_read_npy(path) for path in inputs]
+    else:
+        arguments = random_arguments(loaded.inputs)
+        if arguments:
+            complain("no --input given: random values (seed 0)")
+    start = time.perf_counter()
+    result = loaded(*arguments)
+    elapsed = (time.perf_counter() - start) * 1e3
+    outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+    rows = [_summary(output) for output in outputs]
+    if output_dir:
+        for row, path in zip(rows, _write_npy(outputs, output_dir), strict=True):
+            row["file"] = str(path)
+    if as_json:
+        print_json({"method": name, "ms": round(elapsed, 3), "outputs": rows})
+        return
+    print(f"{name}: {elapsed:.2f} ms (first run)")
+    for index, row in enumerate(rows):
+        print(f"output {index}: " + "  ".join(f"{key} {value}" for key, value in row.items()))
+
+
+def random_arguments(infos: Sequence[Any]) -> list[Any]:
+    """A random tensor for every input, the same ones each time; 1 for a number, None for nothing."""
+    numbers: dict[str, Any] = {"int": 1, "float": 1.0, "bool": True, "none": None}
+    return [
+        numbers[info.dtype] if info.dtype in numbers else random_tensor(tuple(info.shape), info.dtype, seed)
+        for seed, info in enumerate(infos)
+    ]
+
+
+def _read_npy(path: Path) -> Any:
+    numpy = _numpy()
+    try:
+        return numpy.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise EdgecoreError(f"{path} is no .npy file: {error}") from error
+
+
+def _write_npy(outputs: Sequence[Any], folder: Path) -> list[Path]:
+    numpy = _numpy()
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"output_{index}.npy" for index in range(len(outputs))]
+    for path, output in zip(paths, outputs, strict=True):
+        numpy.save(path, numpy.asarray(output))
+    return paths
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise EdgecoreError(".npy files need numpy; run: pip install numpy") from error
+    return numpy
+
+
+def _summary(output: Any) -> dict[str, Any]:
+    """Shape, dtype and range of a tensor; the value of anything else."""
+    try:
+        view = memoryview(output)
+    except TypeError:
+        return {"value": output}
+    row: dict[str, Any] = {"dtype": str(getattr(output, "dtype", view.format)), "shape": list(view.shape or ())}
+    try:
+        flat: Any = view.cast("B")
+        values = flat.cast(view.format).tolist()
+    except (TypeError, ValueError):  # no format of memoryview: float16 and bfloat16
+        return row
+    if values:
+        row |= {"min": min(values), "max": max(values), "mean": sum(values) / len(values)}
+        row["argmax"] = values.index(row["max"])
+    return row

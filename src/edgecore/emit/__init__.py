@@ -1,0 +1,38 @@
+"""From planned edge programs to a `.pte` file in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from torch.export import ExportedProgram
+
+from edgecore import format as fmt
+from edgecore.emit.constant_methods import constant_plan
+from edgecore.emit.emitter import Emitter
+from edgecore.emit.pools import Pools
+from edgecore.memory import MemoryPlan
+
+
+def emit(
+    methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]],
+    *,
+    runtime: str,
+    constant_methods: Mapping[str, object] | None = None,
+) -> fmt.PteFile:
+    """A file with the given methods; `constant_methods` take no input and return the given value."""
+    pools, plans, metas = Pools(), [], []
+    for name, (program, plan) in methods.items():
+        execution_plan, meta = Emitter(name, program, plan, pools).emit()
+        plans.append(execution_plan)
+        metas.append(meta)
+    plans.extend(constant_plan(name, value, pools) for name, value in (constant_methods or {}).items())
+    pte = fmt.PteFile(
+        fmt.Program(execution_plan=plans),
+        constants=pools.constants, mutable=pools.mutable, delegate_blobs=pools.blobs, named_data=pools.named_data,
+    )  # fmt: skip
+    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas))
+    return pte
+
+
+__all__ = ["Emitter", "emit"]

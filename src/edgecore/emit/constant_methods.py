@@ -1,0 +1,38 @@
+"""Methods that only return a value: metadata such as a vocabulary size."""
+
+from __future__ import annotations
+
+import torch
+
+from edgecore import format as fmt
+from edgecore.emit.pools import Pools, scalar_type
+from edgecore.errors import CompileError
+
+
+def constant_plan(name: str, value: object, pools: Pools) -> fmt.ExecutionPlan:
+    """A method without inputs or instructions. `value`: a number, bool, string, tensor, or a list or tuple of them."""
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    values = [fmt.EValue(_value(name, item, pools)) for item in items]
+    return fmt.ExecutionPlan(
+        name=name, values=values, outputs=list(range(len(values))), chains=[fmt.Chain()], non_const_buffer_sizes=[0]
+    )
+
+
+def _value(name: str, item: object, pools: Pools) -> fmt.KernelTypes:
+    if isinstance(item, bool):
+        return fmt.Bool(item)
+    if isinstance(item, int):
+        return fmt.Int(item)
+    if isinstance(item, float):
+        return fmt.Double(item)
+    if isinstance(item, str):
+        return fmt.String(item)
+    if isinstance(item, torch.Tensor):
+        order = tuple(range(item.dim()))
+        return fmt.Tensor(
+            scalar_type=scalar_type(item.dtype), sizes=list(item.shape), dim_order=list(order),
+            data_buffer_idx=pools.constant(item, order),
+        )  # fmt: skip
+    raise CompileError(
+        f"constant method {name} returns a {type(item).__name__}; numbers, strings and tensors can be stored"
+    )

@@ -1,0 +1,290 @@
+"""One planned edge program becomes one execution plan: values, operators, delegates, instructions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from edgecore import format as fmt
+from edgecore.emit.out_variants import Argument, kernel_form
+from edgecore.emit.pools import Pools, scalar_type
+from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
+from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
+from edgecore.ir.graph import describe, operator_name, source_line
+from edgecore.memory.planning import MemoryPlan
+from edgecore.memory.specs import SPEC, TensorSpec, specs_of
+
+PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
+    operator.add: ("executorch_prim::add", "Scalar"), operator.sub: ("executorch_prim::sub", "Scalar"),
+    operator.mul: ("executorch_prim::mul", "Scalar"), operator.floordiv: ("executorch_prim::floordiv", "Scalar"),
+    operator.truediv: ("executorch_prim::truediv", "Scalar"), operator.mod: ("executorch_prim::mod", "Scalar"),
+    operator.eq: ("executorch_prim::eq", "Scalar"), operator.gt: ("executorch_prim::gt", "Scalar"),
+    operator.ge: ("executorch_prim::ge", "Scalar"), operator.lt: ("executorch_prim::lt", "Scalar"),
+    operator.le: ("executorch_prim::le", "Scalar"), operator.neg: ("executorch_prim::neg", "Scalar"),
+    torch.sym_max: ("executorch_prim::sym_max", "Scalar"), torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
+    torch.sym_float: ("executorch_prim::sym_float", "Scalar"), torch.sym_not: ("executorch_prim::sym_not", "Scalar"),
+}  # fmt: skip
+"""Functions on symbolic numbers and the runtime's operators for them."""
+
+_MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
+
+
+class Emitter:
+    """Emits one method; `pools` is shared by all methods of a file."""
+
+    def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, pools: Pools) -> None:
+        self.program, self.pools = program, pools
+        self.constants = Constants(program)
+        self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
+        self.chain = fmt.Chain()
+        self.meta = fmt.MethodMeta(name)
+        self._values: dict[Node | TensorSpec, int] = {}
+        self._literals: dict[Any, int] = {}
+        self._operators: dict[tuple[str, str], int] = {}
+
+    def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
+        """The execution plan and its part of the metadata."""
+        graph = self.program.graph
+        inputs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                index = self._placeholder(node)
+                if inputs[node.name].kind == InputKind.USER_INPUT:
+                    self.plan.inputs.append(index)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self._outputs(node)
+        self.plan.chains = [self.chain]
+        in_spec, out_spec = self.program.call_spec
+        if in_spec is not None and out_spec is not None:
+            dumps = pytree.treespec_dumps
+            self.plan.container_meta_type = fmt.ContainerMetadata(dumps(in_spec), dumps(out_spec))
+        return self.plan, self.meta
+
+    # Values -----------------------------------------------------------------------------------------------------------
+
+    def _add(self, value: Any) -> int:
+        self.plan.values.append(fmt.EValue(value))
+        return len(self.plan.values) - 1
+
+    def _literal(self, value: Any) -> int:
+        """A value that no instruction writes: equal ones are stored once."""
+        key = (type(value).__name__, repr(value))
+        if key not in self._literals:
+            self._literals[key] = self._add(value)
+        return self._literals[key]
+
+    def _placeholder(self, node: Node) -> int:
+        spec = node.meta.get(SPEC)
+        if isinstance(spec, TensorSpec):
+            tensor = self._tensor(spec)
+            if self.constants.has(node):
+                tensor.data_buffer_idx = self.pools.constant(self.constants.get(node), spec.dim_order)
+            elif node.name in self._mutated_buffers():
+                target = self._mutated_buffers()[node.name]
+                state = self.program.state_dict.get(target)
+                state = self.program.constants[target] if state is None else state
+                tensor.data_buffer_idx = self.pools.initial_state(state, spec.dim_order)
+                tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=target)
+            index = self._add(tensor)
+            self._values[spec] = index
+        else:
+            index = self._scalar_input(node)
+        self._values[node] = index
+        return index
+
+    def _mutated_buffers(self) -> dict[str, str]:
+        """Placeholder name -> buffer name of the buffers that the program writes to."""
+        signature = self.program.graph_signature
+        mutated = set(signature.buffers_to_mutate.values())
+        return {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+
+    def _scalar_input(self, node: Node) -> int:
+        val = node.meta.get("val")
+        if isinstance(val, bool):
+            return self._add(fmt.Bool(val))
+        if isinstance(val, (int, torch.SymInt)):
+            return self._add(fmt.Int(val if isinstance(val, int) else 0))
+        if isinstance(val, (float, torch.SymFloat)):
+            return self._add(fmt.Double(val if isinstance(val, float) else 0.0))
+        if val is None:
+            return self._add(fmt.Null())
+        if isinstance(val, str):
+            return self._add(fmt.String(val))
+        raise CompileError(f"input {node.name} is a {type(val).__name__}; inputs are tensors and numbers")
+
+    @staticmethod
+    def _tensor(spec: TensorSpec) -> fmt.Tensor:
+        place = None if spec.mem_id is None else fmt.AllocationDetails.at(spec.mem_id, spec.mem_offset)
+        dynamism = fmt.TensorShapeDynamism.DYNAMIC_BOUND if spec.dynamic else fmt.TensorShapeDynamism.STATIC
+        return fmt.Tensor(
+            scalar_type=scalar_type(spec.dtype), sizes=list(spec.shape), dim_order=list(spec.dim_order),
+            allocation_info=place, shape_dynamism=dynamism,
+        )  # fmt: skip
+
+    def _result(self, spec: TensorSpec) -> int:
+        if spec not in self._values:
+            self._values[spec] = self._add(self._tensor(spec))
+        return self._values[spec]
+
+    def _of_node(self, node: Node) -> int:
+        if node.target is operator.getitem:
+            return self._values[node.meta[SPEC]]
+        return self._values[node]
+
+    def _argument(self, argument: Argument, node: Node) -> int:
+        value, kind = argument.value, argument.type
+        if isinstance(value, Node):
+            return self._of_node(value)
+        if isinstance(value, (list, tuple)):
+            return self._list(value, kind, node)
+        if value is None or isinstance(value, (torch.layout, torch.device)):
+            return self._literal(fmt.Null())
+        if isinstance(value, bool):
+            return self._literal(fmt.Bool(value))
+        if isinstance(value, int):
+            return self._literal(fmt.Double(float(value)) if "float" in kind else fmt.Int(value))
+        if isinstance(value, float):
+            return self._literal(fmt.Double(value))
+        if isinstance(value, torch.dtype):
+            return self._literal(fmt.Int(scalar_type(value)))
+        if isinstance(value, torch.memory_format):
+            return self._literal(fmt.Int(_MEMORY_FORMATS[value]))
+        if isinstance(value, str):
+            return self._literal(fmt.String(value))
+        raise CompileError(f"{describe(node)}: the .pte format cannot hold the argument {value!r}")
+
+    def _list(self, values: Any, kind: str, node: Node) -> int:
+        if "Tensor" in kind:
+            items = [-1 if value is None else self._of_node(value) for value in values]
+            return self._add((fmt.OptionalTensorList if "Optional[Tensor]" in kind else fmt.TensorList)(items))
+        if "float" in kind:
+            return self._literal(fmt.DoubleList([float(value) for value in values]))
+        if "bool" in kind:
+            return self._literal(fmt.BoolList([bool(value) for value in values]))
+        return self._literal(fmt.IntList([self._argument(Argument(value, "int"), node) for value in values]))
+
+    # Instructions -----------------------------------------------------------------------------------------------------
+
+    def _operator(self, name: str, overload: str) -> int:
+        key = (name, overload)
+        if key not in self._operators:
+            self._operators[key] = len(self.plan.operators)
+            self.plan.operators.append(fmt.Operator(name, overload))
+        return self._operators[key]
+
+    def _instruction(self, arguments: Any, node: Node) -> None:
+        self.chain.instructions.append(fmt.Instruction(arguments))
+        handles = node.meta.get("debug_handle", [])
+        handles = handles if isinstance(handles, list) else [handles]
+        self.meta.instructions.append(fmt.InstructionHandles(handles))
+        if handles and not is_delegate_call(node):
+            self.meta.debug_handles.append(_debug_handle(handles[0], node))
+
+    def _call(self, node: Node) -> None:
+        if node.target is operator.getitem:
+            return
+        if is_delegate_call(node):
+            self._delegate_call(node)
+        elif isinstance(node.target, OpOverload) and node.target.namespace == "aten" and "sym_" in str(node.target):
+            self._symbolic_call(node, node.target._schema.name, node.target._overloadname)
+        elif node.target in PRIM_OPERATORS:
+            self._symbolic_call(node, *PRIM_OPERATORS[node.target])
+        else:
+            self._kernel_call(node)
+
+    def _kernel_call(self, node: Node) -> None:
+        form = kernel_form(node)
+        arguments = [self._argument(argument, node) for argument in form.arguments]
+        outs = [self._result(spec) for spec in specs_of(node)]
+        returns_list = isinstance(node.target, OpOverload) and len(node.target._schema.returns) == 1
+        if isinstance(node.meta["val"], torch.Tensor):
+            self._values[node] = outs[0]
+            arguments += [outs[0], outs[0]]
+        elif returns_list:
+            result = self._add(fmt.TensorList(outs))
+            arguments += [result, result]
+        else:
+            arguments += [*outs, self._add(fmt.TensorList(outs))]
+        self._instruction(fmt.KernelCall(self._operator(form.name, form.overload), arguments), node)
+
+    def _symbolic_call(self, node: Node, name: str, overload: str) -> None:
+        val = node.meta["val"]
+        empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else (
+            fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
+        )  # fmt: skip
+        self._values[node] = result = self._add(empty)
+        arguments = [self._argument(Argument(value, "Scalar"), node) for value in node.args]
+        self._instruction(fmt.KernelCall(self._operator(name, overload), [*arguments, result]), node)
+
+    def _delegate_call(self, node: Node) -> None:
+        attribute, *inputs = node.args
+        assert isinstance(attribute, Node)
+        module = getattr(self.program.graph_module, str(attribute.target))
+        assert isinstance(module, LoweredBackendModule)
+        blob = self.pools.delegate(module.backend_id, module.result)
+        specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]
+        reference = fmt.BackendDelegateDataReference(fmt.DataLocation.SEGMENT, blob)
+        self.plan.delegates.append(fmt.BackendDelegate(module.backend_id, reference, specs))
+        arguments = [self._argument(Argument(value, "Tensor"), node) for value in inputs]
+        arguments += [self._result(spec) for spec in specs_of(node)]
+        self._instruction(fmt.DelegateCall(len(self.plan.delegates) - 1, arguments), node)
+        self._delegate_meta(module)
+
+    def _delegate_meta(self, module: LoweredBackendModule) -> None:
+        needs = [
+            fmt.MemoryNeed(
+                fmt.MemoryKind[need.kind.upper()], str(need.space), need.bytes, need.alignment, need.shared_group
+            )
+            for need in module.result.memory
+        ]
+        nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
+        handles = [node.meta["debug_handle"] for node in nodes]
+        self.meta.delegates.append(
+            fmt.DelegateMeta(
+                sha256=fmt.blob_digest(module.result.blob), compatibility=module.result.compatibility,
+                distribution=module.distribution[0], distribution_version=module.distribution[1], memory=needs,
+                handles=handles,
+            )
+        )  # fmt: skip
+        self.meta.debug_handles.extend(_debug_handle(node.meta["debug_handle"], node) for node in nodes)
+
+    def _outputs(self, node: Node) -> None:
+        kinds = self.program.graph_signature.output_specs
+        values = node.args[0]
+        assert isinstance(values, (tuple, list))
+        for value, spec in zip(values, kinds, strict=True):
+            if spec.kind == OutputKind.BUFFER_MUTATION:
+                self._write_back(value, spec.target)
+            elif spec.kind == OutputKind.USER_OUTPUT:
+                index = (
+                    self._of_node(value) if isinstance(value, Node) else self._argument(Argument(value, "Scalar"), node)
+                )
+                self.plan.outputs.append(index)
+            else:
+                raise CompileError(f"the model changes its input {spec.target}; return the new value instead")
+
+    def _write_back(self, value: Any, target: str | None) -> None:
+        """The new content of a mutable buffer is copied to its place at the end."""
+        name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
+        node = next(node for node in self.program.graph.nodes if node.name == name)
+        state = self._values[node]
+        no_wait = self._literal(fmt.Bool(False))
+        arguments = [state, self._of_node(value), no_wait, state]
+        self._instruction(fmt.KernelCall(self._operator("aten::copy_", ""), arguments), node)
+
+
+def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
+    stack = node.meta.get("nn_module_stack") or {}
+    path = list(stack.values())[-1][0] if stack else ""
+    return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), path)

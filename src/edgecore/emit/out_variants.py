@@ -1,0 +1,123 @@
+"""From a functional operator to the out-variant that the runtime calls: name, overload, and the order of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.graph import describe
+from edgecore.ir.verifier import dim_order
+
+aten = torch.ops.aten
+
+_NOT_IN_OUT_VARIANTS = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}
+"""Arguments that an `out` tensor answers by itself."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a kernel: its value (a node, a number, a list, None) and its schema type, such as `int[]`."""
+
+    value: Any
+    type: str
+
+
+@dataclass(frozen=True)
+class KernelForm:
+    """How a node is written as a kernel call: arguments in schema order, `outs` following them in the file."""
+
+    name: str
+    overload: str
+    arguments: tuple[Argument, ...]
+
+
+def kernel_form(node: Node) -> KernelForm:
+    """The kernel call of a node; `CompileError` if its operator has no out-variant."""
+    target = node.target
+    if target in _DIM_ORDER_FORMS:
+        return _DIM_ORDER_FORMS[target](node)
+    assert isinstance(target, OpOverload)
+    out = out_variant(target)
+    if out is None:
+        raise CompileError(
+            f"{describe(node)} has no out-variant, so no kernel can be called for it; register "
+            f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
+        )
+    given = _arguments_by_name(node)
+    arguments = tuple(
+        Argument(given[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
+    )
+    return KernelForm(out._schema.name, out._overloadname, arguments)
+
+
+def _arguments_by_name(node: Node) -> dict[str, Any]:
+    assert isinstance(node.target, OpOverload)
+    given = dict(node.kwargs)
+    for index, spec in enumerate(node.target._schema.arguments):
+        if index < len(node.args):
+            given[spec.name] = node.args[index]
+        elif spec.name not in given:
+            given[spec.name] = spec.default_value if spec.has_default_value() else None
+    return given
+
+
+@cache
+def out_variant(target: OpOverload) -> OpOverload | None:
+    """The overload of the same operator that writes into `out`: same arguments by name, but for those of `_NOT_IN...`."""
+    names = {arg.name for arg in target._schema.arguments}
+    packet = target.overloadpacket
+    best: tuple[int, OpOverload] | None = None
+    for overload in packet.overloads():
+        candidate = getattr(packet, overload)
+        outs = [arg for arg in candidate._schema.arguments if arg.is_out]
+        plain = {arg.name for arg in candidate._schema.arguments if not arg.is_out}
+        if not outs or not plain <= names or not (names - plain) <= _NOT_IN_OUT_VARIANTS:
+            continue
+        if not _same_types(target, candidate):
+            continue
+        missing = len(names - plain)
+        if best is None or missing < best[0]:
+            best = (missing, candidate)
+    return best[1] if best else None
+
+
+def _same_types(target: OpOverload, candidate: OpOverload) -> bool:
+    types = {arg.name: str(arg.real_type) for arg in target._schema.arguments}
+    return all(types[arg.name] == str(arg.real_type) for arg in candidate._schema.arguments if not arg.is_out)
+
+
+def _result_order(node: Node) -> list[int]:
+    order = dim_order(node.meta["val"])
+    assert order is not None
+    return list(order)
+
+
+def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
+    """`dim_order_ops::NAME.out`: the memory format as a list of dimensions, the dtype as that of `out`."""
+
+    def form(node: Node) -> KernelForm:
+        arguments = (
+            Argument(node.args[0], "Tensor"), Argument(False, "bool"), Argument(_result_order(node), "Optional[List[int]]"),
+        )  # fmt: skip
+        return KernelForm(f"dim_order_ops::{name}", "out", arguments)
+
+    return form
+
+
+def _empty_form(node: Node) -> KernelForm:
+    arguments = (Argument(node.args[0], "List[int]"), Argument(_result_order(node), "Optional[List[int]]"))
+    return KernelForm("dim_order_ops::_empty_dim_order", "out", arguments)
+
+
+_DIM_ORDER_FORMS: dict[Any, Callable[[Node], KernelForm]] = {
+    aten._to_copy.default: _dim_order_form("_to_dim_order_copy"),
+    aten.clone.default: _dim_order_form("_clone_dim_order"),
+    aten.empty.memory_format: _empty_form,
+}

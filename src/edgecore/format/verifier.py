@@ -1,0 +1,252 @@
+"""What is wrong with a program: its structure, and what a runtime profile does not accept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgecore.errors import FormatError
+
+from .flat import Buffer
+from .meta import MethodMeta, blob_digest, get_meta
+from .program import (
+    SCALAR_TYPE_SIZES,
+    DelegateCall,
+    ExecutionPlan,
+    FreeCall,
+    Int,
+    IntList,
+    JumpFalseCall,
+    KernelCall,
+    MoveCall,
+    OptionalTensorList,
+    Tensor,
+    TensorDataLocation,
+    TensorList,
+    TensorShapeDynamism,
+)
+from .pte import SEGMENT_ALIGNMENT, PteFile
+
+EXECUTORCH_1_5 = "executorch-1.5"
+EDGECORE = "edgecore"
+_OPERATOR_KEY_BYTES = 100  # the stock runtime builds kernel keys in a buffer of this size, with a terminating zero
+
+# Gets a delegate's blob and a dict: "named_data" {key: bytes-like}, "method" its name, "arguments" [[EValue]] by call.
+# Returns one sentence for each thing that the profile's runtime would refuse.
+Checker = Callable[[Buffer, dict[str, Any]], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`where` names the method, value, instruction or segment; `what` is one sentence."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@cache
+def profile_operators(runtime: str) -> frozenset[str] | None:
+    """Operator keys ("aten::add.out") that a runtime profile accepts, None for all; ValueError if it is unknown."""
+    if runtime == EDGECORE:
+        return None
+    if runtime != EXECUTORCH_1_5:
+        raise ValueError(f"unknown runtime profile '{runtime}'; known are '{EXECUTORCH_1_5}' and '{EDGECORE}'")
+    return frozenset((Path(__file__).parent / "profiles" / f"{runtime}.txt").read_text("utf-8").split())
+
+
+def verify(
+    pte: PteFile, runtime: str = EXECUTORCH_1_5, checkers: Mapping[str, Checker] | None = None
+) -> list[Violation]:
+    """Every violation, empty if the file is sound; `checkers` look into delegates' blobs, by backend id."""
+    operators = profile_operators(runtime)
+    found = list(_check_file(pte))
+    for plan in pte.program.execution_plan:
+        method = f"method '{plan.name}'"
+        found += (Violation(f"{method}{where}", what) for where, what in _check_plan(plan, pte, operators))
+        found += (Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, checkers or {}))
+    found += _check_meta(pte, runtime)
+    return found
+
+
+def _check_file(pte: PteFile) -> Iterator[Violation]:
+    names = [plan.name for plan in pte.program.execution_plan]
+    if pte.program.version != 0:
+        yield Violation("program", f"version {pte.program.version} is not 0")
+    if not names:
+        yield Violation("program", "there is no method")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Violation("program", f"the method '{name}' occurs {names.count(name)} times")
+    end = 0
+    for segment in sorted(pte.segments, key=lambda s: s.offset):
+        where = f"{segment.kind} segment at byte {segment.offset}"
+        if segment.offset % SEGMENT_ALIGNMENT:
+            yield Violation(where, f"it does not start at a multiple of {SEGMENT_ALIGNMENT}")
+        if segment.size and segment.offset < end:
+            yield Violation(where, f"it overlaps another segment that ends at byte {end}")
+        end = max(end, segment.offset + segment.size)
+
+
+def _check_plan(plan: ExecutionPlan, pte: PteFile, operators: frozenset[str] | None) -> Iterator[tuple[str, str]]:
+    count = len(plan.values)
+    yield from _out_of_range(", inputs", plan.inputs, count, "value")
+    yield from _out_of_range(", outputs", plan.outputs, count, "value")
+    if any(size < 0 for size in plan.non_const_buffer_sizes) or plan.non_const_buffer_sizes[:1] not in ([], [0]):
+        yield ", arenas", f"sizes {plan.non_const_buffer_sizes} must be 0 first and never negative"
+    for index, value in enumerate(plan.values):
+        where = f", value {index}"
+        if value.val is None:
+            yield where, "it has no kind"
+        elif isinstance(value.val, Tensor):
+            yield from ((where, what) for what in _check_tensor(value.val, plan, pte))
+        elif isinstance(value.val, (IntList, TensorList, OptionalTensorList)):
+            yield from _check_list(where, value.val, plan)
+    for index, operator in enumerate(plan.operators):
+        where = f", operator {index}"
+        if len(operator.key.encode()) >= _OPERATOR_KEY_BYTES:
+            yield where, f"'{operator.key}' is longer than {_OPERATOR_KEY_BYTES - 1} bytes"
+        elif operators is not None and operator.key not in operators:
+            yield where, f"'{operator.key}' is not an operator of the runtime profile"
+    if not plan.chains:
+        yield "", "there is no chain of instructions"
+    for number, chain in enumerate(plan.chains):
+        for index, instruction in enumerate(chain.instructions):
+            where = f", chain {number}, instruction {index}"
+            yield from _check_instruction(where, instruction.instr_args, plan, len(chain.instructions))
+
+
+def _out_of_range(where: str, indices: Iterable[int], count: int, kind: str) -> Iterator[tuple[str, str]]:
+    for index in indices:
+        if not 0 <= index < count:
+            yield where, f"{kind} {index} does not exist, there are {count}"
+
+
+def _check_list(
+    where: str, val: IntList | TensorList | OptionalTensorList, plan: ExecutionPlan
+) -> Iterator[tuple[str, str]]:
+    optional = isinstance(val, OptionalTensorList)
+    indices = [index for index in val.items if not (optional and index == -1)]
+    yield from _out_of_range(where, indices, len(plan.values), "value")
+    expected = Int if isinstance(val, IntList) else Tensor
+    for index in indices:
+        if 0 <= index < len(plan.values) and not isinstance(plan.values[index].val, expected):
+            kind = type(plan.values[index].val).__name__
+            yield where, f"value {index} in its list is a {kind}, not a {expected.__name__}"
+
+
+def _check_tensor(tensor: Tensor, plan: ExecutionPlan, pte: PteFile) -> Iterator[str]:
+    if any(size < 0 for size in tensor.sizes):
+        yield f"sizes {tensor.sizes} are negative"
+        return
+    if sorted(tensor.dim_order) != list(range(len(tensor.sizes))):
+        yield f"dim order {tensor.dim_order} is no permutation of {len(tensor.sizes)} dimensions"
+    if tensor.nbytes >= 1 << 63:
+        yield f"sizes {tensor.sizes} overflow"
+        return
+    if tensor.storage_offset or tensor.layout:
+        yield f"storage offset {tensor.storage_offset} and layout {tensor.layout} must be 0"
+    place, index = tensor.allocation_info, tensor.data_buffer_idx
+    external = tensor.extra_tensor_info and tensor.extra_tensor_info.location == TensorDataLocation.EXTERNAL
+    if place is not None:
+        yield from _check_place(place.memory_id, place.offset, tensor, plan.non_const_buffer_sizes)
+    elif tensor.shape_dynamism != TensorShapeDynamism.STATIC and index:
+        yield "a constant cannot have a dynamic shape"
+    if external:
+        if tensor.extra_tensor_info is None or not tensor.extra_tensor_info.fully_qualified_name:
+            yield "its data are external, but it has no name"
+    elif index:
+        name, buffers = ("constants", pte.constants) if place is None else ("mutable", pte.mutable)
+        if index >= len(buffers):
+            yield f"{name}[{index}] does not exist, there are {len(buffers)}"
+        elif memoryview(buffers[index]).nbytes < tensor.nbytes:
+            have = memoryview(buffers[index]).nbytes
+            yield f"{name}[{index}] has {have} bytes, sizes {tensor.sizes} need {tensor.nbytes}"
+
+
+def _check_place(memory_id: int, offset: int, tensor: Tensor, arenas: Sequence[int]) -> Iterator[str]:
+    if not 1 <= memory_id < len(arenas):
+        yield f"memory id {memory_id} does not exist, the last is {len(arenas) - 1}"
+        return
+    if offset + tensor.nbytes > arenas[memory_id]:
+        yield (f"bytes {offset} to {offset + tensor.nbytes} lie outside arena {memory_id} of {arenas[memory_id]} bytes")
+    element = SCALAR_TYPE_SIZES[tensor.scalar_type]
+    if offset % element:
+        yield f"offset {offset} is not a multiple of the element size {element}"
+
+
+def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions: int) -> Iterator[tuple[str, str]]:
+    if call is None:
+        yield where, "it does nothing"
+        return
+    values: Sequence[int] = ()
+    if isinstance(call, KernelCall):
+        yield from _out_of_range(where, [call.op_index], len(plan.operators), "operator")
+        values = call.args
+    elif isinstance(call, DelegateCall):
+        yield from _out_of_range(where, [call.delegate_index], len(plan.delegates), "delegate")
+        values = call.args
+    elif isinstance(call, MoveCall):
+        values = [call.move_from, call.move_to]
+    elif isinstance(call, JumpFalseCall):
+        values = [call.cond_value_index]
+        yield from _out_of_range(where, [call.destination_instruction], instructions, "instruction")
+    elif isinstance(call, FreeCall):
+        values = [call.value_index]
+    yield from _out_of_range(where, values, len(plan.values), "value")
+
+
+def _check_delegates(plan: ExecutionPlan, pte: PteFile, checkers: Mapping[str, Checker]) -> Iterator[tuple[str, str]]:
+    named = {key: blob.data for key, blob in pte.named_data.items()}
+    calls: dict[int, list[Any]] = {}
+    for chain in plan.chains:
+        for instruction in chain.instructions:
+            call = instruction.instr_args
+            if isinstance(call, DelegateCall):
+                arguments = [plan.values[arg] for arg in call.args if 0 <= arg < len(plan.values)]
+                calls.setdefault(call.delegate_index, []).append(arguments)
+    for index, delegate in enumerate(plan.delegates):
+        where = f", delegate {index} ({delegate.id})"
+        try:
+            blob = pte.delegate_blob(delegate)
+            if delegate.id in checkers:
+                context = {"named_data": named, "method": plan.name, "arguments": calls.get(index, [])}
+                yield from ((where, what) for what in checkers[delegate.id](blob, context))
+        except FormatError as error:
+            yield where, str(error)
+
+
+def _check_meta(pte: PteFile, runtime: str) -> Iterator[Violation]:
+    try:
+        meta = get_meta(pte)
+    except FormatError as error:
+        yield Violation("metadata", str(error))
+        return
+    if meta is None:
+        return
+    if runtime == EXECUTORCH_1_5 and meta.profile != runtime:
+        yield Violation("metadata", f"the file was made for the profile '{meta.profile}'")
+    plans = {plan.name: plan for plan in pte.program.execution_plan}
+    for method in meta.methods:
+        where = f"metadata of method '{method.name}'"
+        plan = plans.get(method.name)
+        if plan is None:
+            yield Violation(where, "the file has no such method")
+            continue
+        yield from (Violation(where, what) for what in _check_method_meta(method, plan, pte))
+
+
+def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) -> Iterator[str]:
+    if len(method.delegates) != len(plan.delegates):
+        yield f"it describes {len(method.delegates)} delegates, the method has {len(plan.delegates)}"
+    for index, (facts, delegate) in enumerate(zip(method.delegates, plan.delegates, strict=False)):
+        try:
+            digest = blob_digest(pte.delegate_blob(delegate))
+        except FormatError:
+            continue  # reported with the delegate
+        if bytes(facts.sha256) != digest:
+            yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(facts.sha256).hex()}"

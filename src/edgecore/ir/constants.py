@@ -1,0 +1,96 @@
+"""The weights of an exported program: placeholders of the graph that stand for parameters, buffers and constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
+from torch.fx import Node
+
+from edgecore.ir.graph import fake_mode
+
+_CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+class Constants:
+    """Read, replace and add the constant placeholders of one program.
+
+    A buffer that the program mutates is state, not a constant.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.program = program
+        mutated = set(program.graph_signature.buffers_to_mutate.values())
+        self.specs: dict[str, InputSpec] = {
+            spec.arg.name: spec
+            for spec in program.graph_signature.input_specs
+            if spec.kind in _CONSTANT_KINDS and spec.target not in mutated
+        }
+
+    def has(self, node: Any) -> bool:
+        """Whether `node` is a constant of the program."""
+        return isinstance(node, Node) and node.op == "placeholder" and node.name in self.specs
+
+    def get(self, node: Node) -> torch.Tensor:
+        """The tensor behind a constant placeholder, detached."""
+        target = self.specs[node.name].target
+        assert target is not None
+        tensor = self.program.state_dict.get(target)
+        if tensor is None:
+            tensor = self.program.constants[target]
+        assert isinstance(tensor, torch.Tensor)
+        return tensor.detach()
+
+    def set(self, node: Node, tensor: torch.Tensor) -> None:
+        """Give a constant placeholder another tensor; other placeholders of the same weight keep theirs."""
+        spec = self.specs[node.name]
+        target = f"{spec.target}.{node.name}" if self._shared(spec) else spec.target
+        assert target is not None
+        self.program.constants.pop(target, None)
+        self.program.state_dict[target] = tensor
+        spec.kind, spec.target, spec.persistent = InputKind.BUFFER, target, True
+        node.meta["val"] = fake_mode(self.program.graph_module).from_tensor(tensor, static_shapes=True)
+
+    def _shared(self, spec: InputSpec) -> bool:
+        return sum(other.target == spec.target for other in self.specs.values()) > 1
+
+    def add(self, name: str, tensor: torch.Tensor) -> Node:
+        """A new constant placeholder in front of the user's inputs; the name is made unique."""
+        program, graph = self.program, self.program.graph_module.graph
+        taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
+        unique, count = name, 0
+        while unique in taken:
+            count += 1
+            unique = f"{name}_{count}"
+        first = next(node for node in graph.nodes if node.name not in self.specs)
+        with graph.inserting_before(first):
+            node: Node = graph.placeholder(unique)
+        node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
+        index = sum(1 for other in graph.nodes if other.op == "placeholder" and other < node)
+        spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)
+        program.graph_signature.input_specs.insert(index, spec)
+        program.state_dict[unique] = tensor
+        self.specs[node.name] = spec
+        return node
+
+    def drop_unused(self) -> None:
+        """Erase the constants that no node uses, from graph, signature and state."""
+        gone = set()
+        for node in list(self.program.graph_module.graph.nodes):
+            if self.has(node) and not node.users:
+                gone.add(node.name)
+                self.program.graph_module.graph.erase_node(node)
+        if not gone:
+            return
+        specs = self.program.graph_signature.input_specs
+        dropped = [spec for spec in specs if spec.arg.name in gone]
+        specs[:] = [spec for spec in specs if spec.arg.name not in gone]
+        kept = {spec.target for spec in specs}
+        for spec in dropped:
+            self.specs.pop(spec.arg.name)
+            if spec.target is not None and spec.target not in kept:
+                self.program.state_dict.pop(spec.target, None)
+                self.program.constants.pop(spec.target, None)
+        self.program.graph_module.recompile()

@@ -1,0 +1,102 @@
+"""The edge dialect: which operators a graph may call.
+
+Functional core ATen operators (torch's own `core` tag), those of the operator library whose schema is ATen's, and
+registered custom operators. A view is spelled as its copying form (`view_copy`), so that every value is a dense tensor
+of its own whose dim order can be read off its `val`.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from edgecore.ir.delegate import call_delegate
+
+aten = torch.ops.aten
+
+VIEW_COPIES: dict[OpOverload, OpOverload] = {
+    aten.alias.default: aten.alias_copy.default,
+    aten.as_strided.default: aten.as_strided_copy.default,
+    aten.detach.default: aten.detach_copy.default,
+    aten.diagonal.default: aten.diagonal_copy.default,
+    aten.expand.default: aten.expand_copy.default,
+    aten.permute.default: aten.permute_copy.default,
+    aten.select.int: aten.select_copy.int,
+    aten.slice.Tensor: aten.slice_copy.Tensor,
+    aten.split.Tensor: aten.split_copy.Tensor,
+    aten.split_with_sizes.default: aten.split_with_sizes_copy.default,
+    aten.squeeze.dim: aten.squeeze_copy.dim,
+    aten.squeeze.dims: aten.squeeze_copy.dims,
+    aten.t.default: aten.t_copy.default,
+    aten.transpose.int: aten.transpose_copy.int,
+    aten.unbind.int: aten.unbind_copy.int,
+    aten.unfold.default: aten.unfold_copy.default,
+    aten.unsqueeze.default: aten.unsqueeze_copy.default,
+    aten.view.default: aten.view_copy.default,
+    aten._unsafe_view.default: aten.view_copy.default,
+}
+"""ATen's views and their copying forms, which are what the edge dialect has."""
+
+_ALSO = {
+    aten.linear.default,
+    aten.glu.default,
+    aten.pixel_shuffle.default,
+    aten.pixel_unshuffle.default,
+    aten.stack.default,
+    aten.masked_fill.Scalar,
+    aten.floor_divide.default,
+    aten.repeat_interleave.Tensor,
+    aten.roll.default,
+    aten.tril.default,
+    aten.logit.default,
+    aten.max.default,
+    aten.min.default,
+    aten.index_put_.default,
+    aten.rsub.Scalar,
+    aten.zeros.default,
+    aten.ones.default,
+    aten.full_like.default,
+    aten.masked_select.default,
+    aten.var_mean.correction,
+    aten.unfold_copy.default,
+    aten.copy_.default,
+}
+"""Operators beyond the core set that the operator library implements as they are."""
+
+SYMBOLIC = {
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.floordiv,
+    operator.mod,
+    operator.truediv,
+    operator.neg,
+    operator.eq,
+    operator.gt,
+    operator.ge,
+    operator.lt,
+    operator.le,
+    torch.sym_max,
+    torch.sym_min,
+    torch.sym_float,
+    torch.sym_not,
+}
+"""Python functions on symbolic numbers that a graph may call."""
+
+_EDGE = set(VIEW_COPIES.values()) | _ALSO
+
+
+@cache
+def is_edge_operator(target: Any) -> bool:
+    """Whether a `call_function` node of an edge graph may have this target."""
+    if not isinstance(target, OpOverload):
+        return target is operator.getitem or target in SYMBOLIC or target is call_delegate
+    if target in VIEW_COPIES:
+        return False
+    if target.namespace != "aten":
+        return not target._schema.is_mutable
+    return target in _EDGE or torch.Tag.core in target.tags

@@ -1,0 +1,122 @@
+"""Editing an edge graph in place: new nodes get their `val` at once, so nothing is ever traced again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle")
+"""Entries of `node.meta` that a node inherits from the one that it replaces."""
+
+
+def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
+    """The mode that made the graph's fake tensors; a new one for a graph without tensors."""
+    for node in graph_module.graph.nodes:
+        val = node.meta.get("val")
+        for leaf in val if isinstance(val, (tuple, list)) else (val,):
+            if isinstance(leaf, FakeTensor):
+                return leaf.fake_mode
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def vals(args: Any) -> Any:
+    """`args` of a node with each node replaced by its `val`."""
+    return torch.fx.map_arg(args, lambda node: node.meta["val"])
+
+
+def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What `target` returns for the fake values of its arguments."""
+    with mode:
+        return target(*vals(args), **vals(kwargs))
+
+
+class Editor:
+    """Inserts nodes before one node of a graph, on its behalf: they inherit its source location."""
+
+    def __init__(self, graph_module: GraphModule, origin: Node, mode: FakeTensorMode) -> None:
+        self.graph = graph_module.graph
+        self.origin = origin
+        self.mode = mode
+        self.created: list[Node] = []
+
+    def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
+        """A new `call_function` node; `val` spares the evaluation where the caller knows it."""
+        with self.graph.inserting_before(self.origin):
+            node = self.graph.call_function(target, args, kwargs)
+        node.meta = {key: self.origin.meta[key] for key in KEPT_META if key in self.origin.meta}
+        node.meta["val"] = compute_val(self.mode, target, args, kwargs) if val is None else val
+        self.created.append(node)
+        return node
+
+
+def replace(node: Node, replacement: Node) -> None:
+    """Route all uses of `node` to `replacement` and erase it."""
+    node.replace_all_uses_with(replacement)
+    node.graph.erase_node(node)
+
+
+def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
+    """The call nodes in order, or those of the given targets; safe to edit the graph while iterating."""
+    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
+    return [node for node in nodes if node.target in targets] if targets else nodes
+
+
+def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
+    """Recompute the `val` of what depends on `changed` nodes, as far as shapes, strides or dtypes really change."""
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
+            continue
+        before = node.meta["val"]
+        node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
+        if not _same_layout(before, after):
+            changed.add(node)
+
+
+def _same_layout(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_same_layout(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a is b)
+
+
+def source_line(node: Node) -> str:
+    """`file.py:12` of the model's own code that the node comes from, or an empty string."""
+    frames = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    places = [line for line in frames if line.startswith("File ")]
+    if not places:
+        return ""
+    path, _, rest = places[-1].removeprefix('File "').partition('", line ')
+    return f"{path}:{rest.partition(',')[0]}"
+
+
+def describe(node: Node) -> str:
+    """`aten.add.Tensor (node add_3, model.py:12)` for messages."""
+    place = source_line(node)
+    return f"{operator_name(node.target)} (node {node.name}{', ' + place if place else ''})"
+
+
+def operator_name(target: Any) -> str:
+    """`aten.add.Tensor` for an overload, the plain name for a Python function."""
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+@contextmanager
+def edit(program: ExportedProgram) -> Iterator[GraphModule]:
+    """Edit the graph of `program`; unused nodes are gone and the code is current when the block ends."""
+    graph_module = program.graph_module
+    yield graph_module
+    graph_module.graph.eliminate_dead_code(is_impure_node=_has_effect)
+    graph_module.recompile()
+
+
+def _has_effect(node: Node) -> bool:
+    return node.op in ("placeholder", "output") or (
+        isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    )

@@ -1,0 +1,82 @@
+"""What an edge program must look like. Every complaint names the node, the rule and the model's source line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.dialect import is_edge_operator
+from edgecore.ir.graph import describe
+
+EDGE_DTYPES = {
+    torch.float32, torch.float64, torch.float16, torch.bfloat16,
+    torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.bool,
+}  # fmt: skip
+
+
+class VerificationError(CompileError):
+    """A graph that breaks a rule of the edge dialect."""
+
+
+def verify(program: ExportedProgram) -> None:
+    """Raise `VerificationError` for the first node that breaks a rule.
+
+    Rules: known node kinds only; functional operators of the dialect; every node has a `val`; dtypes that the runtime
+    has; tensors dense in the default or the channels-last dim order; `get_attr` only for delegates and control flow.
+    """
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            _verify_call(node)
+        elif node.op == "get_attr":
+            _verify_attribute(program, node)
+        elif node.op not in ("placeholder", "output"):
+            raise VerificationError(f"{describe(node)}: an edge graph has no {node.op} nodes")
+
+
+def _verify_call(node: Node) -> None:
+    if not is_edge_operator(node.target):
+        raise VerificationError(
+            f"{describe(node)} is not an operator of the edge dialect and torch has no decomposition for it; "
+            "register it with torch.library, or replace it in the model"
+        )
+    if "val" not in node.meta:
+        raise VerificationError(f"{describe(node)} has no val: the pass that made it must compute one")
+    for val in _tensors(node.meta["val"]):
+        if val.dtype not in EDGE_DTYPES:
+            raise VerificationError(f"{describe(node)} gives {val.dtype}, which the runtime does not have")
+        if dim_order(val) is None:
+            raise VerificationError(
+                f"{describe(node)} gives a tensor of shape {tuple(val.shape)} with strides {tuple(val.stride())}; "
+                "the edge dialect has dense tensors in the default or the channels-last dim order"
+            )
+
+
+def _verify_attribute(program: ExportedProgram, node: Node) -> None:
+    value = getattr(program.graph_module, str(node.target), None)
+    if not isinstance(value, torch.nn.Module):
+        raise VerificationError(f"get_attr node {node.name} reads {node.target}: data must be a placeholder")
+
+
+def _tensors(val: Any) -> list[torch.Tensor]:
+    if isinstance(val, torch.Tensor):
+        return [val]
+    return [item for item in val if isinstance(item, torch.Tensor)] if isinstance(val, (tuple, list)) else []
+
+
+def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
+    """Dimensions of a dense tensor from the outermost to the innermost; None if it is neither default nor channels-last.
+
+    A tensor that is both (one channel, or one pixel) counts as default.
+    """
+    default = tuple(range(val.dim()))
+    if val.is_contiguous():
+        return default
+    if val.dim() == 4 and val.is_contiguous(memory_format=torch.channels_last):
+        return (0, 2, 3, 1)
+    if val.dim() == 5 and val.is_contiguous(memory_format=torch.channels_last_3d):
+        return (0, 2, 3, 4, 1)
+    return None

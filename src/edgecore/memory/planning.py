@@ -1,0 +1,104 @@
+"""Deciding when each tensor lives and where: lifetimes, arenas, offsets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
+from edgecore.memory.planners import Planner, greedy, overlap
+from edgecore.memory.specs import TensorSpec, assign_specs, specs_of
+
+DEFAULT_ARENA = 1
+
+
+@dataclass
+class MemoryPlan:
+    """Arena sizes in bytes by memory id, and the specs that were placed."""
+
+    arenas: dict[int, int] = field(default_factory=dict)
+    specs: list[TensorSpec] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> list[int]:
+        """`non_const_buffer_sizes` of the file: entry 0 is unused."""
+        return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
+
+
+@dataclass(frozen=True)
+class MemoryPlanningPass:
+    """Plans a program's memory.
+
+    `memory_planning_algo` places the tensors of one arena; `alloc_graph_input` and `alloc_graph_output` say whether
+    inputs and outputs live in the arena (else the caller's buffers are used). A subclass overrides `arena_of` to spread
+    tensors over several memories. `alignment` is in bytes.
+    """
+
+    memory_planning_algo: Planner = greedy
+    alloc_graph_input: bool = False
+    alloc_graph_output: bool = False
+    alignment: int = 16
+
+    def arena_of(self, spec: TensorSpec) -> int:
+        """The memory id, counted from 1, of the arena that `spec` goes to."""
+        return spec.mem_id or DEFAULT_ARENA
+
+    def run(self, program: ExportedProgram) -> MemoryPlan:
+        """Set lifetime, memory id and offset of every planned spec."""
+        assign_specs(program)
+        arenas: Mapping[int, list[TensorSpec]] = defaultdict(list)
+        for spec in self._planned(program):
+            spec.mem_id = self.arena_of(spec)
+            arenas[spec.mem_id].append(spec)
+        plan = MemoryPlan()
+        for mem_id, specs in sorted(arenas.items()):
+            plan.arenas[mem_id] = self.memory_planning_algo(specs, self.alignment)
+            plan.specs.extend(specs)
+        check_plan(plan)
+        return plan
+
+    def _planned(self, program: ExportedProgram) -> list[TensorSpec]:
+        """The specs that need a place, with their lifetimes, in order of appearance."""
+        constants = Constants(program)
+        inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
+        end = len(program.graph.nodes)
+        first: dict[TensorSpec, int] = {}
+        last: dict[TensorSpec, int] = {}
+        unplanned: set[TensorSpec] = set()
+        for index, node in enumerate(program.graph.nodes):
+            for source in node.all_input_nodes:
+                for spec in specs_of(source):
+                    last[spec] = end if node.op == "output" else index
+                    if node.op == "output" and not self.alloc_graph_output:
+                        unplanned.add(spec)
+            for spec in specs_of(node):
+                first.setdefault(spec, 0 if node.op == "placeholder" else index)
+                last.setdefault(spec, index)
+                if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
+                    unplanned.add(spec)
+        for spec, start in first.items():
+            spec.lifetime = (start, last[spec])
+        return [spec for spec in first if spec not in unplanned]
+
+
+def check_plan(plan: MemoryPlan) -> None:
+    """Raise `CompileError` if two tensors that live at the same time share memory, or one leaves its arena."""
+    by_arena: dict[int, list[TensorSpec]] = defaultdict(list)
+    for spec in plan.specs:
+        assert spec.mem_id is not None
+        by_arena[spec.mem_id].append(spec)
+        if spec.mem_offset < 0 or spec.mem_offset + spec.nbytes > plan.arenas[spec.mem_id]:
+            raise CompileError(f"the memory planner placed a tensor of {spec.nbytes} bytes outside its arena: {spec}")
+    for members in by_arena.values():
+        ordered = sorted(members, key=lambda spec: spec.mem_offset)
+        for index, spec in enumerate(ordered):
+            for other in ordered[index + 1 :]:
+                if other.mem_offset >= spec.mem_offset + spec.nbytes:
+                    break
+                if overlap(spec, other) and other.nbytes:
+                    raise CompileError(f"the memory planner gave two live tensors the same memory: {spec} and {other}")

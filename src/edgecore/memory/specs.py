@@ -1,0 +1,95 @@
+"""What the runtime must know of a tensor: dtype, greatest shape, dim order, and where it will live."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.graph import describe
+from edgecore.ir.verifier import dim_order
+
+SPEC = "spec"
+"""Key in `node.meta` of the node's TensorSpec, or of a tuple of them for several results."""
+
+
+@dataclass(eq=False)
+class TensorSpec:
+    """A planned value. `shape` is the greatest one; `lifetime` is the first and last instruction that touches it.
+
+    `mem_id` counts arenas from 1, None is unplanned; `mem_offset` is in bytes.
+    """
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    dynamic: bool = False
+    lifetime: tuple[int, int] = (0, 0)
+    mem_id: int | None = None
+    mem_offset: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes at the greatest shape."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @classmethod
+    def of(cls, val: torch.Tensor, node: Node, bounds: Bounds) -> TensorSpec:
+        """The spec of a node's `val`."""
+        order = dim_order(val)
+        if order is None:
+            raise CompileError(f"{describe(node)} has strides {tuple(val.stride())}, which no dim order describes")
+        shape = tuple(bounds.upper(size, node) for size in val.shape)
+        return cls(val.dtype, shape, order, dynamic=not all(isinstance(size, int) for size in val.shape))
+
+
+class Bounds:
+    """Greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.ranges = program.range_constraints
+
+    def upper(self, size: Any, node: Node) -> int:
+        """The greatest value of `size`; `CompileError` if it has none."""
+        if isinstance(size, int):
+            return size
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        upper = bound_sympy(size.node.expr, self.ranges).upper
+        if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
+            raise CompileError(
+                f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
+                f'dynamic_shapes={{"x": {{0: torch.export.Dim("batch", max=8)}}}}'
+            )
+        return int(upper)
+
+
+def assign_specs(program: ExportedProgram) -> None:
+    """Give every node with tensor results its `meta["spec"]`; a getitem shares its producer's."""
+    bounds = Bounds(program)
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is operator.getitem:
+            node.meta[SPEC] = node.args[0].meta[SPEC][node.args[1]]
+            continue
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            node.meta[SPEC] = TensorSpec.of(val, node, bounds)
+        elif isinstance(val, (tuple, list)) and node.op == "call_function":
+            node.meta[SPEC] = tuple(
+                TensorSpec.of(item, node, bounds) if isinstance(item, torch.Tensor) else None for item in val
+            )
+
+
+def specs_of(node: Node) -> list[TensorSpec]:
+    """The specs of all results of a node."""
+    spec = node.meta.get(SPEC)
+    if isinstance(spec, TensorSpec):
+        return [spec]
+    return [item for item in spec if item is not None] if isinstance(spec, tuple) else []

@@ -1,0 +1,99 @@
+"""The partitioner that most backends need: a question per node, and the fewest partitions that the answers allow."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.delegate import is_delegate_call
+from edgecore.partition.types import TAG, DelegationSpec, PartitionResult, Rejection
+from edgecore.plugin import CompileSpec
+
+aten = torch.ops.aten
+
+DATA_MOVEMENT = frozenset({
+    aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
+    aten.squeeze_copy.dims, aten.squeeze_copy.dim, aten.expand_copy.default, aten.slice_copy.Tensor,
+    aten.select_copy.int, aten.clone.default, aten._to_copy.default, aten.split_with_sizes_copy.default,
+    operator.getitem,
+})  # fmt: skip
+"""Operators that only move data: a partition of nothing else is not worth a delegate."""
+
+Check = Callable[[Node], "str | None"]
+"""Why a backend refuses a node; None if it takes it."""
+
+Keep = Callable[[Node], bool]
+
+
+class CapabilityPartitioner:
+    """Tags what `check` accepts.
+
+    Every node has a level: the number of changes between the backend and the outside on the longest path to it. The
+    accepted nodes of one level form one partition. No path leads from a partition out and back into it, since leaving
+    and returning raises the level; and no partitioning into convex parts has fewer parts than the longest path demands.
+    """
+
+    def __init__(
+        self,
+        backend_id: str,
+        check: Callable[[ExportedProgram], Check],
+        *,
+        compile_specs: Sequence[CompileSpec] = (),
+        whole: Sequence[OpOverload] = (),
+        keep: Keep | None = None,
+    ) -> None:
+        self.spec = DelegationSpec(backend_id, tuple(compile_specs))
+        self.check = check
+        self.whole = tuple(whole)
+        self.keep = keep
+
+    def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Keep | None]:
+        """The operators that the backend wants whole."""
+        return self.whole, self.keep
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the accepted nodes; every other call node gets a reason."""
+        check, constants = self.check(exported_program), Constants(exported_program)
+        rejections: list[Rejection] = []
+        levels: dict[Node, int] = {}
+        accepted: dict[Node, int] = {}
+        for node in exported_program.graph.nodes:
+            reason = _reason(node, check, accepted) if node.op == "call_function" else "no operator"
+            level = -1 if reason else 0
+            for source in node.all_input_nodes:
+                if not constants.has(source):
+                    enters = reason is None and source not in accepted
+                    level = max(level, levels[source] + enters)
+            levels[node] = level
+            if reason is None:
+                accepted[node] = level
+            elif node.op == "call_function":
+                rejections.append(Rejection(node.name, reason))
+        by_level: dict[int, list[Node]] = {}
+        for node, level in accepted.items():
+            by_level.setdefault(level, []).append(node)
+        tags: dict[str, DelegationSpec] = {}
+        for level, nodes in sorted(by_level.items()):
+            if all(node.target in DATA_MOVEMENT for node in nodes):
+                rejections.extend(Rejection(node.name, "a partition of nothing but data movement") for node in nodes)
+                continue
+            tag = f"{self.spec.backend_id}_{level}"
+            tags[tag] = self.spec
+            for node in nodes:
+                node.meta[TAG] = tag
+        return PartitionResult(exported_program, tags, rejections)
+
+
+def _reason(node: Node, check: Check, accepted: dict[Node, int]) -> str | None:
+    if node.target is operator.getitem:
+        producer = node.args[0]
+        return None if producer in accepted else f"result of {producer}, which is outside"
+    if isinstance(node.target, OpOverload):
+        return check(node)
+    return "already delegated" if is_delegate_call(node) else "a computation on sizes"

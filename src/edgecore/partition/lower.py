@@ -1,0 +1,193 @@
+"""From a tagged program to one with delegates: each tag's nodes become a program of their own, which a backend compiles."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch.export import ExportedProgram, ExportGraphSignature
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+from torch.fx import Graph, Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
+from edgecore.ir.delegate import LoweredBackendModule, call_delegate
+from edgecore.ir.graph import describe, edit, operator_name, source_line
+from edgecore.ir.program import make_program
+from edgecore.partition.types import TAG, DelegationSpec, Partitioner
+from edgecore.plugin import CompileSpec, PreprocessResult
+
+Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
+"""Compiles a partition for a backend id; also names the package that did, and its version."""
+
+
+@dataclass
+class Refusals:
+    """Why each backend left a node outside: node name -> [(backend id, reason)]."""
+
+    by_node: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def add(self, node: str, backend_id: str, reason: str) -> None:
+        """Note one refusal."""
+        self.by_node.setdefault(node, []).append((backend_id, reason))
+
+
+def to_backend(
+    program: ExportedProgram, partitioner: Partitioner, preprocess: Preprocess, refusals: Refusals
+) -> ExportedProgram:
+    """Delegate what `partitioner` tags. `program` is edited and returned.
+
+    Raises `CompileError` if the partitioner changed the program, used an unknown tag or made a partition that is not
+    convex, and if `preprocess` failed: the message names the backend and the nodes.
+    """
+    before = _fingerprint(program)
+    result = partitioner.partition(program)
+    if result.tagged_exported_program is not program or _fingerprint(program) != before:
+        raise CompileError(f"{type(partitioner).__name__} changed the program; a partitioner may only tag nodes")
+    partitions: dict[str, list[Node]] = {}
+    for node in program.graph.nodes:
+        tag = node.meta.pop(TAG, None)
+        if tag is None or node.op != "call_function":
+            continue
+        if tag not in result.partition_tags:
+            raise CompileError(
+                f"{type(partitioner).__name__} tagged {describe(node)} {tag!r}, which it does not define"
+            )
+        partitions.setdefault(tag, []).append(node)
+    backend_ids = {spec.backend_id for spec in result.partition_tags.values()}
+    for rejection in result.rejections:
+        refusals.add(rejection.node, ", ".join(sorted(backend_ids)) or type(partitioner).__name__, rejection.reason)
+    for tag, nodes in partitions.items():
+        _check_convex(tag, nodes)
+        _delegate(program, nodes, result.partition_tags[tag], preprocess)
+    if partitions:
+        Constants(program).drop_unused()
+    return program
+
+
+def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
+    return [(node.name, node.op, str(node.target), f"{node.args}{node.kwargs}") for node in program.graph.nodes]
+
+
+def _check_convex(tag: str, nodes: list[Node]) -> None:
+    inside = set(nodes)
+    tainted: set[Node] = set()
+    last = nodes[-1]
+    node = nodes[0]
+    while node is not last:
+        node = node.next
+        sources = node.all_input_nodes
+        if node not in inside and any(source in inside or source in tainted for source in sources):
+            tainted.add(node)
+        elif node in inside and any(source in tainted for source in sources):
+            raise CompileError(f"partition {tag} is not convex: a path leaves it and comes back at {describe(node)}")
+
+
+def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec, preprocess: Preprocess) -> None:
+    part = _extract(program, nodes)
+    try:
+        result, distribution = preprocess(spec.backend_id, part.program, spec.compile_specs)
+    except CompileError:
+        raise
+    except Exception as error:
+        names = ", ".join(describe(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
+        raise CompileError(
+            f"{spec.backend_id} failed to compile a partition of {len(nodes)} nodes ({names}): "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, part.program, distribution)
+    inside = set(nodes)
+    with edit(program) as graph_module:
+        index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
+        name = f"lowered_module_{index}"
+        graph_module.add_module(name, module)
+        # After the last input: convexity allows it, and what reads the outputs comes later still or is moved there.
+        with graph_module.graph.inserting_before(nodes[-1]):
+            attribute = graph_module.graph.get_attr(name)
+            call = graph_module.graph.call_function(call_delegate, (attribute, *part.inputs))
+            attribute.meta["val"] = None
+            call.meta["val"] = tuple(node.meta["val"] for node in part.outputs)
+            call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
+            call.meta["delegated"] = [
+                (operator_name(n.target), source_line(n)) for n in nodes if n.target is not operator.getitem
+            ]
+            for position, node in enumerate(part.outputs):
+                item = graph_module.graph.call_function(operator.getitem, (call, position))
+                item.meta = {"val": node.meta["val"]}
+                node.replace_all_uses_with(item, delete_user_cb=partial(_is_outside, inside))
+        for node in reversed(nodes):
+            graph_module.graph.erase_node(node)
+        _restore_order(graph_module.graph)
+
+
+def _is_outside(inside: set[Node], user: Node) -> bool:
+    return user not in inside
+
+
+def _restore_order(graph: Graph) -> None:
+    """Stable topological order: a node that reads a delegate's output may have stood before the delegate's last input."""
+    seen: set[Node] = set()
+    waiting: dict[Node, list[Node]] = {}
+    nodes = list(graph.nodes)
+    order: list[Node] = []
+    for start in nodes:
+        ready = [start]
+        while ready:
+            node = ready.pop()
+            missing = next((source for source in node.all_input_nodes if source not in seen), None)
+            if missing is not None:
+                waiting.setdefault(missing, []).append(node)
+                continue
+            seen.add(node)
+            order.append(node)
+            ready.extend(reversed(waiting.pop(node, [])))
+    assert len(order) == len(nodes), "the graph has a cycle"
+    if order != nodes:
+        anchor = order[0]
+        graph._root.append(anchor)
+        for node in order[1:]:
+            anchor.append(node)
+            anchor = node
+
+
+@dataclass
+class _Part:
+    program: ExportedProgram
+    inputs: list[Node]
+    outputs: list[Node]
+
+
+def _extract(program: ExportedProgram, nodes: list[Node]) -> _Part:
+    """The nodes as a program of their own: the weights that they read are its parameters and buffers."""
+    constants = Constants(program)
+    inside = set(nodes)
+    sources = dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside)
+    weights = [source for source in sources if constants.has(source)]
+    inputs = [source for source in sources if not constants.has(source)]
+    outputs = [node for node in nodes if any(user not in inside for user in node.users)]
+
+    graph, copies = Graph(), {}
+    input_specs: list[InputSpec] = []
+    state_dict: dict[str, torch.Tensor] = {}
+    for source in [*weights, *inputs]:
+        copies[source] = placeholder = graph.placeholder(source.name)
+        placeholder.meta = dict(source.meta)
+        argument = TensorArgument(placeholder.name)
+        if constants.has(source):
+            spec = constants.specs[source.name]
+            state_dict[spec.target] = constants.get(source)  # type: ignore[index]
+            input_specs.append(InputSpec(InputKind.BUFFER, argument, spec.target, persistent=True))
+        else:
+            input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
+    for node in nodes:
+        copies[node] = graph.node_copy(node, lambda other: copies[other])
+        copies[node].meta = dict(node.meta)
+    graph.output(tuple(copies[node] for node in outputs))
+    graph.output_node().meta["val"] = tuple(node.meta["val"] for node in outputs)
+    output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None) for node in outputs]
+    signature = ExportGraphSignature(input_specs=input_specs, output_specs=output_specs)
+    part = make_program(graph, signature, like=program, state_dict=state_dict, constants={})
+    return _Part(part, inputs, outputs)

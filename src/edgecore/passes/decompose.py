@@ -1,0 +1,132 @@
+"""Every operator that is not in the edge dialect is decomposed once, where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
+from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, refresh_vals, replace
+from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
+from edgecore.passes.rewrites import REWRITES
+
+Keep = Callable[[Node], bool]
+"""Whether a node stays whole although it is not in the dialect, because a backend asked for it."""
+
+
+def decompose(program: ExportedProgram, keep: Keep = lambda node: False) -> ExportedProgram:
+    """Rewrite `program` into the edge dialect, but for the nodes that `keep` wants whole.
+
+    Frequent operators have direct rewrites; the rest goes through torch's core ATen decompositions, node by node. Only
+    new nodes, and nodes whose inputs changed their layout, get a new `val`.
+    """
+    with edit(program) as graph_module:
+        mode = fake_mode(graph_module)
+        relaid: set[Node] = set()
+        pending = calls(graph_module)[::-1]
+        while pending:
+            node = pending.pop()
+            if keep(node):
+                continue
+            created = _expand(graph_module, node, mode, relaid)
+            pending.extend(reversed(created))
+        if relaid:
+            refresh_vals(graph_module, relaid, mode)
+    return program
+
+
+def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
+    """Replace one node by nodes closer to the dialect and return those that need another look."""
+    target = node.target
+    if target in VIEW_COPIES:
+        assert isinstance(target, OpOverload)
+        editor = Editor(graph_module, node, mode)
+        copied = editor.call(VIEW_COPIES[target], *node.args, **node.kwargs)
+        relaid.add(copied)
+        replace(node, copied)
+        return []
+    rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
+    if rewrite is not None:
+        editor = Editor(graph_module, node, mode)
+        replacement = rewrite(editor, node)
+        if replacement is not None:
+            if replacement.meta["val"].stride() != node.meta["val"].stride():
+                relaid.add(replacement)
+            replace(node, replacement)
+            return editor.created
+    if is_edge_operator(target):
+        return []
+    return _trace(graph_module, node, mode, relaid)
+
+
+@cache
+def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions
+
+    table = core_aten_decompositions()
+    return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
+
+
+def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
+    """Inline torch's decomposition of one node."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if not isinstance(node.target, OpOverload):
+        raise CompileError(f"{describe(node)}: the edge dialect has no such function")
+    table = _decompositions()
+    if node.target not in table and not node.target._can_decompose():
+        return []  # the verifier speaks of it
+    leaves = [leaf for leaf in node.all_input_nodes]
+
+    def call(*values: Any) -> Any:
+        by_node = dict(zip(leaves, values, strict=True))
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
+        assert callable(node.target)
+        return node.target(*args, **kwargs)
+
+    with mode:
+        traced = make_fx(call, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
+    created = _inline(graph_module.graph, traced.graph, node, leaves, graph_module, mode)
+    if len(created) == 1 and created[0].target is node.target:
+        return []
+    for new in created:
+        relaid.add(new)
+    return created
+
+
+def _inline(
+    graph: Graph, traced: Graph, node: Node, leaves: list[Node], graph_module: GraphModule, mode: Any
+) -> list[Node]:
+    """Copy a traced graph in front of `node`, whose uses then read its results."""
+    import operator
+
+    inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
+    editor = Editor(graph_module, node, mode)
+    lookup = partial(inner.__getitem__)
+    results: Any = None
+    for new in traced.nodes:
+        if new.op == "call_function":
+            args, kwargs = torch.fx.map_arg((new.args, new.kwargs), lookup)
+            inner[new] = editor.call(new.target, *args, **kwargs)
+        elif new.op == "output":
+            results = torch.fx.map_arg(new.args[0], lookup)
+        elif new.op == "get_attr":
+            raise CompileError(f"{describe(node)}: its decomposition needs a constant; fold it before compiling")
+    if isinstance(results, Node):
+        replace(node, results)
+        return editor.created
+    for user in list(node.users):
+        if user.target is not operator.getitem:
+            raise CompileError(f"{describe(node)} returns several values and {user.name} takes them at once")
+        index = user.args[1]
+        assert isinstance(index, int)
+        replace(user, results[index])
+    graph.erase_node(node)
+    return editor.created

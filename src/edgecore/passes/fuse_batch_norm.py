@@ -1,0 +1,76 @@
+"""Batch norm after a convolution becomes part of its weights."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import calls, edit, replace
+
+aten = torch.ops.aten
+
+
+def fuse_batch_norm(program: ExportedProgram) -> ExportedProgram:
+    """Fold `convolution -> _native_batch_norm_legit_no_training` where only the norm reads the convolution.
+
+    w' = w * g / sqrt(var + eps) and b' = (b - mean) * g / sqrt(var + eps) + beta, per output channel, in float64.
+    """
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        for norm in calls(graph_module, aten._native_batch_norm_legit_no_training.default):
+            conv = norm.args[0]
+            assert isinstance(conv, Node)
+            if _can_fold(constants, conv, norm):
+                _fold(constants, conv, norm)
+    constants.drop_unused()
+    return program
+
+
+def _can_fold(constants: Constants, conv: Node, norm: Node) -> bool:
+    if conv.target is not aten.convolution.default or len(conv.users) != 1:
+        return False
+    parameters = [conv.args[1], conv.args[2], *norm.args[1:5]]
+    if not all(parameter is None or constants.has(parameter) for parameter in parameters):
+        return False
+    transposed, groups = conv.args[6], conv.args[8]
+    return not (transposed and groups != 1) and all(user.args[1] == 0 for user in norm.users)
+
+
+def _fold(constants: Constants, conv: Node, norm: Node) -> None:
+    weight_node, bias_node = conv.args[1], conv.args[2]
+    assert isinstance(weight_node, Node)
+    gamma, beta, mean, var = (constants.get(arg).double() if isinstance(arg, Node) else None for arg in norm.args[1:5])
+    assert mean is not None and var is not None
+    weight = constants.get(weight_node)
+    scale = torch.rsqrt(var + float(norm.args[6]))  # type: ignore[arg-type]
+    scale = scale if gamma is None else scale * gamma
+    old_bias = constants.get(bias_node).double() if isinstance(bias_node, Node) else torch.zeros_like(mean)
+    bias = (old_bias - mean) * scale + (0 if beta is None else beta)
+    shape = [1] * weight.dim()
+    shape[1 if conv.args[6] else 0] = -1
+    scaled = (weight.double() * scale.reshape(shape)).to(weight.dtype)
+
+    conv.update_arg(1, _store(constants, weight_node, scaled, f"{conv.name}_weight"))
+    # The norm's bias, where there is one, is the natural place for the folded one.
+    home = norm.args[2] if isinstance(norm.args[2], Node) else bias_node
+    stored = bias.to(weight.dtype)
+    conv.update_arg(
+        2, _store(constants, home, stored, f"{conv.name}_bias") if isinstance(home, Node) else
+        constants.add(f"{conv.name}_bias", stored)
+    )  # fmt: skip
+    for user in list(norm.users):
+        assert user.target is operator.getitem
+        replace(user, conv)
+    norm.graph.erase_node(norm)
+
+
+def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
+    """Keep `tensor` under the placeholder `node` if nothing else reads it, else under a new one."""
+    if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
+        constants.set(node, tensor)
+        return node
+    return constants.add(name, tensor)

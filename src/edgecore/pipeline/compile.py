@@ -1,0 +1,103 @@
+"""`edgecore.compile`: a model in, a `.pte` out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch.export import ExportedProgram
+
+from edgecore import format as fmt
+from edgecore.errors import CompileError
+from edgecore.memory import MemoryPlanningPass
+from edgecore.partition import Partitioner
+from edgecore.pipeline.lower import to_edge_transform_and_lower
+from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
+from edgecore.pipeline.preprocess import compiler_of
+from edgecore.plugin import registry
+from edgecore.target import Backend
+
+Model = torch.nn.Module | ExportedProgram
+_MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_input=True, alloc_graph_output=True)}
+
+
+class CompiledProgram(ExecutorchProgramManager):
+    """What `edgecore.compile` returns: `save`, `buffer`, `report`; `seconds` is what lowering took without export."""
+
+    def __init__(self, finished: ExecutorchProgramManager, seconds: float) -> None:
+        super().__init__(finished.pte, finished.report(), finished.methods, finished.config_methods)
+        self.seconds = seconds
+
+
+def compile_model(
+    model: Model | Mapping[str, Model],
+    example_inputs: Any = None,
+    *,
+    backends: Sequence[str | Backend] = (),
+    dynamic_shapes: Any = None,
+    runtime: str = fmt.EXECUTORCH_1_5,
+    memory: str | MemoryPlanningPass | None = None,
+) -> CompiledProgram:
+    """See `edgecore.compile`."""
+    if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
+        raise CompileError(f"no runtime profile {runtime!r}: there are {fmt.EXECUTORCH_1_5} and {fmt.EDGECORE}")
+    planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
+    if planning is None:
+        raise CompileError(f"memory={memory!r} is neither None, 'static' nor a MemoryPlanningPass")
+    chosen = [Backend(backend) if isinstance(backend, str) else backend for backend in backends]
+    partitioners = [_partitioner(backend, runtime) for backend in chosen]
+    models = dict(model) if isinstance(model, Mapping) else {"forward": model}
+    exported = {}
+    for name, one in models.items():
+        inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
+        shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
+        exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
+    start = time.perf_counter()
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
+    _check_required(chosen, edge.report().left_outside)
+    finished = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime))
+    return CompiledProgram(finished, time.perf_counter() - start)
+
+
+def _partitioner(backend: Backend, runtime: str) -> Partitioner:
+    info = registry.find_by_name(backend.name)
+    compiler = compiler_of(info)
+    try:
+        options = compiler.Options(**backend.options)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        known = ", ".join(compiler.Options.model_fields) or "none"
+        raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
+    return compiler.partitioner(options, runtime=runtime)
+
+
+def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
+    if not isinstance(model, torch.nn.Module):
+        raise CompileError(f"model is a {type(model).__name__}; it must be a torch.nn.Module or an ExportedProgram")
+    if example_inputs is None:
+        raise CompileError("example_inputs are needed to export a torch.nn.Module: a tuple with one entry per argument")
+    inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    if model.training:
+        raise CompileError(f"{type(model).__name__} is in training mode; call model.eval() before compiling")
+    try:
+        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        reason = str(error).strip() or type(error).__name__
+        raise CompileError(
+            f"torch.export could not export {type(model).__name__}; edgecore compiles what torch.export captures, so "
+            f"the model must change, or be given as an ExportedProgram. torch said: {reason}"
+        ) from error
+
+
+def _check_required(backends: Sequence[Backend], outside: Sequence[Any]) -> None:
+    required = [backend.name for backend in backends if backend.required]
+    if required and outside:
+        rows = "; ".join(f"{row.operator} ({row.node}) {row.source}: {_why(row)}" for row in outside)
+        raise CompileError(f"backend {required[0]!r} is required, but {len(outside)} operators are outside: {rows}")
+
+
+def _why(row: Any) -> str:
+    return ", ".join(reason for _, reason in row.reasons) or "no reason given"

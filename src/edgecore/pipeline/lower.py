@@ -1,0 +1,99 @@
+"""`to_edge` and `to_edge_transform_and_lower`: from an exported program to an edge program with delegates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.graph import calls
+from edgecore.ir.program import copy_program
+from edgecore.ir.verifier import verify
+from edgecore.partition import Partitioner, Refusals, to_backend
+from edgecore.passes.cleanup import remove_identities
+from edgecore.passes.decompose import Keep, decompose
+from edgecore.passes.functionalize import functionalize
+from edgecore.passes.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.manager import Pass, PassManager
+from edgecore.pipeline.managers import EdgeProgramManager
+from edgecore.pipeline.preprocess import preprocess
+
+Programs = ExportedProgram | Mapping[str, ExportedProgram]
+PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
+
+
+def to_edge(programs: Programs, *, constant_methods: Mapping[str, object] | None = None) -> EdgeProgramManager:
+    """The edge dialect of one program (method `forward`) or of several; the given programs stay as they are.
+
+    Raises `VerificationError` for an operator that torch cannot decompose into the dialect.
+    """
+    edge = {name: _to_edge(program, []) for name, program in _methods(programs).items()}
+    for program in edge.values():
+        verify(program)
+    return EdgeProgramManager(edge, constant_methods=constant_methods)
+
+
+def to_edge_transform_and_lower(
+    programs: Programs,
+    *,
+    transform_passes: Sequence[Pass] = (),
+    partitioner: PartitionerSpec = None,
+    constant_methods: Mapping[str, object] | None = None,
+) -> EdgeProgramManager:
+    """`to_edge`, then each partitioner in turn takes what it can; a mapping gives each method its own.
+
+    Operators that a partitioner asks for whole (`ops_to_not_decompose`) are decomposed only if nobody takes them.
+    """
+    edge, refusals = {}, {}
+    for name, exported in _methods(programs).items():
+        partitioners = list(
+            (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
+        )
+        program = PassManager(transform_passes)(_to_edge(exported, partitioners))
+        refusals[name] = Refusals()
+        for one in partitioners:
+            program = to_backend(program, one, preprocess, refusals[name])
+        edge[name] = remove_identities(decompose(program))
+        _number(edge[name])
+        verify(edge[name])
+    return EdgeProgramManager(edge, constant_methods=constant_methods, refusals=refusals)
+
+
+def _methods(programs: Programs) -> dict[str, ExportedProgram]:
+    return {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+
+
+def _to_edge(exported: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
+    program = functionalize(copy_program(exported))
+    keep = _keep(program, partitioners)
+    program = fuse_batch_norm(remove_identities(decompose(program, keep)))
+    _number(program)
+    return program
+
+
+def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep:
+    """Whether some partitioner wants a node whole."""
+    wanted: dict[OpOverload, list[Keep]] = {}
+    for partitioner in partitioners:
+        operators, condition = partitioner.ops_to_not_decompose(program)
+        for operator in operators:
+            wanted.setdefault(operator, []).append(condition or (lambda node: True))
+
+    def keep(node: Node) -> bool:
+        conditions = wanted.get(node.target, []) if isinstance(node.target, OpOverload) else []
+        return any(condition(node) for condition in conditions)
+
+    return keep
+
+
+def _number(program: ExportedProgram) -> None:
+    """Give every call node without one a debug handle: a number that survives into blobs, files and profiles."""
+    nodes = calls(program.graph_module)
+    known = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
+    handle = max(known, default=0)
+    for node in nodes:
+        if "debug_handle" not in node.meta:
+            handle += 1
+            node.meta["debug_handle"] = handle

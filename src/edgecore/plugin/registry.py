@@ -1,0 +1,278 @@
+"""Which backends are installed, and getting at one of them. Imports no torch.
+
+Entry points of group `edgecore.backends` are named after the backend_id, so `find` imports one package only. Every
+package is loaded in its own `try`: a broken one concerns those who use it.
+
+Environment: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated backend ids or distributions;
+`EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution where several provide one id.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Literal, cast
+
+import pluggy
+
+from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendError, BackendNotFound
+from edgecore.plugin import spec
+from edgecore.plugin.types import BackendCompiler, BackendInfo
+
+State = Literal["ok", "broken", "disabled"]
+
+
+@dataclass(frozen=True)
+class InstalledBackend:
+    """One backend of one installed package, and whether it can be used.
+
+    `problem` is the exception's text if the state is `broken`, the variable's name if `disabled`. `ambiguous`: another
+    package provides the same backend_id, and using it needs a choice. `name` and `summary` are empty and `info` is
+    None unless the state is `ok`.
+    """
+
+    backend_id: str
+    distribution: str
+    version: str
+    state: State
+    name: str = ""
+    summary: str = ""
+    problem: str = ""
+    ambiguous: bool = False
+    info: BackendInfo | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class _Provider:
+    """An entry point. What its distribution is called is read only when needed: it parses a file."""
+
+    entry: EntryPoint
+
+    @property
+    def backend_id(self) -> str:
+        return self.entry.name
+
+    @cached_property
+    def distribution(self) -> str:
+        return _normalised(self._metadata("Name"))
+
+    @cached_property
+    def version(self) -> str:
+        return self._metadata("Version")
+
+    def _metadata(self, key: str) -> str:
+        return (self.entry.dist.metadata[key] if self.entry.dist else None) or "unknown"
+
+
+# Loaded once a process, also when it failed: importing a broken package again would not mend it. By backend_id and
+# entry point value.
+_loaded: dict[tuple[str, str], BackendInfo | BackendBroken] = {}
+
+
+def find(backend_id: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
+    """The backend with this id. Imports the package that provides it and no other.
+
+    Args:
+        backend_id: As in the `.pte`, for example `XnnpackBackend`.
+        providers: Distribution by backend_id, where several installed ones provide it.
+
+    Raises:
+        BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
+    """
+    candidates = [provider for provider in _providers() if provider.backend_id == backend_id]
+    if not candidates:
+        raise BackendNotFound(_not_found(backend_id))
+    allowed = [provider for provider in candidates if not _excluded_by(provider)]
+    if not allowed:
+        raise BackendDisabled(
+            f"backend {backend_id!r} of {candidates[0].distribution} is disabled by the environment variable "
+            f"{_excluded_by(candidates[0])}; change it to use the backend"
+        )
+    return _load(_choose(allowed, providers))
+
+
+def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
+    """The backend that users call `name` (or that has this backend_id). Imports every allowed package.
+
+    Raises:
+        BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
+    """
+    return find(select(name)[0].backend_id, providers)
+
+
+def select(name: str) -> list[InstalledBackend]:
+    """The installed backends that are called `name`: its name, its backend_id or its distribution.
+
+    Raises:
+        BackendNotFound: There is none.
+    """
+    from edgecore.plugin.known import lookup
+
+    row = lookup(name)
+    # A backend that is broken or disabled does not tell its name: the table or the custom edgecore-NAME may.
+    others = {name, f"edgecore-{name}", row.backend_id if row else name}
+    found = [
+        backend
+        for backend in installed()
+        if name in (backend.name, backend.backend_id, backend.distribution)
+        or (not backend.name and others & {backend.backend_id, backend.distribution})
+    ]
+    if not found:
+        raise BackendNotFound(_not_found(name))
+    return found
+
+
+def installed() -> list[InstalledBackend]:
+    """Every backend of every installed package with its state, sorted by id."""
+    providers = sorted(_providers(), key=lambda provider: (provider.backend_id, provider.distribution))
+    usable = [provider.backend_id for provider in providers if not _excluded_by(provider)]
+    result = []
+    for provider in providers:
+        common = (provider.backend_id, provider.distribution, provider.version)
+        ambiguous = usable.count(provider.backend_id) > 1 and _choice(provider.backend_id, None) is None
+        if variable := _excluded_by(provider):
+            result.append(InstalledBackend(*common, state="disabled", problem=variable))
+            continue
+        try:
+            info = _load(provider)
+        except BackendBroken as error:
+            result.append(InstalledBackend(*common, state="broken", problem=str(error), ambiguous=ambiguous))
+        else:
+            result.append(
+                InstalledBackend(
+                    *common, state="ok", name=info.name, summary=info.summary, ambiguous=ambiguous, info=info
+                )
+            )
+    return result
+
+
+def backends() -> list[InstalledBackend]:
+    """What `installed` gives, with one warning for each broken backend."""
+    found = installed()
+    for backend in found:
+        if backend.state == "broken":
+            warnings.warn(f"{backend.problem}; `edgecore doctor` tells more", category=RuntimeWarning, stacklevel=2)
+    return found
+
+
+def load_compiler(info: BackendInfo) -> BackendCompiler:
+    """Import and create the compile side of a backend.
+
+    Raises:
+        BackendBroken: Its module cannot be imported, or lacks the attribute.
+    """
+    module, _, attribute = info.compiler.partition(":")
+    try:
+        return cast(BackendCompiler, getattr(importlib.import_module(module), attribute)())
+    except Exception as error:
+        raise BackendBroken(
+            f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {_text(error)}"
+        ) from error
+
+
+def _providers() -> list[_Provider]:
+    return [_Provider(entry) for entry in entry_points(group=spec.ENTRY_POINT_GROUP)]
+
+
+def _load(provider: _Provider) -> BackendInfo:
+    """Import the package and call its hook."""
+    key = (provider.backend_id, provider.entry.value)
+    if key not in _loaded:
+        try:
+            _loaded[key] = _call_hook(provider)
+        except (Exception, SystemExit) as error:
+            broken = BackendBroken(
+                f"backend {provider.backend_id!r} of {provider.distribution} {provider.version} is broken: "
+                f"{_text(error)}"
+            )
+            broken.__cause__ = error
+            _loaded[key] = broken
+    outcome = _loaded[key]
+    if isinstance(outcome, BackendBroken):
+        raise outcome
+    return outcome
+
+
+def _call_hook(provider: _Provider) -> BackendInfo:
+    manager = pluggy.PluginManager("edgecore")
+    manager.add_hookspecs(spec)
+    manager.register(provider.entry.load(), name=provider.distribution)
+    manager.check_pending()
+    answers: list[Sequence[BackendInfo]] = manager.hook.edgecore_backends()
+    if not answers:
+        raise BackendError(f"{provider.entry.value} implements no hook edgecore_backends")
+    infos = list(answers[0])
+    for info in infos:
+        if not isinstance(info, BackendInfo):
+            raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
+        if info.backend_id == provider.backend_id:
+            return info
+    given = ", ".join(info.backend_id for info in infos) or "nothing"
+    raise BackendError(f"its entry point is named {provider.backend_id!r} but its hook edgecore_backends gave {given}")
+
+
+def _choose(candidates: Sequence[_Provider], providers: Mapping[str, str] | None) -> _Provider:
+    backend_id = candidates[0].backend_id
+    chosen = _choice(backend_id, providers)
+    if chosen is None and len(candidates) == 1:
+        return candidates[0]
+    candidates = sorted(candidates, key=lambda provider: provider.distribution)
+    names = " and ".join(provider.distribution for provider in candidates)
+    if chosen is None:
+        raise BackendAmbiguous(
+            f"backend {backend_id!r} is provided by {names}; choose with "
+            f'providers={{"{backend_id}": "{candidates[0].distribution}"}} or {_choice_variable(backend_id)}='
+            f"{candidates[0].distribution}"
+        )
+    for provider in candidates:
+        if provider.distribution == chosen:
+            return provider
+    raise BackendNotFound(f"backend {backend_id!r} is provided by {names}, not by {chosen}, which was chosen")
+
+
+def _choice(backend_id: str, providers: Mapping[str, str] | None) -> str | None:
+    chosen = (providers or {}).get(backend_id) or os.environ.get(_choice_variable(backend_id))
+    return _normalised(chosen) if chosen else None
+
+
+def _choice_variable(backend_id: str) -> str:
+    return f"EDGECORE_PROVIDER_{backend_id.upper()}"
+
+
+def _excluded_by(provider: _Provider) -> str:
+    """Name of the environment variable that excludes it, or nothing."""
+    allow, deny = "EDGECORE_BACKENDS_ALLOW", "EDGECORE_BACKENDS_DENY"
+    if os.environ.get(deny) and _listed(provider, deny):
+        return deny
+    return allow if os.environ.get(allow) and not _listed(provider, allow) else ""
+
+
+def _listed(provider: _Provider, variable: str) -> bool:
+    entries = {_normalised(entry.strip()) for entry in os.environ[variable].split(",")}
+    return bool(entries & {_normalised(provider.backend_id), provider.distribution})
+
+
+def _normalised(distribution: str) -> str:
+    """PEP 503."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _not_found(name_or_id: str) -> str:
+    from edgecore.plugin.known import lookup
+
+    if row := lookup(name_or_id):
+        return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
+    installed = ", ".join(provider.backend_id for provider in _providers()) or "none"
+    return f"backend {name_or_id!r} is not installed, and edgecore knows no package of it; installed are: {installed}"
+
+
+def _text(error: BaseException) -> str:
+    """The exception in a line; our own speak for themselves."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, BackendError) else f"{type(error).__name__}: {text}"

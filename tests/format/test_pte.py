@@ -1,0 +1,205 @@
+"""`.pte` files: round trip, layout, files without segments, damage."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgecore import format as fmt
+from edgecore.format import FormatError, NamedBlob, PteFile, read_pte, write_pte, write_pte_to
+
+
+def padded(buffers: list[fmt.Buffer]) -> list[bytes]:
+    """Constants come back with the padding of all but the last."""
+    plain = [bytes(b) for b in buffers]
+    return [b + bytes(-len(b) % 16) for b in plain[:-1]] + plain[-1:]
+
+
+def test_round_trip(pte: PteFile) -> None:
+    read = read_pte(write_pte(pte))
+    assert read.program == pte.program
+    assert read.constants == padded(pte.constants)
+    assert (read.mutable, read.delegate_blobs, read.named_data) == (pte.mutable, pte.delegate_blobs, pte.named_data)
+    assert write_pte(read) == write_pte(pte)
+
+
+def test_writing_leaves_the_program_alone(pte: PteFile) -> None:
+    before = repr(pte)
+    write_pte(pte)
+    assert repr(pte) == before
+
+
+def test_streaming_writes_the_same_bytes(pte: PteFile) -> None:
+    file = io.BytesIO()
+    assert write_pte_to(pte, file) == len(write_pte(pte))
+    assert file.getvalue() == write_pte(pte)
+
+
+def test_header_and_segments(pte: PteFile) -> None:
+    """Every segment at a multiple of 128 (of its own alignment too), in the order that the runtimes expect."""
+    buffer = write_pte(pte)
+    magic, length, program_size, base, size = struct.unpack_from("<4sIQQQ", buffer, 8)
+    assert (buffer[4:8], magic, length) == (b"ET12", b"eh00", 32)
+    assert program_size <= base and base + size == len(buffer)
+    segments = read_pte(buffer).segments
+    assert [s.kind for s in segments] == ["constants", "mutable", "delegate", "delegate", "named", "named"]
+    assert all(s.offset % 128 == 0 for s in segments)
+    assert sorted(s.offset for s in segments) == [s.offset for s in segments]
+    assert buffer.index(b"\5" * 7) % 4096 == 0
+    assert all(buffer.index(bytes([i]) * n) % 16 == 0 for i, n in ((1, 8), (2, 33), (3, 8)))
+
+
+def test_no_data_at_all() -> None:
+    buffer = write_pte(PteFile(fmt.Program(execution_plan=[fmt.ExecutionPlan(name="forward")])))
+    assert struct.unpack_from("<4sIQQQ", buffer, 8) == (b"eh00", 32, len(buffer), 0, 0)
+    assert read_pte(buffer) == PteFile(fmt.Program(execution_plan=[fmt.ExecutionPlan(name="forward")]))
+
+
+def test_equal_blobs_are_stored_once(pte: PteFile) -> None:
+    shared = b"weights" * 10
+    pte.delegate_blobs = [b"same blob", bytes(bytearray(b"same blob"))]
+    pte.named_data = {"a": NamedBlob(shared), "b": NamedBlob(shared, 256)}
+    buffer = write_pte(pte)
+    assert buffer.count(b"same blob") == 1 and buffer.count(shared) == 1
+    read = read_pte(buffer)
+    assert [read.delegate_blob(d) for d in read.program.execution_plan[0].delegates] == [b"same blob"] * 2
+    assert read.named_data["a"].data == read.named_data["b"].data == shared
+    assert write_pte(read) == buffer
+
+
+def test_empty_blobs(pte: PteFile) -> None:
+    pte.delegate_blobs = [b"", b"x"]
+    pte.named_data = {"empty": NamedBlob(b"")}
+    read = read_pte(write_pte(pte))
+    assert [read.delegate_blob(d) for d in read.program.execution_plan[0].delegates] == [b"", b"x"]
+    assert read.named_data == {"empty": NamedBlob(b"")}
+
+
+def test_the_order_of_named_data_does_not_matter(pte: PteFile) -> None:
+    reverse = replace(pte, named_data=dict(reversed(pte.named_data.items())))
+    assert write_pte(reverse) == write_pte(pte)
+
+
+def test_a_file_without_segments(pte: PteFile) -> None:
+    """The old layout: constants and delegate data inside the flatbuffer, no extended header."""
+    plan = pte.program.execution_plan[0]
+    delegates = [
+        replace(d, processed=fmt.BackendDelegateDataReference(fmt.DataLocation.INLINE, 1 - i))
+        for i, d in enumerate(plan.delegates)
+    ]
+    program = replace(
+        pte.program,
+        execution_plan=[replace(plan, delegates=delegates)],
+        constant_buffer=[fmt.ConstantBuffer(c) for c in pte.constants],
+        backend_delegate_data=[fmt.BackendDelegateInlineData(b) for b in reversed(pte.delegate_blobs)],
+    )
+    buffer = bytes(fmt.pack(program, b"ET12"))
+    assert all(buffer.index(bytes(data)) % 16 == 0 for data in (*pte.constants[1:], *pte.delegate_blobs))
+    read = read_pte(buffer)
+    assert (read.constants, read.delegate_blobs, read.program) == (pte.constants, pte.delegate_blobs, pte.program)
+    assert read_pte(write_pte(read)).delegate_blobs == pte.delegate_blobs
+
+
+def test_references_that_cannot_be_written(pte: PteFile) -> None:
+    pte.delegate_blobs.pop()
+    with pytest.raises(FormatError, match="'DemoBackend' refers to blob 1 of 1"):
+        write_pte(pte)
+    pte.constants[0] = b"x"
+    with pytest.raises(FormatError, match=r"constants\[0\] is the placeholder"):
+        write_pte(pte)
+
+
+@pytest.mark.parametrize(
+    ("position", "code", "value", "message"),
+    [
+        (4, "4s", b"ET11", "not a .pte file"),
+        (12, "I", 8, "says that it has 8 bytes"),
+        (16, "Q", 2**40, "truncated: the header announces a program of"),
+        (24, "Q", 64, "segments start at byte 64, inside the program"),
+        (32, "Q", 2**50, "truncated: the header announces"),
+        (32, "Q", 130, "ends outside the segment data"),
+        (0, "I", 2**31, "lie outside the buffer"),
+    ],
+)
+def test_damaged_header(pte: PteFile, position: int, code: str, value: object, message: str) -> None:
+    buffer = bytearray(write_pte(pte))
+    struct.pack_into("<" + code, buffer, position, value)
+    with pytest.raises(FormatError, match=message):
+        read_pte(buffer)
+
+
+def test_every_truncation_is_refused(pte: PteFile) -> None:
+    pte.named_data["bias"].alignment = 1
+    buffer = write_pte(pte)
+    for length in range(len(buffer)):
+        with pytest.raises(FormatError):
+            read_pte(buffer[:length])
+
+
+def test_random_damage_gives_a_format_error_or_a_file(pte: PteFile) -> None:
+    pte.named_data["bias"].alignment = 1
+    original = write_pte(pte)
+    program_size = struct.unpack_from("<Q", original, 16)[0]
+    rng = random.Random(2)
+    refused = 0
+    for _ in range(3000):
+        buffer = bytearray(original)
+        for _ in range(rng.randint(1, 4)):
+            position = rng.randrange(program_size // 4) * 4
+            if rng.randrange(2):
+                buffer[position + rng.randrange(4)] = rng.randrange(256)
+            else:
+                word = rng.choice((0, 1, 4, 2**31, 2**32 - 1, rng.randrange(program_size)))
+                struct.pack_into("<I", buffer, position, word)
+        try:
+            fmt.verify(read_pte(buffer))
+        except FormatError:
+            refused += 1
+    assert 0 < refused < 3000
+
+
+def test_a_segment_without_offsets() -> None:
+    """Whoever reads it must not look for the placeholder."""
+    segments = [fmt.DataSegment(0, 16)]
+    program = fmt.Program(segments=segments, mutable_data_segments=[fmt.SubsegmentOffsets(0, [])])
+    flatbuffer = fmt.pack(program, b"ET12")
+    size = len(flatbuffer) + 32
+    root = struct.unpack_from("<I", flatbuffer)[0] + 32
+    header = struct.pack("<I4s4sIQQQ", root, b"ET12", b"eh00", 32, size, 1024, 16)
+    assert read_pte((header + flatbuffer[8:]).ljust(1040, b"\0")).mutable == [b""]
+
+
+def test_more_than_4_gib() -> None:
+    """More than 4 GiB in one file, made of views of the same megabyte."""
+
+    class Sink(io.RawIOBase):
+        total = 0
+
+        def write(self, chunk: object) -> int:
+            size = memoryview(chunk).nbytes  # type: ignore[arg-type]
+            self.total += size
+            return size
+
+    block = memoryview(bytes(2**20))
+    named = {f"w{i:04}": NamedBlob(block[: 2**20 - i]) for i in range(4200)}
+    sink = Sink()
+    assert write_pte_to(PteFile(fmt.Program(), named_data=named), sink) == sink.total > 2**32  # type: ignore[arg-type]
+
+
+def test_reading_imports_neither_torch_nor_numpy(pte: PteFile, tmp_path: Path) -> None:
+    path = tmp_path / "file.pte"
+    path.write_bytes(write_pte(pte))
+    code = (
+        "import sys; from edgecore.format import read_pte, verify; from pathlib import Path;"
+        f"assert verify(read_pte(Path({str(path)!r}).read_bytes())) == [];"
+        "heavy = {'torch', 'numpy', 'pydantic', 'typer', 'rich'} & set(sys.modules); assert not heavy, heavy"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -1,0 +1,125 @@
+"""`verify` finds each kind of violation, and nothing in a sound file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import edgecore.format as fmt
+from edgecore.format import PteFile, verify
+
+
+def sentences(pte: PteFile, **options: Any) -> str:
+    return "\n".join(str(violation) for violation in verify(pte, **options))
+
+
+def add_meta(pte: PteFile, profile: str = "executorch-1.5") -> fmt.Meta:
+    delegates = [fmt.DelegateMeta(fmt.blob_digest(blob)) for blob in pte.delegate_blobs]
+    meta = fmt.Meta(profile, "edgecore", "0", [fmt.MethodMeta("forward", delegates)])
+    fmt.set_meta(pte, meta)
+    return meta
+
+
+def test_a_sound_file(pte: PteFile) -> None:
+    add_meta(pte)
+    assert sentences(pte) == ""
+    assert sentences(fmt.read_pte(fmt.write_pte(pte))) == ""
+
+
+def tensor(pte: PteFile, index: int) -> fmt.Tensor:
+    value = pte.program.execution_plan[0].values[index].val
+    assert isinstance(value, fmt.Tensor)
+    return value
+
+
+def plan(pte: PteFile) -> fmt.ExecutionPlan:
+    return pte.program.execution_plan[0]
+
+
+def call(pte: PteFile, arguments: Any) -> None:
+    plan(pte).chains[0].instructions = [fmt.Instruction(arguments)]
+
+
+MUTATIONS: list[tuple[Callable[[PteFile], Any], str]] = [
+    (lambda p: setattr(p.program, "version", 1), "version 1 is not 0"),
+    (lambda p: p.program.execution_plan.append(plan(p)), "'forward' occurs 2 times"),
+    (lambda p: p.program.execution_plan.clear(), "there is no method"),
+    (lambda p: plan(p).inputs.append(99), "inputs: value 99 does not exist, there are 14"),
+    (lambda p: plan(p).outputs.append(-1), "outputs: value -1 does not exist"),
+    (lambda p: plan(p).chains.clear(), "no chain"),
+    (lambda p: plan(p).operators.append(fmt.Operator("my::op", "out")), "'my::op.out' is not an operator"),
+    (lambda p: plan(p).operators.append(fmt.Operator("a" * 100)), "longer than 99 bytes"),
+    (lambda p: plan(p).non_const_buffer_sizes.__setitem__(0, 4), "must be 0 first"),
+    (lambda p: plan(p).values.append(fmt.EValue()), "value 14: it has no kind"),
+    (lambda p: plan(p).values.append(fmt.EValue(fmt.TensorList([-1]))), "value -1 does not exist"),
+    (lambda p: plan(p).values.append(fmt.EValue(fmt.IntList([0]))), "value 0 in its list is a Tensor, not a Int"),
+    (lambda p: call(p, fmt.KernelCall(1, [0])), "instruction 0: operator 1 does not exist, there are 1"),
+    (lambda p: call(p, fmt.DelegateCall(2, [])), "delegate 2 does not exist"),
+    (lambda p: call(p, fmt.DelegateCall(0, [14])), "value 14 does not exist"),
+    (lambda p: call(p, fmt.JumpFalseCall(0, 1)), "instruction 1 does not exist"),
+    (lambda p: call(p, fmt.MoveCall(0, 77)), "value 77"),
+    (lambda p: call(p, fmt.FreeCall(-2)), "value -2"),
+    (lambda p: call(p, None), "does nothing"),
+    (lambda p: tensor(p, 0).sizes.__setitem__(0, -1), "sizes .* are negative"),
+    (lambda p: setattr(tensor(p, 0), "sizes", [2**30] * 3), "overflow"),
+    (lambda p: setattr(tensor(p, 0), "dim_order", [0, 0]), "no permutation of 2 dimensions"),
+    (lambda p: setattr(tensor(p, 0), "storage_offset", 4), "must be 0"),
+    (lambda p: setattr(tensor(p, 1), "allocation_info", fmt.AllocationDetails.at(2, 0)), "memory id 2 does not exist"),
+    (lambda p: setattr(tensor(p, 1), "allocation_info", fmt.AllocationDetails.at(1, 32)), "bytes 32 to 56 lie outside"),
+    (lambda p: setattr(tensor(p, 1), "allocation_info", fmt.AllocationDetails.at(1, 2**40)), "lie outside arena 1"),
+    (lambda p: setattr(tensor(p, 1), "allocation_info", fmt.AllocationDetails.at(1, 2)), "not a multiple of the elem"),
+    (lambda p: setattr(tensor(p, 2), "data_buffer_idx", 3), r"constants\[3\] does not exist, there are 3"),
+    (lambda p: setattr(tensor(p, 2), "sizes", [3]), r"constants\[1\] has 8 bytes, sizes \[3\] need 12"),
+    (lambda p: setattr(tensor(p, 3), "data_buffer_idx", 2), r"mutable\[2\] does not exist"),
+    (lambda p: p.delegate_blobs.pop(), "refers to blob 1 of 1"),
+    (lambda p: p.segments.append(fmt.Segment("named", 100, 1)), "does not start at a multiple of 128"),
+    (lambda p: p.segments.extend([fmt.Segment("named", 128, 200), fmt.Segment("named", 256, 1)]), "overlaps"),
+    (lambda p: add_meta(p, "edgecore"), "made for the profile 'edgecore'"),
+    (lambda p: fmt.set_meta(p, fmt.Meta("executorch-1.5", methods=[fmt.MethodMeta("x")])), "has no such method"),
+    (lambda p: (add_meta(p), p.delegate_blobs.__setitem__(0, b"other")), "SHA-256 of delegate 0"),
+    (lambda p: p.named_data.update({fmt.META_KEY: fmt.NamedBlob(b"junk")}), "'edgecore.meta.v1': Meta"),
+]
+
+
+@pytest.mark.parametrize(("mutate", "sentence"), MUTATIONS, ids=[sentence for _, sentence in MUTATIONS])
+def test_violation(pte: PteFile, mutate: Callable[[PteFile], Any], sentence: str) -> None:
+    mutate(pte)
+    with pytest.raises(AssertionError, match=sentence):
+        assert sentences(pte) == ""
+
+
+def test_profiles(pte: PteFile) -> None:
+    plan(pte).operators[0] = fmt.Operator("edgecore::fast", "out")
+    assert "edgecore::fast.out" in sentences(pte)
+    assert sentences(pte, runtime="edgecore") == ""
+    with pytest.raises(ValueError, match="unknown runtime profile 'x'"):
+        verify(pte, runtime="x")
+
+
+def test_checkers_see_blob_data_and_arguments(pte: PteFile) -> None:
+    seen: list[tuple[bytes, dict[str, Any]]] = []
+
+    def check(blob: fmt.Buffer, context: dict[str, Any]) -> list[str]:
+        seen.append((bytes(blob), context))
+        return ["node 3 is unknown"] if len(seen) == 1 else []
+
+    assert sentences(pte, checkers={"DemoBackend": check}) == (
+        "method 'forward', delegate 0 (DemoBackend): node 3 is unknown"
+    )
+    assert [blob for blob, _ in seen] == pte.delegate_blobs
+    assert set(seen[0][1]["named_data"]) == {"weight", "bias"}
+    values = plan(pte).values
+    assert seen[0][1]["arguments"] == [[values[1], values[0]]] and seen[1][1]["arguments"] == []
+
+
+def test_metadata_round_trip(pte: PteFile) -> None:
+    assert fmt.get_meta(pte) is None
+    meta = add_meta(pte)
+    read = fmt.get_meta(fmt.read_pte(fmt.write_pte(pte)))
+    assert read == meta and read is not None
+    assert read.method("forward") == meta.methods[0] and read.method("other") is None
+    fmt.set_meta(pte, replace(meta, profile="edgecore"))
+    assert fmt.get_meta(pte) == replace(meta, profile="edgecore")

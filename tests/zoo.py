@@ -1,0 +1,94 @@
+"""Real architectures with seeded, calibrated random weights: `make(name)` gives a module in eval mode and its inputs.
+
+Random networks as they are initialised collapse (MobileNetV2's outputs are of size 1e-9), and then everything agrees
+with everything. Calibration gives batch norms the statistics of noise and leaves no parameter all zero, so that outputs
+are of size 0.1 to 10 and move with the input.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import torch
+from torch import nn
+
+Example = tuple[nn.Module, tuple[torch.Tensor, ...]]
+
+_operators: list[torch.library.Library] = []  # a torch library lives as long as its object
+
+
+def torchvision_models():
+    """`torchvision.models`, also where torchvision's compiled part does not load (the PyPI wheel beside CPU torch)."""
+    if not _operators and find_spec("torchvision") is not None:
+        try:
+            import torchvision
+        except RuntimeError:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+                del sys.modules[name]
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            for operator in ("nms", "qnms"):
+                library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            _operators.append(library)
+    import torchvision.models
+
+    return torchvision.models
+
+
+class UNet(nn.Module):
+    """Down, up and across: transposed convolution, bilinear resize, group norm, concatenation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([self.block(3, 16), self.block(16, 32), self.block(32, 64)])
+        self.grow = nn.ConvTranspose2d(64, 32, 2, 2)
+        self.up = nn.ModuleList([self.block(64, 32), self.block(48, 16)])
+        self.pool, self.head = nn.MaxPool2d(2), nn.Conv2d(16, 5, 1)
+
+    @staticmethod
+    def block(inputs: int, outputs: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1), nn.GroupNorm(4, outputs), nn.SiLU(),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = self.down[0](x)
+        b = self.down[1](self.pool(a))
+        c = self.down[2](self.pool(b))
+        d = self.up[0](torch.cat([self.grow(c), b], 1))
+        d = nn.functional.interpolate(d, scale_factor=2.0, mode="bilinear", align_corners=False)
+        return self.head(self.up[1](torch.cat([d, a], 1)))
+
+
+def _vision(name: str) -> Callable[[], Example]:
+    return lambda: (getattr(torchvision_models(), name)().eval(), (torch.randn(1, 3, 224, 224),))
+
+
+ZOO: dict[str, Callable[[], Example]] = {
+    name: _vision(name)
+    for name in (
+        "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "resnet18", "resnet50", "efficientnet_b0",
+        "squeezenet1_0",
+    )
+}  # fmt: skip
+ZOO["unet"] = lambda: (UNet().eval(), (torch.randn(1, 3, 128, 128),))
+
+
+def make(name: str) -> Example:
+    """The model `name`, calibrated, and example inputs; the same at every call."""
+    torch.manual_seed(0)
+    model, inputs = ZOO[name]()
+    for parameter in model.parameters():
+        if not parameter.detach().any():
+            nn.init.normal_(parameter, std=0.02)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # cumulative average
+        norm.train()
+    with torch.no_grad():
+        for _ in range(2 if norms else 0):
+            model(*(torch.randn(4, *x.shape[1:]) for x in inputs))  # four, since pooled features are normalised too
+    return model.eval(), inputs

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the Debian packages that the build needs and this machine lacks. Without root and sudo it names them and fails.
+# Usage: system_packages.sh PYTHON
+set -eu
+python=${1:-python3}
+
+wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build patchelf
+libgtest-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler"
+# The interpreter may be none of Debian's: ask it, not dpkg, for what Debian packages apart.
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"
+"$python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' ||
+  wanted="$wanted libpython$version-dev"
+
+missing=""
+for package in $wanted; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || { echo "all installed"; exit 0; }
+
+if [ "$(id -u)" = 0 ]; then
+  sudo=""
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+  sudo="sudo"
+else
+  echo "these packages are missing, and neither root nor sudo is at hand; run: apt-get install$missing" >&2
+  exit 1
+fi
+echo "installing$missing"
+$sudo apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
