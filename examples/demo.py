@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,7 +77,10 @@ def run_without_torch(pte: Path, inputs: np.ndarray, runs: int) -> dict:
     data.write_bytes(np.ascontiguousarray(inputs, dtype=np.float32).tobytes())
     size = str(inputs[0].size)
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER, str(pte), str(data), size, str(runs)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", RUNNER, str(pte), str(data), size, str(runs)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise SystemExit(f"running {pte} failed:\n{done.stderr}")
@@ -112,7 +116,7 @@ def difference(result: np.ndarray, eager: np.ndarray) -> str:
     return f"{np.abs(result.reshape(eager.shape) - eager).max() / np.abs(eager).max():.1e}"
 
 
-def digits(step) -> Row:
+def digits(step: Callable[[str], None]) -> Row:
     """Train on scikit-learn's digits, compile, compare accuracy on the images that training did not see."""
     from sklearn.datasets import load_digits
 
@@ -147,7 +151,7 @@ def digits(step) -> Row:
     return row
 
 
-def mobilenet(step) -> Row:
+def mobilenet(step: Callable[[str], None]) -> Row:
     """MobileNetV2 on a photograph that ships with scikit-learn. Its weights are random, calibrated on noise."""
     from sklearn.datasets import load_sample_image
 

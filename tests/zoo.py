@@ -23,7 +23,7 @@ def torchvision_models():
     """`torchvision.models`, also where torchvision's compiled part does not load (the PyPI wheel beside CPU torch)."""
     if not _operators and find_spec("torchvision") is not None:
         try:
-            import torchvision  # noqa: F401
+            import torchvision
         except RuntimeError:
             for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
                 del sys.modules[name]

@@ -36,9 +36,8 @@ def edgecore(monkeypatch, capsys) -> Callable[..., Result]:
     return run
 
 
-@pytest.fixture
-def pte(tmp_path) -> Path:
-    """A file with one method: relu on our kernels, then a delegate of a backend that is not installed."""
+def program(*, with_delegate: bool) -> fmt.PteFile:
+    """float32 [2, 3]: relu on our kernels, then, if asked for, a delegate of a backend that is not installed."""
     tensors = [
         fmt.Tensor(
             fmt.ScalarType.FLOAT,
@@ -48,26 +47,33 @@ def pte(tmp_path) -> Path:
         )
         for index in range(3)
     ]
+    instructions = [fmt.Instruction(fmt.KernelCall(0, [0, 1, 1]))]
+    if with_delegate:
+        instructions.append(fmt.Instruction(fmt.DelegateCall(0, [1, 2])))
     plan = fmt.ExecutionPlan(
         name="forward",
         values=[fmt.EValue(tensor) for tensor in tensors],
         inputs=[0],
-        outputs=[2],
-        chains=[
-            fmt.Chain(
-                inputs=[],
-                outputs=[],
-                instructions=[
-                    fmt.Instruction(fmt.KernelCall(0, [0, 1, 1])),
-                    fmt.Instruction(fmt.DelegateCall(0, [1, 2])),
-                ],
-            )
-        ],
+        outputs=[2 if with_delegate else 1],
+        chains=[fmt.Chain(inputs=[], outputs=[], instructions=instructions)],
         operators=[fmt.Operator("aten::relu", "out")],
-        delegates=[fmt.BackendDelegate("QnnBackend", fmt.BackendDelegateDataReference(index=0))],
+        delegates=[fmt.BackendDelegate("QnnBackend", fmt.BackendDelegateDataReference(index=0))] * with_delegate,
         non_const_buffer_sizes=[0, 96],
     )
+    return fmt.PteFile(fmt.Program(execution_plan=[plan]), delegate_blobs=[b"blob of 16 bytes"] * with_delegate)
+
+
+@pytest.fixture
+def pte(tmp_path) -> Path:
+    """A file that needs a backend that is not installed."""
     path = tmp_path / "model.pte"
-    program = fmt.Program(execution_plan=[plan])
-    path.write_bytes(fmt.write_pte(fmt.PteFile(program, delegate_blobs=[b"blob of 16 bytes"])))
+    path.write_bytes(fmt.write_pte(program(with_delegate=True)))
+    return path
+
+
+@pytest.fixture
+def relu(tmp_path) -> Path:
+    """A file that runs on our kernels alone."""
+    path = tmp_path / "relu.pte"
+    path.write_bytes(fmt.write_pte(program(with_delegate=False)))
     return path

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import random
 import struct
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -149,12 +152,28 @@ def test_random_damage_gives_a_format_error_or_a_file(pte: PteFile) -> None:
     for _ in range(3000):
         buffer = bytearray(original)
         for _ in range(rng.randint(1, 4)):
-            buffer[rng.randrange(program_size)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            position = rng.randrange(program_size // 4) * 4
+            if rng.randrange(2):
+                buffer[position + rng.randrange(4)] = rng.randrange(256)
+            else:
+                word = rng.choice((0, 1, 4, 2**31, 2**32 - 1, rng.randrange(program_size)))
+                struct.pack_into("<I", buffer, position, word)
         try:
             fmt.verify(read_pte(buffer))
         except FormatError:
             refused += 1
     assert 0 < refused < 3000
+
+
+def test_a_segment_without_offsets() -> None:
+    """Whoever reads it must not look for the placeholder."""
+    segments = [fmt.DataSegment(0, 16)]
+    program = fmt.Program(segments=segments, mutable_data_segments=[fmt.SubsegmentOffsets(0, [])])
+    flatbuffer = fmt.pack(program, b"ET12")
+    size = len(flatbuffer) + 32
+    root = struct.unpack_from("<I", flatbuffer)[0] + 32
+    header = struct.pack("<I4s4sIQQQ", root, b"ET12", b"eh00", 32, size, 1024, 16)
+    assert read_pte((header + flatbuffer[8:]).ljust(1040, b"\0")).mutable == [b""]
 
 
 def test_more_than_4_gib() -> None:
@@ -172,3 +191,15 @@ def test_more_than_4_gib() -> None:
     named = {f"w{i:04}": NamedBlob(block[: 2**20 - i]) for i in range(4200)}
     sink = Sink()
     assert write_pte_to(PteFile(fmt.Program(), named_data=named), sink) == sink.total > 2**32  # type: ignore[arg-type]
+
+
+def test_reading_imports_neither_torch_nor_numpy(pte: PteFile, tmp_path: Path) -> None:
+    path = tmp_path / "file.pte"
+    path.write_bytes(write_pte(pte))
+    code = (
+        "import sys; from edgecore.format import read_pte, verify; from pathlib import Path;"
+        f"assert verify(read_pte(Path({str(path)!r}).read_bytes())) == [];"
+        "heavy = {'torch', 'numpy', 'pydantic', 'typer', 'rich'} & set(sys.modules); assert not heavy, heavy"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -33,4 +33,6 @@ def _value(name: str, item: object, pools: Pools) -> fmt.KernelTypes:
             scalar_type=scalar_type(item.dtype), sizes=list(item.shape), dim_order=list(order),
             data_buffer_idx=pools.constant(item, order),
         )  # fmt: skip
-    raise CompileError(f"constant method {name} returns a {type(item).__name__}; numbers, strings and tensors can be stored")
+    raise CompileError(
+        f"constant method {name} returns a {type(item).__name__}; numbers, strings and tensors can be stored"
+    )

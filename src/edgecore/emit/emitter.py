@@ -199,7 +199,7 @@ class Emitter:
         elif isinstance(node.target, OpOverload) and node.target.namespace == "aten" and "sym_" in str(node.target):
             self._symbolic_call(node, node.target._schema.name, node.target._overloadname)
         elif node.target in PRIM_OPERATORS:
-            self._symbolic_call(node, *PRIM_OPERATORS[node.target])  # type: ignore[index]
+            self._symbolic_call(node, *PRIM_OPERATORS[node.target])
         else:
             self._kernel_call(node)
 
@@ -243,7 +243,9 @@ class Emitter:
 
     def _delegate_meta(self, module: LoweredBackendModule) -> None:
         needs = [
-            fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], str(need.space), need.bytes, need.alignment, need.shared_group)
+            fmt.MemoryNeed(
+                fmt.MemoryKind[need.kind.upper()], str(need.space), need.bytes, need.alignment, need.shared_group
+            )
             for need in module.result.memory
         ]
         nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
@@ -265,7 +267,9 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 self._write_back(value, spec.target)
             elif spec.kind == OutputKind.USER_OUTPUT:
-                index = self._of_node(value) if isinstance(value, Node) else self._argument(Argument(value, "Scalar"), node)
+                index = (
+                    self._of_node(value) if isinstance(value, Node) else self._argument(Argument(value, "Scalar"), node)
+                )
                 self.plan.outputs.append(index)
             else:
                 raise CompileError(f"the model changes its input {spec.target}; return the new value instead")

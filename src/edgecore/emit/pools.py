@@ -62,7 +62,7 @@ class Pools:
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
     """The elements of `tensor` with its dimensions in the given order, outermost first, as a buffer without a copy."""
     dense = tensor.detach().permute(order).contiguous()
-    return memoryview(dense.reshape(-1).view(torch.uint8).numpy()) if dense.numel() else b""
+    return dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
 
 
 def scalar_type(dtype: torch.dtype) -> fmt.ScalarType:

@@ -2,7 +2,11 @@
 
 from edgecore.errors import FormatError
 
-from .flat import Buffer, pack, unpack
+from .flat import (
+    Buffer,
+    pack,
+    unpack,
+)
 from .meta import (
     META_KEY,
     DebugHandle,

@@ -103,11 +103,13 @@ def union(id: int, members: Mapping[int, type]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What `pack` and `unpack` need to know of a table; `ranks[slot]` orders the slots, largest first."""
+    """What `pack` and `unpack` need to know of a table; a rank is a slot's place when the largest come first."""
 
     wires: tuple[tuple[str, Wire], ...]
     slots: tuple[tuple[int, str, int], ...]  # in rank order: (slot, struct code, size)
     ranks: Mapping[int, int]
+    scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
+    children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of the others
 
 
 def _make_plan(cls: type) -> _Plan:
@@ -120,7 +122,9 @@ def _make_plan(cls: type) -> _Plan:
     ranks = {slot: rank for rank, (slot, _, _) in enumerate(ordered)}
     if len(ranks) != len(ordered):
         raise TypeError(f"{cls.__name__} declares a field id twice")
-    return _Plan(wires, tuple(ordered), ranks)
+    scalars = tuple((name, ranks[wire.id], wire.default) for name, wire in wires if wire.kind in _CODES)
+    children = tuple((name, ranks[wire.id], wire) for name, wire in wires if wire.kind not in _CODES)
+    return _Plan(wires, tuple(ordered), ranks, scalars, children)
 
 
 _plan: Callable[[type], _Plan] = cache(_make_plan)
@@ -168,41 +172,46 @@ def _pack_table(builder: Any, value: Any) -> int:
     """Writes a table as one block (a Builder call for each field takes several times as long); returns its offset."""
     cls = type(value)
     plan = _plan(cls)
-    ranks = plan.ranks
     entries: list[tuple[int, Any, bool]] = []  # rank, value, is it an offset
-    for attribute, wire in plan.wires:
+    for attribute, rank, default in plan.scalars:
         item = getattr(value, attribute)
-        kind = wire.kind
-        if kind in _CODES:
-            if item != wire.default:
-                entries.append((ranks[wire.id], item, False))
-        elif item is None:
-            if kind in _NEVER_NONE and not wire.optional:
+        if item != default:
+            entries.append((rank, item, False))
+    for attribute, rank, wire in plan.children:
+        item = getattr(value, attribute)
+        if item is None:
+            if wire.kind in _NEVER_NONE and not wire.optional:
                 raise FormatError(f"{cls.__name__}.{attribute} is None but not optional")
-        elif kind == "union":
-            number = wire.ids.get(type(item)) if wire.ids is not None else None
+        elif wire.ids is not None:
+            number = wire.ids.get(type(item))
             if number is None:
                 raise FormatError(f"{cls.__name__}.{attribute} cannot hold a {type(item).__name__}")
-            entries.append((ranks[wire.id], number, False))
-            entries.append((ranks[wire.id + 1], _pack_table(builder, item), True))
+            entries.append((rank, number, False))
+            entries.append((plan.ranks[wire.id + 1], _pack_table(builder, item), True))
         else:
             try:
-                entries.append((ranks[wire.id], _pack_child(builder, wire, item), True))
+                entries.append((rank, _pack_child(builder, wire, item), True))
             except (struct.error, TypeError, UnicodeEncodeError) as error:
                 raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
     entries.sort()
-    shape = _shape(cls, tuple(rank for rank, _, _ in entries))
-    builder.Prep(1, shape.block.size + len(shape.vtable) + 8)  # room only
-    builder.Prep(shape.align, 0)
-    end = int(builder.Offset())
+    shape = _shape(cls, tuple([rank for rank, _, _ in entries]))
+    room = shape.block.size + len(shape.vtable) + 8
+    if builder.head < room:
+        builder.Prep(1, room)
+    end: int = len(builder.Bytes) - builder.head
+    end += -end % shape.align  # the skipped bytes are zero already
+    builder.head = len(builder.Bytes) - end
+    builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
     numbers = [
         end + distance - item if is_offset else item
         for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)
     ]
-    vtable = builder.vtables.setdefault(shape.vtable, start + len(shape.vtable))
+    vtable: int = builder.vtables.setdefault(shape.vtable, start + len(shape.vtable))
+    numbers.append(vtable - start)
+    numbers.reverse()
     try:
-        block = shape.block.pack(vtable - start, *reversed(numbers))
+        block = shape.block.pack(*numbers)
     except struct.error as error:
         raise FormatError(f"{cls.__name__}: a value does not fit its field ({error}): {value!r}") from error
     _place(builder, block)

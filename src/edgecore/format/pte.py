@@ -12,6 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import lcm
 from typing import BinaryIO
 
@@ -293,7 +294,7 @@ class _SegmentReader:
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
         segment = self.segment(where.segment_index, kind)
         ordered = sorted(set(where.offsets))
-        ends = dict(zip(ordered, [*ordered[1:], len(segment)], strict=True))
+        ends = dict(pairwise([*ordered, len(segment)]))
         if ordered and ordered[-1] > len(segment):
             raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]

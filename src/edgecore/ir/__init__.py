@@ -1,0 +1,1 @@
+"""The edge dialect: its operators, its verifier, and editing its graphs in place."""

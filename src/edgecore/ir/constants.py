@@ -66,7 +66,7 @@ class Constants:
             unique = f"{name}_{count}"
         first = next(node for node in graph.nodes if node.name not in self.specs)
         with graph.inserting_before(first):
-            node = graph.placeholder(unique)
+            node: Node = graph.placeholder(unique)
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         index = sum(1 for other in graph.nodes if other.op == "placeholder" and other < node)
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)

@@ -112,5 +112,11 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program`; unused nodes are gone and the code is current when the block ends."""
     graph_module = program.graph_module
     yield graph_module
-    graph_module.graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output"))
+    graph_module.graph.eliminate_dead_code(is_impure_node=_has_effect)
     graph_module.recompile()
+
+
+def _has_effect(node: Node) -> bool:
+    return node.op in ("placeholder", "output") or (
+        isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
-from torch.export import ExportedProgram, ExportGraphSignature
+from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule
+from torch.utils import _pytree as pytree
 
 
 def make_program(
@@ -16,7 +19,7 @@ def make_program(
     *,
     like: ExportedProgram,
     state_dict: Mapping[str, torch.Tensor],
-    constants: Mapping[str, object],
+    constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
     """An `ExportedProgram` over `graph`; range constraints and call structure come from `like`."""
@@ -29,7 +32,18 @@ def make_program(
     program._constants = dict(constants)
     program._range_constraints = dict(like.range_constraints)
     program._example_inputs = None
+    if signature.user_inputs != like.graph_signature.user_inputs:
+        program._module_call_graph = [ModuleCallEntry("", _call_signature(signature))]
     return program
+
+
+def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
+    """Positional tensors in, a tuple of tensors out."""
+    arguments = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    results = [spec.arg for spec in signature.output_specs]
+    _, in_spec = pytree.tree_flatten(((0,) * len(arguments), {}))
+    _, out_spec = pytree.tree_flatten((0,) * len(results))
+    return ModuleCallSignature(list(arguments), list(results), in_spec, out_spec)
 
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
@@ -39,6 +53,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
     for node in program.graph.nodes:
         nodes[node] = graph.node_copy(node, lambda other: nodes[other])
         nodes[node].meta = dict(node.meta)
+        nodes[node].name = node.name  # fx renames what shadows a builtin (`input`), but the signature goes by name
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],

@@ -81,8 +81,8 @@ class MemoryPlanningPass:
                 last.setdefault(spec, index)
                 if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
                     unplanned.add(spec)
-        for spec in first:
-            spec.lifetime = (first[spec], last[spec])
+        for spec, start in first.items():
+            spec.lifetime = (start, last[spec])
         return [spec for spec in first if spec not in unplanned]
 
 
@@ -94,10 +94,10 @@ def check_plan(plan: MemoryPlan) -> None:
         by_arena[spec.mem_id].append(spec)
         if spec.mem_offset < 0 or spec.mem_offset + spec.nbytes > plan.arenas[spec.mem_id]:
             raise CompileError(f"the memory planner placed a tensor of {spec.nbytes} bytes outside its arena: {spec}")
-    for specs in by_arena.values():
-        specs = sorted(specs, key=lambda spec: spec.mem_offset)
-        for index, spec in enumerate(specs):
-            for other in specs[index + 1 :]:
+    for members in by_arena.values():
+        ordered = sorted(members, key=lambda spec: spec.mem_offset)
+        for index, spec in enumerate(ordered):
+            for other in ordered[index + 1 :]:
                 if other.mem_offset >= spec.mem_offset + spec.nbytes:
                     break
                 if overlap(spec, other) and other.nbytes:

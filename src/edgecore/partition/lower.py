@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature
@@ -52,7 +53,9 @@ def to_backend(
         if tag is None or node.op != "call_function":
             continue
         if tag not in result.partition_tags:
-            raise CompileError(f"{type(partitioner).__name__} tagged {describe(node)} {tag!r}, which it does not define")
+            raise CompileError(
+                f"{type(partitioner).__name__} tagged {describe(node)} {tag!r}, which it does not define"
+            )
         partitions.setdefault(tag, []).append(node)
     backend_ids = {spec.backend_id for spec in result.partition_tags.values()}
     for rejection in result.rejections:
@@ -96,6 +99,7 @@ def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec,
             f"{type(error).__name__}: {error}"
         ) from error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, part.program, distribution)
+    inside = set(nodes)
     with edit(program) as graph_module:
         index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
         name = f"lowered_module_{index}"
@@ -107,15 +111,20 @@ def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec,
             attribute.meta["val"] = None
             call.meta["val"] = tuple(node.meta["val"] for node in part.outputs)
             call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
-            call.meta["delegated"] = [(operator_name(n.target), source_line(n)) for n in nodes if n.target is not operator.getitem]
+            call.meta["delegated"] = [
+                (operator_name(n.target), source_line(n)) for n in nodes if n.target is not operator.getitem
+            ]
             for position, node in enumerate(part.outputs):
                 item = graph_module.graph.call_function(operator.getitem, (call, position))
                 item.meta = {"val": node.meta["val"]}
-                inside = set(nodes)
-                node.replace_all_uses_with(item, delete_user_cb=lambda user, inside=inside: user not in inside)
+                node.replace_all_uses_with(item, delete_user_cb=partial(_is_outside, inside))
         for node in reversed(nodes):
             graph_module.graph.erase_node(node)
         _restore_order(graph_module.graph)
+
+
+def _is_outside(inside: set[Node], user: Node) -> bool:
+    return user not in inside
 
 
 def _restore_order(graph: Graph) -> None:
@@ -170,9 +179,7 @@ def _extract(program: ExportedProgram, nodes: list[Node]) -> _Part:
         if constants.has(source):
             spec = constants.specs[source.name]
             state_dict[spec.target] = constants.get(source)  # type: ignore[index]
-            kind = InputKind.PARAMETER if spec.kind == InputKind.PARAMETER else InputKind.BUFFER
-            persistent = None if kind == InputKind.PARAMETER else True
-            input_specs.append(InputSpec(kind, argument, spec.target, persistent=persistent))
+            input_specs.append(InputSpec(InputKind.BUFFER, argument, spec.target, persistent=True))
         else:
             input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
     for node in nodes:

@@ -1,0 +1,1 @@
+"""Passes over edge programs, one a file, and the pass manager."""

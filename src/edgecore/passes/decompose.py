@@ -11,9 +11,9 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
+from edgecore.errors import CompileError
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, refresh_vals, replace
-from edgecore.errors import CompileError
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.rewrites import REWRITES
 
@@ -71,7 +71,7 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     table = core_aten_decompositions()
-    return {op: function for op, function in table.items() if isinstance(op, OpOverload)}
+    return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
 
 
 def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:

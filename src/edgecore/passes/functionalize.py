@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import calls, edit
+from edgecore.ir.graph import calls, edit, replace
 from edgecore.ir.program import copy_program
+from edgecore.passes.rewrites import argument
 
-_MAY_RETURN_INPUT = {"dropout", "contiguous", "to", "feature_dropout", "alpha_dropout", "_to_copy"}
+aten = torch.ops.aten
+
+_DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
+
+_MAY_RETURN_INPUT = {"contiguous", "to"}
 """Composite operators that may hand back their input although their schema does not say so."""
 
 
@@ -24,6 +29,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     uses of the target read its result. A graph that writes through an alias, or into an input or a buffer, goes through
     torch's own functionalisation.
     """
+    _drop_dropouts(program)
     mutating = [node for node in calls(program.graph_module) if _is_mutable(node)]
     if not mutating:
         return program
@@ -36,8 +42,18 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
             functional = _functional(node.target)
             assert functional is not None
             node.target = functional
-            target.replace_all_uses_with(node, delete_user_cb=lambda user, node=node: user is not node and node < user)
+            target.replace_all_uses_with(node, delete_user_cb=partial(_comes_after, node))
     return program
+
+
+def _drop_dropouts(program: ExportedProgram) -> None:
+    """In eval mode a dropout hands back its input itself: torch's functionalisation would make it a copy."""
+    with edit(program) as graph_module:
+        for node in calls(graph_module, *_DROPOUTS):
+            if not argument(node, "train"):
+                source = node.args[0]
+                assert isinstance(source, Node)
+                replace(node, source)
 
 
 def _is_mutable(node: Node) -> bool:
@@ -101,3 +117,7 @@ def _aliased(node: Node) -> Node | None:
     schema = node.target._schema
     aliases = any(value.alias_info is not None for value in schema.returns)
     return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
+
+
+def _comes_after(node: Node, user: Node) -> bool:
+    return user is not node and node < user

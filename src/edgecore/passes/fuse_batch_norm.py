@@ -74,4 +74,3 @@ def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) ->
         constants.set(node, tensor)
         return node
     return constants.add(name, tensor)
-

@@ -101,5 +101,3 @@ def _check_required(backends: Sequence[Backend], outside: Sequence[Any]) -> None
 
 def _why(row: Any) -> str:
     return ", ".join(reason for _, reason in row.reasons) or "no reason given"
-
-

@@ -48,7 +48,9 @@ def to_edge_transform_and_lower(
     """
     edge, refusals = {}, {}
     for name, exported in _methods(programs).items():
-        partitioners = list((partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ())
+        partitioners = list(
+            (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
+        )
         program = PassManager(transform_passes)(_to_edge(exported, partitioners))
         refusals[name] = Refusals()
         for one in partitioners:
@@ -80,7 +82,8 @@ def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep
             wanted.setdefault(operator, []).append(condition or (lambda node: True))
 
     def keep(node: Node) -> bool:
-        return any(condition(node) for condition in wanted.get(node.target, ()))  # type: ignore[arg-type]
+        conditions = wanted.get(node.target, []) if isinstance(node.target, OpOverload) else []
+        return any(condition(node) for condition in conditions)
 
     return keep
 

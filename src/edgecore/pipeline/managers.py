@@ -85,8 +85,8 @@ class EdgeProgramManager:
         config = config or ExecutorchBackendConfig()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         for name, program in self._programs.items():
-            program = PassManager(config.passes)(program)
-            planned[name] = (program, config.memory_planning_pass.run(program))
+            final = PassManager(config.passes)(program)
+            planned[name] = (final, config.memory_planning_pass.run(final))
         check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
         pte = emit(planned, runtime=config.runtime, constant_methods=self._constant_methods)
         return ExecutorchProgramManager(pte, self.report(), self.methods, self.config_methods)
@@ -95,9 +95,7 @@ class EdgeProgramManager:
 class ExecutorchProgramManager:
     """A finished file, still in memory."""
 
-    def __init__(
-        self, pte: fmt.PteFile, report: DelegationReport, methods: set[str], config_methods: set[str]
-    ) -> None:
+    def __init__(self, pte: fmt.PteFile, report: DelegationReport, methods: set[str], config_methods: set[str]) -> None:
         self.pte = pte
         self.methods = methods
         self.config_methods = config_methods

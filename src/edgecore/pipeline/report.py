@@ -43,8 +43,7 @@ class DelegationReport:
             for node, module in delegates(program):
                 counts[module.backend_id] += 1
                 rows += [
-                    ReportRow(method, name, node.name, module.backend_id, line)
-                    for name, line in node.meta["delegated"]
+                    ReportRow(method, name, node.name, module.backend_id, line) for name, line in node.meta["delegated"]
                 ]
             reasons = refusals[method].by_node if method in refusals else {}
             for node in calls(program.graph_module):

@@ -1,0 +1,140 @@
+"""The delegate's blob: header, flatbuffer, and the weights by the hash of their bytes.
+
+Header, 30 bytes padded to 32: u32 0, "XH00", u16 length, u32 flatbuffer offset, u32 flatbuffer size, u32 constant data
+offset, u64 constant data size. The flatbuffer is padded to 16; the constant data is empty, for weights are named data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgecore.format import Buffer, FormatError
+from edgecore.format.flat import pack, unpack
+from edgecore.plugin import NamedBlob
+from edgecore_xnnpack.net import Alias, Net, Op, Value
+from edgecore_xnnpack.schema import graph as g
+
+_HEADER = struct.Struct("<4x4sHIIIQ")
+_MAGIC = b"XH00"
+_HEADER_SIZE = 32
+_ALIGNMENT = 16
+
+
+@dataclass
+class Encoded:
+    """`handles` maps a node's index in the blob to the debug handles of what it came from."""
+
+    blob: bytes
+    named_data: dict[str, NamedBlob] = field(default_factory=dict)
+    handles: dict[int | str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def write_graph(graph: g.Graph) -> bytes:
+    """Header and flatbuffer of a graph whose constants are named data."""
+    flatbuffer = bytes(pack(graph, g.IDENTIFIER))
+    padded = flatbuffer + bytes(-len(flatbuffer) % _ALIGNMENT)
+    header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(padded), _HEADER_SIZE + len(padded), 0)
+    return header.ljust(_HEADER_SIZE, b"\0") + padded
+
+
+def read_graph(blob: Buffer) -> g.Graph:
+    """The graph in a blob, with or without a header; FormatError if it is malformed."""
+    view = memoryview(blob).cast("B")
+    if len(view) >= _HEADER.size and bytes(view[4:8]) == _MAGIC:
+        _, _, start, size, _, _ = _HEADER.unpack_from(view)
+        if start + size > len(view):
+            raise FormatError(f"XNNPACK blob: bytes {start} to {start + size} lie outside its {len(view)} bytes")
+        view = view[start : start + size]
+    return unpack(g.Graph, view, g.IDENTIFIERS)
+
+
+class _Encoder:
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.externals: dict[Value, tuple[int, int]] = {
+            value: (index, g.EXTERNAL_INPUT) for index, value in enumerate(net.inputs)
+        }
+        for index, (value, _) in enumerate(net.outputs, len(net.inputs)):
+            self.externals[value] = (index, g.EXTERNAL_OUTPUT)
+        self.next_id = len(net.inputs) + len(net.outputs)
+        self.graph = g.Graph(
+            version="0",
+            num_externs=self.next_id,
+            input_ids=list(range(len(net.inputs))),
+            output_ids=list(range(len(net.inputs), self.next_id)),
+            constant_data=[g.ConstantDataOffset()],
+        )
+        self.result = Encoded(b"")
+        self.ids: dict[Value, int] = {}
+        self.buffers: dict[str, int] = {}
+
+    def run(self) -> Encoded:
+        for value in self.net.inputs:
+            self.id(value)
+        for op in self.net.ops:
+            if op.kind is Alias and op.output not in self.externals:
+                self.ids[op.output] = self.id(op.inputs[0])
+            else:
+                self._node(op)
+        self.result.blob = write_graph(self.graph)
+        return self.result
+
+    def id(self, value: Value) -> int:
+        if value in self.ids:
+            return self.ids[value]
+        external, flags = self.externals.get(value, (g.INVALID_ID, 0))
+        number = external
+        if external == g.INVALID_ID:
+            number, self.next_id = self.next_id, self.next_id + 1
+        dims = list(value.dims if value.constant is None else value.constant.shape)
+        tensor = g.TensorValue(g.Datatype.FP32, len(dims), dims, self._buffer(value), external, flags, number)
+        self.graph.values.append(g.Value(tensor))
+        self.ids[value] = number
+        return number
+
+    def _buffer(self, value: Value) -> int:
+        if value.constant is None:
+            return 0
+        data = memoryview(value.constant).cast("B")
+        key = hashlib.sha256(data).hexdigest()
+        if key not in self.buffers:
+            self.buffers[key] = len(self.graph.constant_data)
+            self.graph.constant_data.append(g.ConstantDataOffset(g.NAMED_OFFSET, len(data), key))
+            self.result.named_data[key] = NamedBlob(data, _ALIGNMENT)
+        return self.buffers[key]
+
+    def _node(self, op: Op) -> None:
+        kind = g.Copy if op.kind is Alias else op.kind
+        fields: dict[str, Any] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in op.attributes.items()
+        }
+        names = _input_fields(kind)
+        for name, value in zip(names, op.inputs):
+            fields[name] = self.id(value)
+        if "bias_id" in names and len(op.inputs) < len(names):
+            fields["bias_id"] = g.INVALID_ID
+        rank = next((len(fields[name]) for name in ("perm", "new_shape", "offsets") if name in fields), None)
+        if rank is not None:
+            fields["num_dims"] = rank
+        index = len(self.graph.nodes)
+        limits = None if op.clamp is None else g.OutputMinMax(*op.clamp)
+        self.graph.nodes.append(g.Node(kind(**fields, output_id=self.id(op.output)), index, limits))
+        if op.handles:
+            self.result.handles[index] = op.handles
+
+
+def _input_fields(kind: type) -> Sequence[str]:
+    """The fields that hold the ids of a node's inputs, in order."""
+    if issubclass(kind, g._Convolution) or kind is g.FullyConnected:
+        return ("input1_id", "filter_id", "bias_id")
+    names: Sequence[str] = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+    return sorted(name for name in names if name.startswith("input") and name.endswith("_id"))
+
+
+def encode(net: Net) -> Encoded:
+    """The blob of a net in memory order, whose outputs are distinct values that it computes."""
+    return _Encoder(net).run()

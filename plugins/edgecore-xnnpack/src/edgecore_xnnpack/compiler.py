@@ -1,0 +1,48 @@
+"""The compile side of the XNNPACK backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.partition import Partitioner
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem
+from edgecore_xnnpack import native_library
+from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.options import XnnpackOptions
+from edgecore_xnnpack.partitioner import XnnpackPartitioner
+from edgecore_xnnpack.preprocess import preprocess
+from edgecore_xnnpack.stock import violations
+
+
+class XnnpackCompiler:
+    """Implements `edgecore.plugin.BackendCompiler`. Both runtime profiles get the same blobs."""
+
+    Options = XnnpackOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Takes the nodes that the table of operators accepts."""
+        return XnnpackPartitioner()
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition; no compile specs are defined."""
+        return preprocess(program)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """One row for each row of the table, by name."""
+        rows = [OperatorSupport(str(target), ("float32",), row.constraints) for target, row in TABLE.items()]
+        return sorted(rows, key=lambda row: row.operator)
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
+        return violations(blob, named_data, stock=runtime == "executorch-1.5")
+
+    def check(self) -> Sequence[Problem]:
+        """Compiling needs nothing; running needs the delegate's library."""
+        if native_library().is_file():
+            return []
+        remedy = "pip install --force-reinstall --no-deps edgecore-xnnpack"
+        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]

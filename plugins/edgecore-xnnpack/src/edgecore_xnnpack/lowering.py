@@ -1,0 +1,173 @@
+"""From the fx graph of a partition to a `Net`: walks the nodes, folds what depends on weights alone."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import describe
+from edgecore.ir.verifier import dim_order
+from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Rule, Shape, Value
+from edgecore_xnnpack.schema import graph as g
+
+
+class Lowering:
+    """What an operator's row needs to emit nodes for one fx node."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.net = Net()
+        self.node: Node
+        self._constants = Constants(program)
+        self._tensors: dict[Node, Any] = {}
+        self._values: dict[Node, Any] = {}
+        self._scalars: dict[float, Value] = {}
+
+    def run(self, program: ExportedProgram, table: Any) -> Net:
+        """Lower the whole graph by the rows of `table`; CompileError for an operator without a row."""
+        for node in program.graph.nodes:
+            self.node = node
+            if node.op == "placeholder":
+                self._placeholder(node)
+            elif node.op == "output":
+                self._outputs(node)
+            elif self._fold(node):
+                continue
+            elif node.target is operator.getitem:
+                self._values[node] = self._values[node.args[0]][node.args[1]]
+            else:
+                row = table.get(node.target)
+                if row is None:
+                    raise CompileError(f"{describe(node)} is not in XNNPACK's table")
+                self._values[node] = row.lower(self, node)
+        return self.net
+
+    def _placeholder(self, node: Node) -> None:
+        if self._constants.has(node):
+            self._tensors[node] = self._constants.get(node)
+            return
+        value = Value(tuple(node.meta["val"].shape), layout=layout_of(node.meta["val"]))
+        self._values[node] = value
+        self.net.inputs.append(value)
+
+    def _outputs(self, node: Node) -> None:
+        results = node.args[0]
+        assert isinstance(results, (list, tuple))
+        taken: set[Value] = set(self.net.inputs)
+        for result in results:
+            assert isinstance(result, Node)
+            value = self.value(result)
+            if value in taken or value.constant is not None:
+                value = self.emit(g.Copy, [value], value.shape)
+            taken.add(value)
+            self.net.outputs.append((value, layout_of(result.meta["val"])))
+
+    def _fold(self, node: Node) -> bool:
+        """Compute a node that reads nothing but weights."""
+        sources = node.all_input_nodes
+        if not sources or not all(source in self._tensors for source in sources):
+            return False
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
+        assert callable(node.target)
+        self._tensors[node] = node.target(*args, **kwargs)
+        return True
+
+    def array(self, node: Any) -> Array | None:
+        """The float32 array of a constant node; None if it is computed at run time."""
+        tensor = self._tensors.get(node)
+        return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
+
+    def value(self, node: Any) -> Value:
+        """The value of a node; a constant's is made at its first use."""
+        if node not in self._values:
+            array = self.array(node)
+            assert array is not None
+            self._values[node] = self.constant(array)
+        value = self._values[node]
+        assert isinstance(value, Value)
+        return value
+
+    def argument(self, name: str) -> Any:
+        """An argument of the node by its schema name, defaults included."""
+        return argument(self.node, name)
+
+    def input(self) -> Value:
+        """The value of the node's first argument."""
+        return self.value(self.node.args[0])
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the node's (first) result."""
+        return shape_of(self.node)
+
+    def constant(self, array: Any) -> Value:
+        """A constant; a single number becomes a tensor of rank 1."""
+        array = np.ascontiguousarray(array, dtype=np.float32)
+        return Value(array.shape or (1,), constant=array.reshape(array.shape or (1,)))
+
+    def scalar(self, number: float) -> Value:
+        """A constant of one element."""
+        if number not in self._scalars:
+            self._scalars[number] = self.constant(np.float32(number))
+        return self._scalars[number]
+
+    def emit(
+        self,
+        kind: type,
+        inputs: list[Value],
+        shape: Shape,
+        rule: Rule = TIED,
+        clamp: tuple[float, float] | None = None,
+        **attributes: Any,
+    ) -> Value:
+        """Append an operation and return its output."""
+        output = Value(tuple(shape))
+        handle = self.node.meta.get("debug_handle")
+        handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
+        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles))
+        return output
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        """`value` with another shape. Where one pixel or one channel is left, no layout is asked for."""
+        shape = tuple(shape)
+        if shape == value.shape:
+            return value
+        if value.constant is not None:
+            return self.constant(value.constant.reshape(shape))
+        sides = [None if len(s) == 4 and Value(s).has_one_order else Layout.FIRST for s in (value.shape, shape)]
+        return self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+
+    def permute(self, value: Value, order: tuple[int, ...]) -> Value:
+        """`value` with its dimensions in another order; from and to channels last is the layout pass's business."""
+        order = tuple(order)
+        if order == tuple(range(len(order))):
+            return value
+        if value.constant is not None:
+            return self.constant(value.constant.transpose(order))
+        shape = tuple(value.shape[i] for i in order)
+        kept = [i for i in order if value.shape[i] != 1]
+        if kept == sorted(kept):
+            return self.reshape(value, shape)
+        if order == (0, 2, 3, 1):
+            return self.emit(Alias, [value], shape, Fixed(Layout.LAST, Layout.FIRST))
+        if order == (0, 3, 1, 2):
+            return self.emit(Alias, [value], shape, Fixed(Layout.FIRST, Layout.LAST))
+        return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
+
+
+def layout_of(val: torch.Tensor) -> Layout:
+    """Layout of an external tensor, from the strides of its `val`."""
+    return Layout.LAST if dim_order(val) == (0, 2, 3, 1) else Layout.FIRST
+
+
+def shape_of(node: Any) -> Shape:
+    """Shape of a node's (first) result."""
+    val = node.meta["val"]
+    return tuple((val[0] if isinstance(val, (tuple, list)) else val).shape)

@@ -1,0 +1,113 @@
+"""A partition between the edge graph and the blob: operations on values, shapes in ATen's order, layout still open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Shape = tuple[int, ...]
+
+
+class Layout(IntEnum):
+    """Order in memory of a value of rank 4; every other rank is FIRST."""
+
+    FIRST = 0
+    LAST = 1
+
+
+CHANNELS_LAST = (0, 2, 3, 1)
+CHANNELS_FIRST = (0, 3, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Layouts that an operation demands of its inputs and gives its output; None: either."""
+
+    input: Layout | None
+    output: Layout | None
+
+
+class Tied(Enum):
+    """An operation that works in any layout, the same for its inputs and its output."""
+
+    TIED = 0
+
+
+TIED = Tied.TIED
+FIRST = Fixed(Layout.FIRST, Layout.FIRST)
+LAST = Fixed(Layout.LAST, Layout.LAST)
+
+Rule = Fixed | Tied
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """A float32 tensor. `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it."""
+
+    shape: Shape
+    constant: Array | None = None
+    layout: Layout = Layout.FIRST
+
+    @property
+    def dims(self) -> Shape:
+        """Sizes in memory order."""
+        return tuple(self.shape[i] for i in CHANNELS_LAST) if self.layout == Layout.LAST else self.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def has_one_order(self) -> bool:
+        """Whether both layouts have the same bytes: one channel, or one pixel."""
+        return self.shape[1] == 1 or self.shape[2] * self.shape[3] == 1
+
+
+class Alias:
+    """Kind of an operation that changes no byte and no size in memory order: it needs no node."""
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """One node to be. `kind` is a table of `schema.graph` or `Alias`; `attributes` are its fields but for the ids.
+
+    Attributes named in `layout.BY_DIMENSION` are in ATen's order of dimensions.
+    """
+
+    kind: type
+    inputs: list[Value]
+    output: Value
+    rule: Rule = TIED
+    attributes: dict[str, Any] = field(default_factory=dict)
+    clamp: tuple[float, float] | None = None
+    handles: tuple[int, ...] = ()
+
+
+@dataclass
+class Net:
+    """The operations in order, and what crosses the border; the layout of an external value is that of the caller."""
+
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[tuple[Value, Layout]] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+    def producers(self) -> dict[Value, Op]:
+        """The operation that computes each value."""
+        return {op.output: op for op in self.ops}
+
+    def uses(self) -> dict[Value, int]:
+        """How often each value is read, outputs included."""
+        counts: dict[Value, int] = {}
+        for op in self.ops:
+            for value in op.inputs:
+                counts[value] = counts.get(value, 0) + 1
+        for value, _ in self.outputs:
+            counts[value] = counts.get(value, 0) + 1
+        return counts

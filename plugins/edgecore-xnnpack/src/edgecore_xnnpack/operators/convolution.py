@@ -1,0 +1,91 @@
+"""Convolutions, in one and two dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import LAST, Array, Shape, Value
+from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.schema import graph as g
+
+aten = torch.ops.aten
+
+
+def _check_convolution(query: Query) -> str | None:
+    weight, bias = query.argument("weight"), query.argument("bias")
+    if len(query.shape) not in (3, 4):
+        return f"rank {len(query.shape)}"
+    if not query.is_constant(weight):
+        return "weight not constant"
+    if bias is not None and not query.is_constant(bias):
+        return "bias not constant"
+    if query.argument("transposed"):
+        stride = query.argument("stride")
+        if any(extra >= step for extra, step in zip(query.argument("output_padding"), stride, strict=True)):
+            return "output padding not below stride"
+    elif any(size < 0 for size in query.argument("padding")):
+        return "negative padding"
+    return None
+
+
+@lowers(aten.convolution.default, check=_check_convolution, constraints="1-d or 2-d, constant weight and bias")
+def _convolution(low: Lowering, node: Node) -> Value:
+    weight = low.array(low.argument("weight"))
+    assert weight is not None
+    names = ("stride", "padding", "dilation", "output_padding")
+    stride, padding, dilation, adjustment = ([int(x) for x in low.argument(name)] for name in names)
+    value, shape = low.input(), low.shape
+    if len(shape) == 3:  # as an image of one row
+        value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
+        weight = weight[:, :, None, :]
+        stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
+        shape = (*shape[:2], 1, shape[2])
+    bias = low.argument("bias")
+    result = convolve(
+        low, value, weight, None if bias is None else low.value(bias), shape, stride, padding, dilation, adjustment,
+        low.argument("groups"), low.argument("transposed"),
+    )  # fmt: skip
+    return low.reshape(result, low.shape)
+
+
+def convolve(
+    low: Lowering,
+    value: Value,
+    weight: Array,
+    bias: Value | None,
+    shape: Shape,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    adjustment: Sequence[int] = (0, 0),
+    groups: int = 1,
+    transposed: bool = False,
+) -> Value:
+    """A 2-d convolution to `shape`; `weight` in ATen's order: [O, I/groups, H, W], transposed [I, O/groups, H, W]."""
+    kernel = weight.shape[2:]
+    if transposed:
+        group_in, group_out = weight.shape[0] // groups, weight.shape[1]
+        # [g * I, O, H, W] -> [g * O, H, W, I]
+        weight = weight.reshape(groups, group_in, group_out, *kernel).transpose(0, 2, 3, 4, 1)
+        weight = weight.reshape(groups * group_out, *kernel, group_in)
+        kind: type = g.ConvTranspose2d
+    else:
+        group_in, group_out = weight.shape[1], weight.shape[0] // groups
+        if group_in == 1 and groups > 1:
+            kind, weight = g.DepthwiseConv2d, weight.transpose(1, 2, 3, 0)
+        else:
+            kind, weight = g.Conv2d, weight.transpose(0, 2, 3, 1)
+    inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
+    return low.emit(
+        kind, inputs, shape, LAST,
+        padding_top=padding[0], padding_right=padding[1], padding_bottom=padding[0], padding_left=padding[1],
+        kernel_height=kernel[0], kernel_width=kernel[1],
+        subsampling_height=stride[0], subsampling_width=stride[1],
+        dilation_height=dilation[0], dilation_width=dilation[1],
+        group_input_channels=group_in, group_output_channels=group_out, groups=groups,
+        adjustment_height=adjustment[0], adjustment_width=adjustment[1],
+    )  # fmt: skip

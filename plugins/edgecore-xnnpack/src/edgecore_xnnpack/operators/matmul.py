@@ -1,0 +1,71 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import FIRST, Array, Value
+from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.schema import graph as g
+
+aten = torch.ops.aten
+
+
+def fully_connected(low: Lowering, value: Value, weight: Array, bias: Value | None) -> Value:
+    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]."""
+    inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
+    return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
+
+
+def _check_linear(query: Query) -> str | None:
+    if not query.is_constant(query.argument("weight")):
+        return "weight not constant"
+    bias = query.argument("bias")
+    return None if bias is None or query.is_constant(bias) else "bias not constant"
+
+
+@lowers(aten.linear.default, check=_check_linear, constraints="constant weight and bias", whole=True)
+def _linear(low: Lowering, node: Node) -> Value:
+    weight, bias = low.array(low.argument("weight")), low.argument("bias")
+    assert weight is not None
+    return fully_connected(low, low.input(), weight, None if bias is None else low.value(bias))
+
+
+def _product(low: Lowering, left: Value, right: Value) -> Value:
+    """The product of two stacks of matrices."""
+    shape = (*left.shape[:-1], right.shape[-1])
+    return low.emit(g.BatchMatrixMultiply, [left, right], shape, FIRST)
+
+
+def _matrices(low: Lowering, left: Value, right: Value, bias: Value | None = None) -> Value:
+    """[M, K] times [K, N]: a weight on the right makes it fully connected."""
+    if right.constant is not None:
+        row = bias if bias is not None and bias.constant is not None and bias.shape == right.shape[1:] else None
+        result = fully_connected(low, left, right.constant.T, row)
+        return result if bias is None or row is not None else binary(low, g.Add, result, bias)
+    stacks = [low.reshape(value, (1, *value.shape)) for value in (left, right)]
+    result = _product(low, *stacks)
+    result = low.reshape(result, result.shape[1:])
+    return result if bias is None else binary(low, g.Add, result, bias)
+
+
+@lowers(aten.mm.default)
+def _mm(low: Lowering, node: Node) -> Value:
+    return _matrices(low, low.value(node.args[0]), low.value(node.args[1]))
+
+
+def _check_addmm(query: Query) -> str | None:
+    return None if query.argument("alpha") == 1 and query.argument("beta") == 1 else "alpha or beta"
+
+
+@lowers(aten.addmm.default, check=_check_addmm, constraints="alpha 1, beta 1")
+def _addmm(low: Lowering, node: Node) -> Value:
+    return _matrices(low, low.value(node.args[1]), low.value(node.args[2]), low.value(node.args[0]))
+
+
+@lowers(aten.bmm.default)
+def _bmm(low: Lowering, node: Node) -> Value:
+    return _product(low, low.value(node.args[0]), low.value(node.args[1]))

@@ -1,0 +1,93 @@
+"""Layer, group and batch norms, composed of averages and products."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import LAST, Value
+from edgecore_xnnpack.operators.convolution import convolve
+from edgecore_xnnpack.operators.elementwise import binary, unary
+from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.schema import graph as g
+
+aten = torch.ops.aten
+
+
+def _reads_first_only(query: Query) -> str | None:
+    return None if all(user.args[1] == 0 for user in query.node.users) else "saved statistics are read"
+
+
+def _check_constants(query: Query, *names: str) -> str | None:
+    given = [query.argument(name) for name in names]
+    if not all(value is None or query.is_constant(value) for value in given):
+        return "parameters not constant"
+    return _reads_first_only(query)
+
+
+@lowers(aten._native_batch_norm_legit_no_training.default, constraints="constant statistics",
+        check=lambda query: _check_constants(query, "weight", "bias", "running_mean", "running_var"))  # fmt: skip
+def _batch_norm(low: Lowering, node: Node) -> list[Value]:
+    names = ("running_mean", "running_var", "weight", "bias")
+    mean, var, gamma, beta = (low.array(low.argument(name)) for name in names)
+    assert mean is not None and var is not None
+    scale = 1 / np.sqrt(var.astype(np.float64) + low.argument("eps")) * (1.0 if gamma is None else gamma)
+    shift = (0.0 if beta is None else beta) - mean * scale
+    value = low.input()
+    shape = (1, -1) + (1,) * (len(value.shape) - 2)
+    scaled = binary(low, g.Multiply, value, low.constant(scale.reshape(shape)))
+    return [binary(low, g.Add, scaled, low.constant(shift.reshape(shape)))]
+
+
+def _check_layer_norm(query: Query) -> str | None:
+    return _check_constants(query, "weight", "bias")
+
+
+@lowers(aten.native_layer_norm.default, check=_check_layer_norm, constraints="constant weight and bias")
+def _layer_norm(low: Lowering, node: Node) -> list[Value]:
+    """With the last dimensions as one, an average is a product with 1/n."""
+    value, count = low.input(), prod(low.argument("normalized_shape"))
+    gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
+    rank = len(low.argument("normalized_shape"))
+    flat = value if rank == 1 else low.reshape(value, (*value.shape[:-rank], count))
+    average = np.full((1, count), 1 / count, np.float32)
+    centred = binary(low, g.Subtract, flat, fully_connected(low, flat, average, None))
+    variance = fully_connected(low, unary(low, g.Square, centred), average, low.scalar(float(low.argument("eps"))))
+    result = binary(low, g.Multiply, centred, unary(low, g.ReciprocalSquareRoot, variance))
+    if gamma is not None:
+        result = binary(low, g.Multiply, result, low.constant(gamma.reshape(-1)))
+    if beta is not None:
+        result = binary(low, g.Add, result, low.constant(beta.reshape(-1)))
+    return [low.reshape(result, value.shape)]
+
+
+def _check_group_norm(query: Query) -> str | None:
+    return f"rank {len(query.shape)}" if len(query.shape) != 4 else _check_constants(query, "weight", "bias")
+
+
+@lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 4, constant weight and bias")
+def _group_norm(low: Lowering, node: Node) -> list[Value]:
+    """The average of each channel, then of the channels of a group: a grouped convolution of one pixel."""
+    value, groups, eps = low.input(), int(low.argument("group")), float(low.argument("eps"))
+    channels = value.shape[1]
+    gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
+    average = np.full((channels, channels // groups, 1, 1), groups / channels, np.float32)
+
+    def over_group(source: Value, bias: Value | None) -> Value:
+        pooled = low.emit(g.GlobalAvgPooling2d, [source], (*source.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
+        return convolve(low, pooled, average, bias, pooled.shape, groups=groups)
+
+    centred = binary(low, g.Subtract, value, over_group(value, None))
+    variance = over_group(unary(low, g.Square, centred), low.constant(np.full(channels, eps)))
+    scale = unary(low, g.ReciprocalSquareRoot, variance)
+    if gamma is not None:
+        scale = binary(low, g.Multiply, scale, low.constant(gamma.reshape(1, -1, 1, 1)))
+    result = binary(low, g.Multiply, centred, scale)
+    if beta is not None:
+        result = binary(low, g.Add, result, low.constant(beta.reshape(1, -1, 1, 1)))
+    return [result]

@@ -1,0 +1,123 @@
+"""The one table of operators: what a row refuses, and how it lowers the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import operator_name
+from edgecore.ir.verifier import dim_order
+from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.schema.graph import MAX_RANK
+
+Lower = Callable[[Lowering, Node], Any]
+"""Emits the operations of a node and returns its value, or a list of them for `getitem`."""
+
+
+class Query:
+    """A node under examination, with what a constraint may ask about it."""
+
+    def __init__(self, node: Node, constants: Constants) -> None:
+        self.node = node
+        self._constants = constants
+
+    def argument(self, name: str) -> Any:
+        """An argument by its schema name, defaults included."""
+        return argument(self.node, name)
+
+    def is_constant(self, node: Any) -> bool:
+        """Whether a node is a weight."""
+        return self._constants.has(node)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the first input."""
+        return tuple(self.node.all_input_nodes[0].meta["val"].shape)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of the first result."""
+        val = self.node.meta["val"]
+        return tuple((val[0] if isinstance(val, (tuple, list)) else val).shape)
+
+
+Check = Callable[[Query], "str | None"]
+"""Why a node is refused, or None."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator. `constraints` says in words what `check` demands; `whole`: keep it from being decomposed."""
+
+    lower: Lower
+    check: Check
+    constraints: str
+    whole: bool
+
+
+TABLE: dict[OpOverload, Row] = {}
+
+
+def lowers(
+    *targets: OpOverload, check: Check = lambda query: None, constraints: str = "", whole: bool = False
+) -> Callable[[Lower], Lower]:
+    """Enter the decorated function in the table for `targets`."""
+
+    def enter(function: Lower) -> Lower:
+        for target in targets:
+            assert target not in TABLE, target
+            TABLE[target] = Row(function, check, constraints, whole)
+        return function
+
+    return enter
+
+
+def make_check(program: ExportedProgram) -> Callable[[Node], str | None]:
+    """The question that the partitioner asks of each call node of `program`."""
+    constants = Constants(program)
+
+    def check(node: Node) -> str | None:
+        row = TABLE.get(node.target) if isinstance(node.target, OpOverload) else None
+        if row is None:
+            return f"no lowering for {operator_name(node.target)}"
+        return _check_tensors(node, constants) or row.check(Query(node, constants))
+
+    return check
+
+
+def _check_tensors(node: Node, constants: Constants) -> str | None:
+    """What holds for every operator: float32, static sizes, rank 1 to 6, not empty, something to compute at run time."""
+    sources = node.all_input_nodes
+    if all(constants.has(source) for source in sources):
+        return "computes from constants only"
+    val = node.meta["val"]
+    results = val if isinstance(val, (tuple, list)) else (val,)
+    used = [user.args[1] for user in node.users] if isinstance(val, (tuple, list)) else [0]
+    tensors = [source.meta["val"] for source in sources] + [results[index] for index in used]
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            return "bakes a symbolic number"
+        if tensor.dtype != torch.float32:
+            return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
+        symbols = [str(size) for size in tensor.shape if not isinstance(size, int)]
+        if symbols:
+            return f"bakes {symbols[0]}"
+        if tensor.dim() > MAX_RANK:
+            return f"rank {tensor.dim()}"
+        if tensor.numel() == 0:
+            return "empty tensor"
+    runtime = [source.meta["val"] for source in sources if not constants.has(source)]
+    for tensor in runtime + [results[index] for index in used]:
+        if tensor.dim() == 0:
+            return "rank 0"
+        if dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
+            return f"strides {tuple(tensor.stride())}"
+    return None

@@ -1,0 +1,51 @@
+"""From a partition to a blob."""
+
+from __future__ import annotations
+
+from torch.export import ExportedProgram
+
+from edgecore.plugin import MemoryNeed, PreprocessResult
+from edgecore_xnnpack.blob import encode
+from edgecore_xnnpack.fuse import fuse
+from edgecore_xnnpack.layout import assign_layouts
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import Net, Value
+from edgecore_xnnpack.operators import TABLE
+
+
+def build_net(program: ExportedProgram) -> Net:
+    """The partition as operations in memory order."""
+    net = Lowering(program).run(program, TABLE)
+    fuse(net)
+    assign_layouts(net)
+    return net
+
+
+def preprocess(program: ExportedProgram) -> PreprocessResult:
+    """Compile one partition (weights as placeholders of its signature); `memory` is an estimate."""
+    net = build_net(program)
+    encoded = encode(net)
+    return PreprocessResult(
+        blob=encoded.blob,
+        named_data=encoded.named_data,
+        debug_handle_map=encoded.handles,
+        memory=_memory(net),
+    )
+
+
+def _memory(net: Net) -> tuple[MemoryNeed, ...]:
+    """The greatest sum of live internal values, and the packed copies of the weights."""
+    last_use: dict[Value, int] = {}
+    for index, op in enumerate(net.ops):
+        for value in op.inputs:
+            last_use[value] = index
+    external = set(net.inputs) | {value for value, _ in net.outputs}
+    weights = {value for op in net.ops for value in op.inputs if value.constant is not None}
+    live = peak = 0
+    for index, op in enumerate(net.ops):
+        live += 0 if op.output in external else 4 * op.output.size
+        peak = max(peak, live)
+        for value in set(op.inputs) - external - weights:
+            live -= 4 * value.size if last_use[value] == index else 0
+    packed = sum(4 * value.size for value in weights)
+    return tuple(MemoryNeed(kind, size) for kind, size in (("scratch", peak), ("persistent", packed)) if size)  # type: ignore[arg-type]

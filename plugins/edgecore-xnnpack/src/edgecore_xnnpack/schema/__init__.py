@@ -1,0 +1,1 @@
+"""The XNNPACK delegate's flatbuffer."""

@@ -1,0 +1,101 @@
+"""Convolutions, matrix products and norms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lowered import check, refusals
+from torch import nn
+
+CONVOLUTIONS = {
+    "plain": (nn.Conv2d(3, 8, 3), (1, 3, 9, 11)),
+    "batch of two, stride, padding, no bias": (nn.Conv2d(3, 5, (3, 5), (2, 1), (1, 2), bias=False), (2, 3, 12, 7)),
+    "dilation": (nn.Conv2d(4, 4, 3, padding=2, dilation=2), (1, 4, 9, 9)),
+    "padding same": (nn.Conv2d(4, 4, 4, padding="same"), (1, 4, 9, 9)),
+    "one input channel": (nn.Conv2d(1, 6, 3), (1, 1, 8, 8)),
+    "depthwise": (nn.Conv2d(7, 7, 3, padding=1, groups=7), (1, 7, 8, 9)),
+    "depthwise, two filters each": (nn.Conv2d(5, 10, 3, 2, groups=5), (2, 5, 9, 9)),
+    "grouped": (nn.Conv2d(6, 9, 3, groups=3), (1, 6, 7, 7)),
+    "transposed": (nn.ConvTranspose2d(4, 6, 3, 2, 1), (1, 4, 5, 7)),
+    "transposed, grouped, output padding": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2), (2, 4, 5, 5)),
+    "transposed, dilated, no bias": (nn.ConvTranspose2d(2, 3, 3, dilation=2, bias=False), (1, 2, 5, 5)),
+    "1-d": (nn.Conv1d(3, 5, 3, 2, 1, bias=False), (2, 3, 11)),
+    "1-d depthwise": (nn.Conv1d(4, 4, 3, groups=4, dilation=2), (1, 4, 11)),
+    "1-d transposed": (nn.ConvTranspose1d(3, 5, 4, 2, 1), (1, 3, 6)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str) -> None:
+    module, shape = CONVOLUTIONS[name]
+    check(module, torch.randn(shape))
+
+
+def test_zero_padding_is_fused() -> None:
+    module = nn.Sequential(nn.ZeroPad2d((0, 1, 2, 3)), nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU())
+    assert check(module, torch.randn(1, 3, 8, 9)) == {"StaticTranspose": 2, "Conv2d": 1}
+
+
+def test_other_padding_is_not_fused() -> None:
+    module = nn.Sequential(nn.ConstantPad2d(1, 2.0), nn.Conv2d(3, 4, 3))
+    assert check(module, torch.randn(1, 3, 8, 9))["StaticConstantPad"] == 1
+
+
+def test_channels_last_model_has_no_transposes() -> None:
+    module = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    value = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
+    from lowered import compiled, kinds
+
+    assert kinds(compiled(module, value)) == {"Conv2d": 1}
+
+
+def test_convolution_of_computed_weights_is_refused() -> None:
+    reasons = refusals(lambda x, w: torch.conv2d(x, w), torch.randn(1, 3, 5, 5), torch.randn(2, 3, 3, 3))
+    assert reasons["aten.convolution.default"] == "weight not constant"
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1, 5), (2, 3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(shape: tuple[int, ...], bias: bool) -> None:
+    check(nn.Sequential(nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 2)), torch.randn(shape))
+
+
+class Weights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.b, self.c = (nn.Parameter(torch.randn(shape)) for shape in ((5, 7), (7,), (3, 7)))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [x @ self.w, torch.addmm(self.b, x, self.w), torch.addmm(self.c, x, self.w)]
+
+
+def test_matrix_products_with_weights() -> None:
+    check(Weights(), torch.randn(3, 5))
+
+
+def test_matrix_products_of_computed_values() -> None:
+    check(lambda x, y, z: [x @ y, torch.addmm(z, x, y)], torch.randn(3, 5), torch.randn(5, 4), torch.randn(4))
+    check(torch.bmm, torch.randn(2, 3, 5), torch.randn(2, 5, 4))
+    check(torch.matmul, torch.randn(2, 4, 3, 5), torch.randn(2, 4, 5, 6))
+
+
+def test_attention() -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return (q @ k.transpose(1, 2) / 2.0).softmax(-1) @ v
+
+    check(attention, *(torch.randn(2, 5, 4) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    "module, shape",
+    [
+        (nn.BatchNorm2d(4), (2, 4, 5, 6)), (nn.BatchNorm1d(4), (2, 4, 5)), (nn.BatchNorm1d(4), (3, 4)),
+        (nn.GroupNorm(2, 6), (2, 6, 5, 7)), (nn.GroupNorm(6, 6, affine=False), (1, 6, 5, 7)),
+        (nn.LayerNorm(7), (2, 3, 7)), (nn.LayerNorm((5, 7), elementwise_affine=False), (2, 3, 5, 7)),
+    ],
+)  # fmt: skip
+def test_norms(module: nn.Module, shape: tuple[int, ...]) -> None:
+    for tensor in [*module.parameters(), *module.buffers()]:
+        if tensor.is_floating_point():
+            torch.nn.init.uniform_(tensor, 0.5, 1.5)
+    check(module, torch.randn(shape) + 1)

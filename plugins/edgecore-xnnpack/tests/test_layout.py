@@ -1,0 +1,90 @@
+"""How many transpositions a graph needs, and that the blob is always the same."""
+
+from __future__ import annotations
+
+import torch
+from lowered import check, compiled, kinds
+from torch import nn
+
+from edgecore_xnnpack.compiler import XnnpackCompiler
+
+
+class Squeeze(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.pool, self.act, self.gate = nn.AdaptiveAvgPool2d(1), nn.ReLU(), nn.Hardsigmoid()
+        self.down, self.up = nn.Conv2d(channels, 4, 1), nn.Conv2d(4, channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gate(self.up(self.act(self.down(self.pool(x)))))
+
+
+def test_classifier_transposes_its_input_only() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.Hardswish(), Squeeze(8),
+        nn.Conv2d(8, 8, 3, groups=8, padding=1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )  # fmt: skip
+    assert check(model, torch.randn(1, 3, 16, 16))["StaticTranspose"] == 1
+
+
+def test_segmentation_transposes_input_and_output() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+            self.up, self.out = nn.ConvTranspose2d(8, 8, 2, 2), nn.Conv2d(16, 5, 1)
+            self.norm = nn.GroupNorm(2, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            a = nn.functional.silu(self.norm(self.a(x)))
+            b = self.up(torch.relu(self.b(nn.functional.max_pool2d(a, 2))))
+            return self.out(torch.cat([a, b], 1))[:, 1:]
+
+    assert check(Net(), torch.randn(1, 3, 16, 16))["StaticTranspose"] == 2
+
+
+def test_elementwise_nodes_need_none() -> None:
+    assert check(lambda x, y: (x * y).exp(), torch.randn(1, 3, 4, 4), torch.randn(1, 3, 4, 4)) == {
+        "Multiply": 1,
+        "Exp": 1,
+    }
+
+
+def test_the_smaller_value_is_transposed() -> None:
+    conv = nn.Conv2d(2, 8, 1)
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (conv(x).mean(1, keepdim=True) + y).softmax(-1)
+
+    assert check(function, torch.randn(1, 2, 6, 6), torch.randn(1, 1, 6, 6))["StaticTranspose"] <= 2
+
+
+def test_convnext_block() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(8, 8, 7, padding=3, groups=8), nn.LayerNorm(8)
+            self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.norm(self.conv(x).permute(0, 2, 3, 1))
+            return x + self.down(nn.functional.gelu(self.up(y))).permute(0, 3, 1, 2)
+
+    assert check(nn.Sequential(Block(), Block()), torch.randn(1, 8, 9, 9))["StaticTranspose"] == 2
+
+
+def test_the_blob_is_reproducible_and_fit_for_executorch() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), Squeeze(8))
+    first, second = (compiled(model, torch.randn(1, 3, 8, 8)) for _ in range(2))
+    assert bytes(first.buffer) == bytes(second.buffer)
+    blob = bytes(first.pte.delegate_blobs[0])
+    assert XnnpackCompiler().verify_blob(blob, first.pte.named_data, runtime="executorch-1.5") == []
+    missing = XnnpackCompiler().verify_blob(blob, {}, runtime="executorch-1.5")
+    assert missing and all("does not hold" in sentence for sentence in missing)
+    assert kinds(first)["Conv2d"] == 3
+
+
+def test_a_damaged_blob_is_named() -> None:
+    blob = bytes(compiled(nn.Linear(3, 4), torch.randn(2, 3)).pte.delegate_blobs[0])
+    for damaged in (blob[:40], blob[:8], b""):
+        assert len(XnnpackCompiler().verify_blob(damaged, {}, runtime="executorch-1.5")) == 1
