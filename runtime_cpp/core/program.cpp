@@ -93,10 +93,6 @@ Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTable
   const auto *segments = tables.root->segments();
   const size_t count = size_of(segments);
   if (count == 0) return Status();
-  if (extent.segment_base == 0) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, "The program has ", count,
-                " segments, but no extended header says where they start.");
-  }
   auto *views = static_cast<Bytes *>(allocator.allocate(count * sizeof(Bytes), alignof(Bytes)));
   if (views == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " segments.");
@@ -104,6 +100,10 @@ Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTable
   const uint64_t available = extent.segment_end - extent.segment_base;
   for (uint32_t i = 0; i < count; ++i) {
     const fb::DataSegment &segment = *segments->Get(i);
+    if (extent.segment_base == 0 && segment.size() != 0) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Segment ", i, " has ", segment.size(),
+                  " bytes, but no extended header says where segments start.");
+    }
     if (!contains(available, segment.offset(), segment.size())) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "Segment ", i, " (", segment.size(), " bytes at offset ",
                   segment.offset(), ") exceeds the ", available,

@@ -7,6 +7,12 @@
 namespace edgecore {
 namespace {
 
+// The flatbuffers verifier aligns a vector's length, not its entries of eight bytes.
+template <typename T>
+bool is_aligned(const flatbuffers::Vector<T> *vector) {
+  return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
+}
+
 class PlanValidator {
  public:
   PlanValidator(const ProgramTables &tables, const Limits &limits, const fb::ExecutionPlan &plan, uint64_t &items,
@@ -42,6 +48,7 @@ class PlanValidator {
   }
 
   Status check_arenas() {
+    if (!is_aligned(plan_.non_const_buffer_sizes())) return invalid("its list of arena sizes is misaligned.");
     const Span<const int64_t> sizes = span_of(plan_.non_const_buffer_sizes());
     EDGECORE_TRY(count_items(sizes.size()));
     uint64_t total = 0;
@@ -79,10 +86,11 @@ class PlanValidator {
         if (value.val() == nullptr || value.val_as_String()->string_val() == nullptr) return no_content(index);
         return count_items(value.val_as_String()->string_val()->size());
       case fb::KernelTypes::IntList:
-        return value.val() != nullptr ? check_int_list(index, span_of(value.val_as_IntList()->items()))
-                                      : no_content(index);
+        if (value.val() == nullptr || !is_aligned(value.val_as_IntList()->items())) return no_content(index);
+        return check_int_list(index, span_of(value.val_as_IntList()->items()));
       case fb::KernelTypes::DoubleList:
-        return value.val() != nullptr ? count_items(size_of(value.val_as_DoubleList()->items())) : no_content(index);
+        if (value.val() == nullptr || !is_aligned(value.val_as_DoubleList()->items())) return no_content(index);
+        return count_items(size_of(value.val_as_DoubleList()->items()));
       case fb::KernelTypes::BoolList:
         return value.val() != nullptr ? count_items(size_of(value.val_as_BoolList()->items())) : no_content(index);
       case fb::KernelTypes::TensorList:
@@ -96,7 +104,9 @@ class PlanValidator {
     return invalid("value ", index, " has unknown kind ", static_cast<uint32_t>(value.val_type()), ".");
   }
 
-  Status no_content(uint32_t index) { return invalid("value ", index, " has a kind but no content."); }
+  Status no_content(uint32_t index) {
+    return invalid("value ", index, " has no content of its kind, or a misaligned one.");
+  }
 
   bool is_kind(int64_t index, fb::KernelTypes kind) const {
     return index >= 0 && static_cast<uint64_t>(index) < value_count_ &&
@@ -317,6 +327,12 @@ class PlanValidator {
 Status validate_program(const ProgramTables &tables, const Limits &limits, Error &error) {
   const auto *plans = tables.root->execution_plan();
   if (size_of(plans) == 0) return fail(error, EDGECORE_INVALID_PROGRAM, "The program has no methods.");
+  const auto *constants = tables.root->constant_segment();
+  bool aligned = constants == nullptr || is_aligned(constants->offsets());
+  for (uint32_t i = 0; i < size_of(tables.root->mutable_data_segments()); ++i) {
+    aligned = aligned && is_aligned(tables.root->mutable_data_segments()->Get(i)->offsets());
+  }
+  if (!aligned) return fail(error, EDGECORE_INVALID_PROGRAM, "The program's data offsets are misaligned.");
   uint64_t items = 0;
   for (uint32_t i = 0; i < plans->size(); ++i) {
     const fb::ExecutionPlan &plan = *plans->Get(i);

@@ -20,7 +20,7 @@ HeapBlock heap_block(size_t size, size_t alignment) {
 
 void *HeapAllocator::allocate(size_t size, size_t alignment) {
   const size_t skip = padding(next_, alignment);
-  if (skip <= left_ && size <= left_ - skip) {
+  if (next_ != nullptr && skip <= left_ && size <= left_ - skip) {
     uint8_t *data = next_ + skip;
     next_ = data + size;
     left_ -= skip + size;
@@ -40,8 +40,8 @@ void *HeapAllocator::allocate(size_t size, size_t alignment) {
 
 void *HeapScratch::allocate(size_t size, size_t alignment) {
   auto *base = static_cast<uint8_t *>(buffer_.get());
-  const size_t skip = padding(base + used_, alignment);
-  if (skip <= capacity_ - used_ && size <= capacity_ - used_ - skip) {
+  const size_t skip = base == nullptr ? 0 : padding(base + used_, alignment);
+  if (base != nullptr && skip <= capacity_ - used_ && size <= capacity_ - used_ - skip) {
     uint8_t *data = base + used_ + skip;
     used_ += skip + size;
     return data;

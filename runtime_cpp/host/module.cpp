@@ -48,6 +48,7 @@ struct Module::State {
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
+  std::vector<LoadedBackend> loaded;  // of `backends`, as the methods see them
   std::vector<std::unique_ptr<OpenMethod>> methods;
 
   ~State() {
@@ -124,7 +125,7 @@ Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_op
 }
 
 Status Module::load_methods(const MethodOptions &options, Error &error) {
-  std::vector<LoadedBackend> backends;
+  std::vector<LoadedBackend> &backends = state_->loaded;
   for (const auto &backend : state_->backends) backends.push_back(backend->loaded);
   const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
   const Program &program = *state_->program;

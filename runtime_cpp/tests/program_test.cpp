@@ -122,6 +122,21 @@ TEST(Program, HeaderFieldsAreChecked) {
   }
 }
 
+// ExecuTorch writes a file whose only segment is empty without an extended header.
+TEST(Program, AnEmptySegmentNeedsNoHeader) {
+  for (const uint64_t size : {0, 4}) {
+    flatbuffers::FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<fb::Chain>> chains = {fb::CreateChainDirect(builder)};
+    std::vector<flatbuffers::Offset<fb::ExecutionPlan>> plans = {
+        fb::CreateExecutionPlanDirect(builder, "forward", 0, nullptr, nullptr, nullptr, &chains)};
+    std::vector<flatbuffers::Offset<fb::DataSegment>> segments = {fb::CreateDataSegment(builder, 0, size)};
+    fb::FinishProgramBuffer(builder, fb::CreateProgramDirect(builder, 0, &plans, nullptr, nullptr, &segments));
+    Loaded loaded(std::vector<uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()));
+    EXPECT_EQ(loaded.status.ok(), size == 0) << text_of(loaded.error);
+    EXPECT_EQ(size == 0 && loaded.load_method() && loaded.execute(), size == 0) << text_of(loaded.error);
+  }
+}
+
 struct Broken {
   const char *part;  // of the sentence
   void (*change)(PteBuilder &pte);

@@ -3,6 +3,7 @@
 #define EDGECORE_TESTS_PTE_BUILDER_H_
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <memory>
@@ -19,10 +20,11 @@ namespace edgecore {
 // sees every read past the end).
 class AlignedBytes {
  public:
-  explicit AlignedBytes(const std::vector<uint8_t> &bytes)
-      : size_(bytes.size()),
-        memory_(static_cast<uint8_t *>(aligned_alloc(128, (bytes.size() + 127) / 128 * 128)), free) {
-    if (size_ != 0) memcpy(memory_.get(), bytes.data(), size_);
+  explicit AlignedBytes(const std::vector<uint8_t> &bytes) : size_(bytes.size()), memory_(nullptr, free) {
+    void *memory = nullptr;
+    if (posix_memalign(&memory, 128, size_ == 0 ? 1 : size_) != 0) abort();
+    memory_.reset(static_cast<uint8_t *>(memory));
+    if (size_ != 0) memcpy(memory, bytes.data(), size_);
   }
   Bytes view() const { return {memory_.get(), size_}; }
 

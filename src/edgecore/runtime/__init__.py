@@ -1,0 +1,132 @@
+"""Loads and runs `.pte` files. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from edgecore._runtime import Method, Program, Tensor, TensorInfo, kernels, open_bytes, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Method", "Model", "Tensor", "TensorInfo", "kernels", "load"]
+
+
+class Model:
+    """The methods of a loaded file: `model["forward"]`, or `model.forward` for a name that is no other attribute.
+
+    Each is a `Method`: `.inputs` and `.outputs` describe what it takes and gives, `.delegates` names its backends,
+    and calling it runs it. Inputs are numpy arrays, torch tensors, or anything with the buffer protocol or DLPack, and
+    Python numbers where the model takes such. One output comes back as itself, several as a list, in the kind of the
+    first input (a plain buffer gives `Tensor`); they belong to the caller. `out=[...]` names buffers to write into.
+    Several threads may run different methods at the same time; those that call the same one take turns.
+    """
+
+    def __init__(self, program: Program, methods: Sequence[Method]) -> None:
+        self._program = program
+        self._methods = {method.name: method for method in methods}
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of all methods."""
+        return tuple(self._methods)
+
+    @property
+    def profile(self) -> str:
+        """The runtime profile that the file was compiled for; empty if another toolchain wrote it."""
+        return self._program.profile
+
+    def __getitem__(self, name: str) -> Method:
+        if name not in self._methods:
+            raise KeyError(f"the program has no method {name!r}; it has: {', '.join(self._methods)}")
+        return self._methods[name]
+
+    def __getattr__(self, name: str) -> Method:
+        methods = self.__dict__.get("_methods", {})
+        if name not in methods:
+            raise AttributeError(f"the program has no method {name!r}; it has: {', '.join(methods)}")
+        method: Method = methods[name]
+        self.__dict__[name] = method  # the next access is a plain attribute
+        return method
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._methods)
+
+    def __len__(self) -> int:
+        return len(self._methods)
+
+
+def load(
+    path: Any,
+    data: Sequence[Any] = (),
+    *,
+    threads: int | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, str] | None = None,
+    trust: bool = False,
+) -> Model:
+    """Load a `.pte` file and the backends that it needs, and build its methods.
+
+    Args:
+        path: A path (the file is mapped), its bytes, or a binary file object.
+        data: `.ptd` files with weights that the program keeps outside; not supported yet.
+        threads: How many threads each method computes on, the calling one included; by default the performance cores
+            that this process may use.
+        options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
+        providers: The package to take a backend from where several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
+        trust: Accept delegates whose SHA-256 the file does not hold, for backends that do not check their blobs.
+
+    Raises:
+        FormatError: This is no `.pte`, or it is damaged.
+        BackendError: A backend that the file needs is not installed, broken or disabled.
+        ExecutionError: Everything else that keeps it from running: no access, a missing kernel, an unknown option.
+    """
+    if data:
+        from edgecore.errors import ExecutionError
+
+        raise ExecutionError("weights in .ptd files are not supported yet; compile them into the .pte", 0x10)
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1; got {threads}")
+    program = _open(path)
+    backend_ids = program.backend_ids
+    if backend_ids or options:
+        _load_backends(program, backend_ids, options or {}, providers)
+    return Model(program, program.load_methods(threads or 0, trust))
+
+
+def _open(path: Any) -> Program:
+    if isinstance(path, (str, os.PathLike)):
+        return open_path(os.fsencode(path))
+    if hasattr(path, "read"):
+        path = path.read()
+    try:
+        return open_bytes(path)
+    except TypeError:
+        raise TypeError(f"a path, bytes or a binary file object is needed, not {type(path).__name__}") from None
+
+
+def _load_backends(
+    program: Program,
+    backend_ids: Sequence[str],
+    options: Mapping[str, Mapping[str, Any]],
+    providers: Mapping[str, str] | None,
+) -> None:
+    from edgecore.errors import BackendBroken, BackendError
+    from edgecore.plugin import registry
+
+    used = set()
+    for backend_id in backend_ids:
+        info = registry.find(backend_id, providers)
+        if info.native_library is None:
+            raise BackendBroken(f"backend {info.name!r} compiles only; it has no library to run {backend_id!r} with")
+        try:
+            library = info.native_library()
+        except Exception as error:
+            raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
+        given = {**options.get(backend_id, {}), **options.get(info.name, {})}
+        used |= {backend_id, info.name}
+        program.load_backend(os.fsencode(library), backend_id, given)
+    if unknown := set(options) - used:
+        needed = ", ".join(backend_ids) or "none"
+        raise BackendError(f"options for {', '.join(sorted(unknown))}, but the backends that the file needs are: {needed}")

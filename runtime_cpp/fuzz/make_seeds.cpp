@@ -1,0 +1,85 @@
+// Writes small valid programs for the fuzzer to start from: edgecore_make_seeds DIRECTORY.
+#include <stdio.h>
+
+#include <string>
+
+#include "null_backend.h"
+#include "pte_builder.h"
+
+namespace edgecore {
+namespace {
+
+std::vector<uint8_t> control_flow() {
+  PteBuilder pte;
+  pte.arenas = {256};
+  TensorOptions dynamic;
+  dynamic.dynamism = fb::TensorShapeDynamism::DYNAMIC_BOUND;
+  TensorOptions boolean;
+  boolean.type = fb::ScalarType::BOOL;
+  const int32_t x = pte.add_tensor({4}, dynamic);
+  const int32_t size = pte.add_int(0), two = pte.add_int(2), sum = pte.add_int(0);
+  const int32_t list = pte.add_int_list({two, two});
+  const int32_t condition = pte.add_planned({}, {1, 0}, boolean);
+  const int32_t a = pte.add_planned({4}, {1, 64}, dynamic), b = pte.add_planned({4}, {1, 128}, dynamic);
+  const int32_t view = pte.add_tensor({2, 2}, dynamic);
+  const int32_t state = pte.add_state({4}, {1, 192}, {1, 2, 3, 4});
+  const int32_t weights = pte.add_constant({4}, {5, 6, 7, 8});
+  const int32_t all = pte.add_tensor_list({x, state, weights});
+  const int32_t out = pte.add_tensor({4}, dynamic);
+  const int32_t scale = pte.add_operator("test::scale", "out");
+  pte.kernel(pte.add_operator("test::size", ""), {x, size});
+  pte.kernel(pte.add_operator("test::add", ""), {size, two, sum});
+  pte.kernel(pte.add_operator("test::positive", "out"), {x, condition, condition});
+  pte.jump_false(condition, 6);
+  pte.kernel(scale, {x, two, a, a});
+  pte.move(a, b);
+  pte.kernel(pte.add_operator("test::sum", "out"), {all, out, out});
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {out, list, view});
+  pte.kernel(pte.add_operator("test::copy_", ""), {state, out, state});
+  pte.free_value(view);
+  pte.inputs = {x};
+  pte.outputs = {out, sum};
+  return pte.finish();
+}
+
+std::vector<uint8_t> delegates() {
+  PteBuilder pte;
+  pte.arenas = {128};
+  NullBlob blob;
+  blob.scratch_bytes = 100;
+  blob.persistent_bytes = 16;
+  blob.alignment = 64;
+  blob.tail_padding = 16;
+  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&blob);
+  const int32_t delegate = pte.add_delegate("NullBackend", std::vector<uint8_t>(bytes, bytes + sizeof(blob)));
+  const int32_t x = pte.add_tensor({2, 3}), hidden = pte.add_planned({2, 3}, {1, 16}), y = pte.add_tensor({2, 3});
+  pte.delegate(delegate, {x, hidden});
+  pte.delegate(delegate, {hidden, y});
+  pte.inputs = {x};
+  pte.outputs = {y};
+  pte.add_meta({{fb::meta::MemoryKind::SCRATCH, 100}, {fb::meta::MemoryKind::PERSISTENT, 16}}, "null 1",
+               std::vector<uint8_t>(32));
+  return pte.finish();
+}
+
+bool write(const std::string &path, const std::vector<uint8_t> &bytes) {
+  FILE *file = fopen(path.c_str(), "wb");
+  if (file == nullptr) return false;
+  const bool done = fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  return fclose(file) == 0 && done;
+}
+
+}  // namespace
+}  // namespace edgecore
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    fprintf(stderr, "usage: edgecore_make_seeds DIRECTORY\n");
+    return 2;
+  }
+  const std::string folder = argv[1];
+  const bool done = edgecore::write(folder + "/control_flow.pte", edgecore::control_flow()) &&
+                    edgecore::write(folder + "/delegates.pte", edgecore::delegates());
+  if (!done) fprintf(stderr, "edgecore_make_seeds: cannot write to %s\n", folder.c_str());
+  return done ? 0 : 1;
+}

@@ -1,0 +1,126 @@
+// Any bytes as a .pte file: load it, then load and run each of its methods with toy kernels and the null backend.
+#include <stdlib.h>
+#include <string.h>
+
+#include <vector>
+
+#include "edgecore/method.h"
+#include "null_backend.h"
+#include "toy_kernels.h"
+
+namespace edgecore {
+namespace {
+
+// One heap allocation each, so that the sanitizer sees every end; a few MiB at most.
+class FuzzAllocator final : public ScratchAllocator {
+ public:
+  ~FuzzAllocator() { reset(); }
+  void *allocate(size_t size, size_t alignment) override {
+    constexpr size_t kMost = size_t{8} << 20;
+    if (size > kMost - used_) return nullptr;
+    used_ += size;
+    void *data = nullptr;
+    const size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    if (posix_memalign(&data, least, size == 0 ? 1 : size) != 0) return nullptr;
+    blocks_.push_back(data);
+    return data;
+  }
+  void reset() override {
+    for (void *block : blocks_) free(block);
+    blocks_.clear();
+    used_ = 0;
+  }
+
+ private:
+  size_t used_ = 0;
+  std::vector<void *> blocks_;
+};
+
+void run_method(Method &method, Error &error) {
+  const MethodInfo info = method.info();
+  std::vector<std::vector<uint8_t>> buffers;
+  for (size_t i = 0; i < info.input_count(); ++i) {
+    const ValueInfo input = info.input(i);
+    if (input.tag == EDGECORE_TAG_TENSOR && input.tensor.bytes < (1u << 20)) {
+      buffers.emplace_back(static_cast<size_t>(input.tensor.bytes) + 1);
+      std::vector<int64_t> shape(input.tensor.sizes.begin(), input.tensor.sizes.end());
+      TensorArgument tensor;
+      tensor.data = buffers.back().data();
+      tensor.scalar_type = input.tensor.scalar_type;
+      tensor.shape = {shape.data(), shape.size()};
+      (void)method.set_input(i, tensor, error);
+    } else {
+      (void)method.set_input(i, int64_t{1}, error);
+    }
+  }
+  for (size_t i = 0; i < info.output_count(); ++i) {
+    const ValueInfo output = info.output(i);
+    if (!method.output_needs_memory(i) || output.tensor.bytes > (1u << 20)) continue;
+    buffers.emplace_back(static_cast<size_t>(output.tensor.bytes) + 1);
+    (void)method.set_output(i, buffers.back().data(), output.tensor.bytes, error);
+  }
+  for (int run = 0; run < 2; ++run) {
+    if (!method.execute(error).ok()) return;
+    for (size_t i = 0; i < info.output_count(); ++i) {
+      const edgecore_value &value = method.output(i);
+      if (value.tag != EDGECORE_TAG_TENSOR) continue;
+      uint64_t bytes = value.as.tensor->dl.dtype.bits / 8u;
+      for (int32_t d = 0; d < value.as.tensor->dl.ndim; ++d)
+        bytes *= static_cast<uint64_t>(value.as.tensor->dl.shape[d]);
+      std::vector<uint8_t> copy(static_cast<size_t>(bytes));
+      if (bytes != 0) memcpy(copy.data(), value.as.tensor->dl.data, copy.size());
+    }
+  }
+}
+
+struct Handles {
+  edgecore_host host = core_services();
+  edgecore_scope scope;
+  LoadedBackend backend;
+  Handles() {
+    backend.table = null_backend(0);
+    (void)backend.table->driver_create(&host, &scope, &backend.driver, nullptr);
+    edgecore_program_info info = {};
+    (void)backend.table->program_open(backend.driver, &info, &backend.program, nullptr);
+  }
+};
+
+}  // namespace
+}  // namespace edgecore
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  using namespace edgecore;
+  static Handles handles;
+  // Exactly `size` bytes at an aligned address, so that the sanitizer sees every read past the end.
+  void *memory = nullptr;
+  if (posix_memalign(&memory, 128, size == 0 ? 1 : size) != 0) return 0;
+  uint8_t *file = static_cast<uint8_t *>(memory);
+  if (size != 0) memcpy(file, data, size);
+
+  FuzzAllocator program_memory;
+  Error error;
+  ProgramConfig config;
+  config.allocator = &program_memory;
+  config.limits.tables = 10000;
+  config.limits.items = 100000;
+  config.limits.planned_bytes = 1 << 20;
+  config.limits.tensor_bytes = 1 << 20;
+  const Result<const Program *> program = Program::load(Bytes(file, size), config, error);
+  const edgecore_kernel_library *libraries[] = {toy_kernels()};
+  for (size_t i = 0; program.ok() && i < (*program)->method_count() && i < 4; ++i) {
+    FuzzAllocator method_memory;
+    FuzzAllocator scratch;
+    MethodConfig method_config;
+    method_config.allocator = &method_memory;
+    method_config.scratch = &scratch;
+    method_config.kernels = libraries;
+    method_config.backends = {&handles.backend, 1};
+    method_config.instruction_limit = 200;
+    const Result<Method *> method = Method::load(**program, (*program)->method(i).name(), method_config, error);
+    if (!method.ok()) continue;
+    run_method(**method, error);
+    (*method)->destroy();
+  }
+  free(memory);
+  return 0;
+}

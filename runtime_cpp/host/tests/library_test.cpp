@@ -1,0 +1,86 @@
+#include "host/library.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "edgecore/module.h"
+#include "host/backends.h"
+
+namespace edgecore {
+namespace {
+
+std::string sentence(const Error &error) { return {error.text, error.size}; }
+
+TEST(Library, LoadsABackendOnce) {
+  Error error;
+  const auto first = load_backend_library(TOY_BACKEND, "ToyBackend", error);
+  ASSERT_TRUE(first.ok()) << sentence(error);
+  const auto second = load_backend_library(TOY_BACKEND, {}, error);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(*first, *second);
+  const auto driver = driver_of(*first, error);
+  ASSERT_TRUE(driver.ok());
+  EXPECT_EQ(*driver_of(*second, error), *driver);
+}
+
+TEST(Library, RefusesARelativePath) {
+  Error error;
+  EXPECT_EQ(load_backend_library("libtoy.so", {}, error).status().code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_NE(sentence(error).find("absolute path"), std::string::npos);
+}
+
+TEST(Library, NamesTheReasonOfTheLoader) {
+  Error error;
+  EXPECT_EQ(load_backend_library("/no/such/library.so", {}, error).status().code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_NE(sentence(error).find("/no/such/library.so"), std::string::npos);
+}
+
+TEST(Library, RefusesALibraryThatIsNoBackend) {
+  Error error;
+  EXPECT_EQ(load_backend_library(NO_BACKEND, {}, error).status().code(), EDGECORE_NOT_FOUND);
+  EXPECT_NE(sentence(error).find("edgecore_backend_v0"), std::string::npos);
+}
+
+TEST(Library, RefusesAnotherInterfaceVersionNamingBoth) {
+  Error error;
+  EXPECT_EQ(load_backend_library(OTHER_VERSION_BACKEND, {}, error).status().code(), EDGECORE_NOT_SUPPORTED);
+  EXPECT_NE(sentence(error).find("0.99"), std::string::npos) << sentence(error);
+  EXPECT_NE(sentence(error).find("0." + std::to_string(EDGECORE_ABI_MINOR)), std::string::npos) << sentence(error);
+  EXPECT_NE(sentence(error).find(OTHER_VERSION_BACKEND), std::string::npos) << sentence(error);
+}
+
+TEST(Library, RefusesAnotherBackendId) {
+  Error error;
+  EXPECT_EQ(load_backend_library(TOY_BACKEND, "XnnpackBackend", error).status().code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_NE(sentence(error).find("ToyBackend"), std::string::npos);
+}
+
+edgecore_option option(const char *name, uint32_t type) {
+  edgecore_option made = {};
+  made.name = {name, std::char_traits<char>::length(name)};
+  made.type = type;
+  made.value.i = 3;
+  return made;
+}
+
+TEST(Options, AreCheckedAgainstTheTable) {
+  Error error;
+  const edgecore_backend *table = *load_backend_library(TOY_BACKEND, {}, error);
+  edgecore_option good[] = {option("offset", EDGECORE_OPTION_INT), option("together", EDGECORE_OPTION_INT)};
+  ASSERT_TRUE(check_options(table, good, error).ok());
+  EXPECT_EQ(good[0].type, EDGECORE_OPTION_FLOAT);
+  EXPECT_EQ(good[0].value.d, 3.0);
+
+  edgecore_option unknown[] = {option("ofset", EDGECORE_OPTION_INT)};
+  EXPECT_EQ(check_options(table, unknown, error).code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_NE(sentence(error).find("'ofset'"), std::string::npos);
+  EXPECT_NE(sentence(error).find("offset, together"), std::string::npos);
+
+  edgecore_option mistyped[] = {option("together", EDGECORE_OPTION_STRING)};
+  EXPECT_EQ(check_options(table, mistyped, error).code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_NE(sentence(error).find("of type int"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace edgecore

@@ -1,0 +1,341 @@
+#include "runner.h"
+
+#include <cstring>
+#include <string>
+
+namespace nb = nanobind;
+
+namespace edgecore::python {
+namespace {
+
+constexpr uintptr_t kPage = 4096;  // no system has smaller ones
+
+// Elements of an array on the stack while there are few, on the heap otherwise.
+template <typename T>
+class SmallArray {
+ public:
+  explicit SmallArray(size_t size) : heap_(size > kFew ? new T[size] : nullptr) {}
+  T *get() { return heap_ != nullptr ? heap_.get() : few_; }
+
+ private:
+  static constexpr size_t kFew = 4;
+  T few_[kFew];
+  std::unique_ptr<T[]> heap_;
+};
+
+std::string subject(const char *kind, size_t index, const Method &method) {
+  const StringView name = method.info().name();
+  return std::string(kind) + " " + std::to_string(index) + " of method '" + std::string(name.data(), name.size()) + "'";
+}
+
+StringView view(const std::string &text) { return {text.data(), text.size()}; }
+
+const char *type_text(PyObject *object) {
+  const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
+  return nb::borrow<nb::str>(name).c_str();  // the type keeps its name
+}
+
+// Whether a bytes-like object without a shape stands for the whole of a tensor.
+bool is_flat(const ArrayView &given, const TensorInfo &expected) {
+  return given.array_type->library == Library::kNone && given.array_type->exchange == nullptr && given.ndim == 1 &&
+         (given.shape[0] <= 1 || given.strides[0] == 1) && expected.shape_kind == EDGECORE_SHAPE_STATIC &&
+         (given.scalar_type == expected.scalar_type || given.scalar_type == 0) && given.bytes() == expected.bytes;
+}
+
+// Memory in the page of a tensor's last byte can be read without a fault.
+uint64_t readable_bytes(const void *data, uint64_t bytes) {
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes);
+  return bytes + (kPage - end % kPage) % kPage;
+}
+
+nb::object tuple_of(const int64_t *sizes, int count) {
+  nb::object tuple = nb::steal(PyTuple_New(count));
+  for (int i = 0; i < count; ++i) PyTuple_SetItem(tuple.ptr(), i, PyLong_FromLongLong(sizes[i]));
+  return tuple;
+}
+
+// An ndarray over the tensor's memory. bfloat16 has no numpy dtype: an edgecore.Tensor.
+nb::object to_numpy(Tensor &&tensor) {
+  constexpr int32_t kTypes = 32;
+  static const nb::handle numpy = nb::module_::import_("numpy").release();
+  static const nb::handle ndarray = nb::object(numpy.attr("ndarray")).release();
+  static nb::handle dtypes[kTypes];
+  if (format_of(tensor.scalar_type) == nullptr) return nb::cast(std::move(tensor));
+  nb::handle &dtype = dtypes[tensor.scalar_type];
+  if (!dtype.is_valid()) dtype = nb::object(numpy.attr("dtype")(type_name(tensor.scalar_type).data())).release();
+  const bool row_major = tensor.row_major();
+  const nb::object shape = row_major ? tuple_of(tensor.shape, tensor.ndim) : nb::object();
+  const nb::object memory = nb::cast(std::move(tensor));
+  return row_major ? ndarray(shape, dtype, memory) : nb::object(numpy.attr("asarray")(memory));
+}
+
+nb::object to_torch(Tensor &&tensor, const ArrayType &type) {
+  if (type.exchange == nullptr || type.exchange->to_object == nullptr) {
+    return nb::module_::import_("torch").attr("from_dlpack")(nb::cast(std::move(tensor)));
+  }
+  VersionedTensor *exported = export_versioned(tensor);
+  void *object = nullptr;
+  if (type.exchange->to_object(exported, &object) != 0) {
+    exported->deleter(exported);
+    throw nb::python_error();
+  }
+  return nb::steal(static_cast<PyObject *>(object));
+}
+
+}  // namespace
+
+struct Runner::Given {
+  ArrayView view;
+  int64_t integer = 0;
+  double number = 0;
+};
+
+struct Runner::Made {
+  ArrayView out;        // the caller's buffer, if one was given
+  bool direct = false;  // the method writes into `out` itself
+  Tensor tensor;
+  edgecore_value value = {};  // its tensor is in `tensor`
+};
+
+Runner::Runner(std::shared_ptr<Module> module, Method &method) : module_(std::move(module)), method_(method) {
+  const MethodInfo info = method.info();
+  inputs_.resize(info.input_count());
+  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info.input(i);
+  outputs_.resize(info.output_count());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].info = info.output(i);
+    if (outputs_[i].info.tag == EDGECORE_TAG_TENSOR) {
+      outputs_[i].cache = std::make_shared<BlockCache>(static_cast<size_t>(outputs_[i].info.tensor.bytes));
+    }
+  }
+}
+
+nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
+  Error error;
+  if (inputs.size() != inputs_.size()) {
+    (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
+               inputs_.size() == 1 ? " input" : " inputs", "; got ", inputs.size(), ".");
+    raise(error);
+  }
+  const ArrayType *kind = nullptr;
+  SmallArray<Given> given(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    Given &input = given.get()[i];
+    const nb::handle object = PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i));
+    if (!read_input(i, object.ptr(), input, error).ok()) raise(error);
+    if (kind == nullptr) kind = input.view.array_type;
+  }
+  SmallArray<Made> made(outputs_.size());
+  if (!out.is_none()) {
+    const size_t count = nb::len(out);
+    if (count != outputs_.size()) {
+      (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' has ", outputs_.size(),
+                 outputs_.size() == 1 ? " output" : " outputs", "; got ", count, " buffers in out.");
+      raise(error);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const nb::object object = out[i];
+      if (!read_out(i, object.ptr(), made.get()[i], error).ok()) raise(error);
+    }
+  }
+
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status = run(given.get(), made.get(), error);
+  }
+  if (!status.ok()) raise(error);
+
+  nb::object first;
+  nb::list results;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Made &output = made.get()[i];
+    nb::object result;
+    if (output.out.data != nullptr) {
+      result = out[i];
+    } else if (output.value.tag == EDGECORE_TAG_TENSOR) {
+      const Library library = kind == nullptr ? Library::kNone : kind->library;
+      result = library == Library::kNumpy   ? to_numpy(std::move(output.tensor))
+               : library == Library::kTorch ? to_torch(std::move(output.tensor), *kind)
+                                            : nb::cast(std::move(output.tensor));
+    } else if (output.value.tag == EDGECORE_TAG_INT) {
+      result = nb::int_(output.value.as.i);
+    } else if (output.value.tag == EDGECORE_TAG_DOUBLE) {
+      result = nb::float_(output.value.as.d);
+    } else if (output.value.tag == EDGECORE_TAG_BOOL) {
+      result = nb::bool_(output.value.as.b != 0);
+    } else {
+      result = nb::none();
+    }
+    if (outputs_.size() == 1) return result;
+    results.append(result);
+  }
+  return results;
+}
+
+Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &error) {
+  const char *wanted = "None";
+  switch (inputs_[index].info.tag) {
+    case EDGECORE_TAG_TENSOR:
+      return given.view.open(object, view(subject("Input", index, method_)), error);
+    case EDGECORE_TAG_INT:
+    case EDGECORE_TAG_BOOL:
+      if (PyLong_Check(object) != 0) {
+        given.integer = PyLong_AsLongLong(object);
+        if (given.integer != -1 || PyErr_Occurred() == nullptr) return {};
+        PyErr_Clear();
+      }
+      wanted = inputs_[index].info.tag == EDGECORE_TAG_INT ? "an int of 64 bits" : "a bool";
+      break;
+    case EDGECORE_TAG_DOUBLE:
+      given.number = PyFloat_AsDouble(object);
+      if (given.number != -1.0 || PyErr_Occurred() == nullptr) return {};
+      PyErr_Clear();
+      wanted = "a float";
+      break;
+    default:
+      if (object == Py_None) return {};
+  }
+  return fail(error, EDGECORE_INVALID_ARGUMENT, view(subject("Input", index, method_)), " must be ", wanted, "; got ",
+              type_text(object), ".");
+}
+
+Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error) {
+  const std::string what = subject("The buffer in out for output", index, method_);
+  const ValueInfo &info = outputs_[index].info;
+  if (info.tag != EDGECORE_TAG_TENSOR) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " is for an output that is no tensor; call without out.");
+  }
+  EDGECORE_TRY(made.out.open(object, view(what), error));
+  const TensorInfo &expected = info.tensor;
+  const auto rank = static_cast<int>(expected.sizes.size());
+  bool same = made.out.scalar_type == expected.scalar_type && made.out.ndim == rank;
+  for (int i = 0; same && i < rank; ++i) {
+    same = made.out.shape[i] == expected.sizes[static_cast<size_t>(i)] ||
+           (expected.shape_kind == EDGECORE_SHAPE_BOUNDED && made.out.shape[i] < expected.sizes[static_cast<size_t>(i)]);
+  }
+  const Span<const int64_t> shape(made.out.shape, static_cast<size_t>(made.out.ndim));
+  if (!same) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be ", type_name(expected.scalar_type), " ",
+                expected.sizes, "; got ", type_name(made.out.scalar_type), " ", shape, ".");
+  }
+  if (!made.out.writable) return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " is read-only.");
+  if (!made.out.dense_in(expected.dim_order.data())) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be contiguous with dim order ",
+                expected.dim_order, ".");
+  }
+  return {};
+}
+
+Status Runner::run(Given *given, Made *made, Error &error) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    switch (inputs_[i].info.tag) {
+      case EDGECORE_TAG_TENSOR:
+        EDGECORE_TRY(set_tensor(i, given[i].view, error));
+        break;
+      case EDGECORE_TAG_DOUBLE:
+        EDGECORE_TRY(method_.set_input(i, given[i].number, error));
+        break;
+      case EDGECORE_TAG_NONE:
+        EDGECORE_TRY(method_.set_input_none(i, error));
+        break;
+      default:
+        EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
+    }
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(give_memory(i, given, made[i], error));
+  EDGECORE_TRY(method_.execute(error));
+  for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(take_result(i, made[i], error));
+  return {};
+}
+
+Status Runner::set_tensor(size_t index, const ArrayView &given, Error &error) {
+  Input &input = inputs_[index];
+  const TensorInfo &expected = input.info.tensor;
+  TensorArgument argument;
+  argument.data = given.data;
+  argument.scalar_type = given.scalar_type;
+  argument.shape = {given.shape, static_cast<size_t>(given.ndim)};
+  argument.readable_bytes = readable_bytes(given.data, given.bytes());
+  argument.writable = given.writable;
+  int64_t whole[kMaxRank];
+  if (is_flat(given, expected)) {
+    argument.scalar_type = expected.scalar_type;
+    for (size_t i = 0; i < expected.sizes.size(); ++i) whole[i] = expected.sizes[i];
+    argument.shape = {whole, expected.sizes.size()};
+  } else if (given.scalar_type == expected.scalar_type && argument.shape.size() == expected.sizes.size() &&
+             !given.dense_in(expected.dim_order.data())) {
+    const uint64_t bytes = given.bytes();
+    if (input.copy_bytes < bytes || input.copy == nullptr) {
+      input.copy = heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
+      input.copy_bytes = input.copy == nullptr ? 0 : bytes;
+      if (input.copy == nullptr) {
+        return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a contiguous copy of input ", index,
+                    " of method '", method_.info().name(), "' (", bytes, " bytes).");
+      }
+    }
+    copy_dense(given, expected.dim_order.data(), input.copy.get());
+    argument.data = input.copy.get();
+    argument.readable_bytes = bytes + kArenaTail;
+    // A program that mutates the input would change the copy, unseen by the caller: refused as read-only.
+    argument.writable = false;
+  }
+  return method_.set_input(index, argument, error);
+}
+
+Status Runner::give_memory(size_t index, const Given *given, Made &made, Error &error) {
+  const Output &output = outputs_[index];
+  if (output.info.tag != EDGECORE_TAG_TENSOR) return {};
+  const uint64_t bytes = output.info.tensor.bytes;
+  const auto *begin = static_cast<const uint8_t *>(made.out.data);
+  made.direct = begin != nullptr && method_.output_needs_memory(index) && made.out.bytes() == bytes &&
+                reinterpret_cast<uintptr_t>(begin) % 16 == 0;
+  for (size_t i = 0; made.direct && i < inputs_.size(); ++i) {
+    if (inputs_[i].info.tag != EDGECORE_TAG_TENSOR) continue;
+    const auto *input = static_cast<const uint8_t *>(given[i].view.data);
+    made.direct = begin + bytes <= input || input + given[i].view.bytes() <= begin;
+  }
+  if (made.direct) return method_.set_output(index, made.out.data, bytes, error);
+  made.tensor.storage = std::make_shared<Storage>();
+  made.tensor.storage->cache = output.cache;
+  made.tensor.storage->block = output.cache->take();
+  if (made.tensor.storage->block == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for output ", index, " of method '",
+                method_.info().name(), "' (", bytes, " bytes).");
+  }
+  if (!method_.output_needs_memory(index)) return {};
+  return method_.set_output(index, made.tensor.data(), bytes, error);
+}
+
+Status Runner::take_result(size_t index, Made &made, Error &error) {
+  const edgecore_value &value = method_.output(index);
+  made.value = value;
+  if (value.tag != EDGECORE_TAG_TENSOR) return {};
+  const edgecore_dl_tensor &dl = value.as.tensor->dl;
+  const TensorInfo &info = outputs_[index].info.tensor;
+  Tensor &tensor = made.tensor;
+  tensor.scalar_type = info.scalar_type;
+  tensor.ndim = dl.ndim;
+  const auto size = static_cast<Py_ssize_t>(item_size(info.scalar_type));
+  std::memcpy(tensor.shape, dl.shape, static_cast<size_t>(dl.ndim) * sizeof *dl.shape);
+  dense_strides(dl.ndim, tensor.shape, info.dim_order.data(), tensor.strides);
+  for (int i = 0; i < dl.ndim; ++i) tensor.byte_strides[i] = tensor.strides[i] * size;
+
+  void *wanted = made.direct ? made.out.data : tensor.data();
+  if (made.out.data != nullptr) {
+    const Span<const int64_t> got(made.out.shape, static_cast<size_t>(made.out.ndim));
+    const Span<const int64_t> is(tensor.shape, static_cast<size_t>(tensor.ndim));
+    if (std::memcmp(got.data(), is.data(), is.size() * sizeof(int64_t)) != 0) {
+      return fail(error, EDGECORE_INVALID_ARGUMENT, "Output ", index, " of method '", method_.info().name(),
+                  "' has the shape ", is, " for these inputs; got a buffer in out of shape ", got, ".");
+    }
+    wanted = made.out.data;
+  }
+  const uint64_t bytes = tensor.element_count() * static_cast<uint64_t>(size);
+  const auto *data = static_cast<const uint8_t *>(dl.data) + dl.byte_offset;
+  if (data != wanted && bytes != 0) std::memcpy(wanted, data, static_cast<size_t>(bytes));
+  return {};
+}
+
+}  // namespace edgecore::python

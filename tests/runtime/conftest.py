@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def export(model, inputs, path, dynamic_shapes=None):
+    """The model as a `.pte` of the reference toolchain."""
+    torch = pytest.importorskip("torch")
+    exir = pytest.importorskip("executorch.exir")
+    exported = torch.export.export(model.eval(), inputs, dynamic_shapes=dynamic_shapes)
+    path.write_bytes(exir.to_edge(exported).to_executorch().buffer)
+    return path
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """Small portable programs by name."""
+    torch = pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("programs")
+
+    class Add(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            return x + x, x * 3.0
+
+    class Half(torch.nn.Module):
+        def forward(self, x):
+            return x + x
+
+    matrix = torch.ones(2, 3)
+    rows = torch.export.Dim("rows", max=8)
+    image = torch.ones(1, 3, 4, 5).to(memory_format=torch.channels_last)
+    return {
+        "add": export(Add(), (matrix, matrix + 1), folder / "add.pte"),
+        "two": export(Two(), (matrix,), folder / "two.pte"),
+        "dynamic": export(Two(), (matrix,), folder / "dynamic.pte", {"x": {0: rows}}),
+        "bfloat16": export(Half(), (matrix.bfloat16(),), folder / "bfloat16.pte"),
+        "image": export(Add(), (image, image.clone()), folder / "image.pte"),
+    }
+
+
+@pytest.fixture(scope="session")
+def toy_program(tmp_path_factory):
+    """A program that is one delegate of `ToyBackend`: float32 [2, 3] in and out."""
+    torch = pytest.importorskip("torch")
+    details = pytest.importorskip("executorch.exir.backend.backend_details")
+    from executorch.exir import to_edge
+    from executorch.exir.backend.backend_api import to_backend
+
+    class ToyBackend(details.BackendDetails):
+        @staticmethod
+        def preprocess(edge_program, compile_specs):
+            return details.PreprocessResult(processed_bytes=b"toy1")
+
+    class PlusOne(torch.nn.Module):
+        def forward(self, x):
+            return x + 1.0
+
+    edge = to_edge(torch.export.export(PlusOne(), (torch.ones(2, 3),)))
+    path = tmp_path_factory.mktemp("toy") / "toy.pte"
+    path.write_bytes(to_backend("ToyBackend", edge.exported_program(), []).buffer())
+    return path
+
+
+@pytest.fixture(scope="session")
+def toy_library(tmp_path_factory):
+    """The test backend of the host layer, compiled here as a plugin author would."""
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    library = tmp_path_factory.mktemp("toy_library") / "libtoy.so"
+    source = REPOSITORY / "runtime_cpp/host/tests/toy_backend.cpp"
+    include = REPOSITORY / "runtime_cpp/include"
+    subprocess.run(
+        [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", "-o", str(library), str(source)], check=True
+    )
+    return library
+
+
+def write_package(folder: Path, library: Path | None, library_text: str | None = None) -> None:
+    """A package that provides `ToyBackend`, with the entry point that a wheel would have."""
+    answer = library_text or f"Path({str(library)!r})"
+    (folder / "edgecore_toy.py").write_text(
+        "from pathlib import Path\n"
+        "from edgecore.plugin import BackendInfo, hookimpl\n\n"
+        "def native_library():\n"
+        f"    return {answer}\n\n"
+        "@hookimpl\n"
+        "def edgecore_backends():\n"
+        "    return [BackendInfo(name='toy', backend_id='ToyBackend', summary='', compiler='x:y',\n"
+        "                        native_library=native_library)]\n"
+    )
+    info = folder / "edgecore_toy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-toy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgecore.backends]\nToyBackend = edgecore_toy\n")
+
+
+@pytest.fixture
+def toy_package(tmp_path, toy_library, monkeypatch):
+    """`edgecore-toy` as if installed, for one test; gives the folder to put on the path of a child process."""
+    from edgecore.plugin import registry
+
+    write_package(tmp_path, toy_library)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield tmp_path
+    sys.modules.pop("edgecore_toy", None)
+    registry._loaded.pop(("ToyBackend", "edgecore_toy"), None)
+
+
+@pytest.fixture
+def run_python():
+    """Run a script in a new interpreter; gives the finished process."""
+
+    def run(script: str, *arguments: object, options=(), path=(), environment=None):
+        source = str(Path(sys.modules["edgecore"].__file__).parents[1])
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([source, *map(str, path)]), **(environment or {})}
+        command = [sys.executable, *options, "-c", script, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+
+    return run

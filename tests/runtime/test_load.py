@@ -1,0 +1,188 @@
+"""Loading: where files come from, what is refused, what backends are loaded."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+
+import pytest
+
+import edgecore
+from edgecore.errors import BackendBroken, BackendError, BackendNotFound, EdgecoreError, ExecutionError, FormatError
+from edgecore.runtime import kernels
+
+np = pytest.importorskip("numpy")
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_every_source_of_bytes(programs):
+    path = programs["add"]
+    data = path.read_bytes()
+    for source in (path, str(path), data, bytearray(data), memoryview(data), io.BytesIO(data), path.open("rb")):
+        np.testing.assert_array_equal(edgecore.load(source).forward(X, X), 2 * X)
+    with pytest.raises(TypeError, match="not int"):
+        edgecore.load(3)
+
+
+def test_methods_and_their_description(programs):
+    model = edgecore.load(programs["add"], threads=1)
+    assert model.methods == ("forward",)
+    assert list(model) == ["forward"]
+    forward = model["forward"]
+    assert forward is model.forward
+    assert [(info.dtype, info.shape, info.dynamic) for info in forward.inputs] == [("float32", (2, 3), False)] * 2
+    assert [info.shape for info in forward.outputs] == [(2, 3)]
+    assert forward.delegates == ()
+    assert forward.planned_bytes > 0
+    with pytest.raises(KeyError, match="no method 'encode'; it has: forward"):
+        model["encode"]
+    with pytest.raises(AttributeError, match="no method 'encode'"):
+        model.encode  # noqa: B018
+
+
+def test_arguments_are_checked(programs):
+    with pytest.raises(ValueError, match="at least 1"):
+        edgecore.load(programs["add"], threads=0)
+    with pytest.raises(BackendError, match="options for xnnpack"):
+        edgecore.load(programs["add"], options={"xnnpack": {}})
+    with pytest.raises(ExecutionError, match="ptd"):
+        edgecore.load(programs["add"], data=["weights.ptd"])
+
+
+def test_missing_file():
+    with pytest.raises(ExecutionError, match=r"/no/such\.pte: No such file"):
+        edgecore.load("/no/such.pte")
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x89PNG\r\n\x1a\n" + bytes(100), bytes(1000)])
+def test_files_of_another_kind(tmp_path, content):
+    path = tmp_path / "other.pte"
+    path.write_bytes(content)
+    for source in (path, content):
+        with pytest.raises(FormatError):
+            edgecore.load(source)
+
+
+def test_every_truncation_is_refused(programs, toy_program, toy_package):
+    for path in (programs["two"], toy_program):
+        data = path.read_bytes()
+        for size in range(0, len(data) - 64, 7):  # the end of a file may be padding
+            with pytest.raises(EdgecoreError):
+                edgecore.load(data[:size])
+
+
+def test_no_flipped_bit_of_the_header_crashes(programs):
+    data = bytearray(programs["two"].read_bytes())
+    refused = 0
+    for bit in range(64 * 8):
+        data[bit // 8] ^= 1 << bit % 8
+        try:
+            edgecore.load(data)
+        except EdgecoreError as error:
+            refused += 1
+            assert "\n" not in str(error)
+        data[bit // 8] ^= 1 << bit % 8
+    assert refused > 100
+
+
+def test_a_backend_that_is_not_installed(toy_program):
+    with pytest.raises(BackendNotFound, match="ToyBackend"):
+        edgecore.load(toy_program)
+
+
+def test_the_package_is_named_where_it_is_known(tmp_path):
+    pytest.importorskip("executorch")
+    if edgecore.backends():
+        pytest.skip("a backend is installed here")
+    from edgecore.plugin import registry
+
+    with pytest.raises(BackendNotFound, match="pip install edgecore-xnnpack"):
+        registry.find("XnnpackBackend")
+
+
+def test_a_backend_from_its_package(toy_program, toy_package):
+    model = edgecore.load(toy_program, threads=2)
+    assert model.forward.delegates == ("ToyBackend",)
+    np.testing.assert_array_equal(model.forward(X), X + 1)
+
+
+def test_options_by_name_and_id(toy_program, toy_package):
+    np.testing.assert_array_equal(edgecore.load(toy_program, options={"toy": {"offset": 3}}).forward(X), X + 3)
+    model = edgecore.load(toy_program, options={"ToyBackend": {"offset": 2.5}})
+    np.testing.assert_array_equal(model.forward(X), X + 2.5)
+    with pytest.raises(ExecutionError, match="no option 'ofset' for loading; it has: offset, together"):
+        edgecore.load(toy_program, options={"toy": {"ofset": 3}})
+    with pytest.raises(ExecutionError, match="of type float; got string"):
+        edgecore.load(toy_program, options={"toy": {"offset": "3"}})
+
+
+def test_a_broken_library(toy_program, tmp_path, monkeypatch):
+    from conftest import write_package
+
+    from edgecore.plugin import registry
+
+    not_a_library = tmp_path / "libnone.so"
+    not_a_library.write_bytes(b"nothing")
+    for library, text, error in (
+        (not_a_library, None, ExecutionError),
+        ("libtoy.so", None, ExecutionError),
+        (None, "open('/no/such/file')", BackendBroken),
+    ):
+        folder = tmp_path / f"site{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        write_package(folder, library, text)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(folder)
+            with pytest.raises(error) as raised:
+                edgecore.load(toy_program)
+        assert "\n" not in str(raised.value)
+        sys.modules.pop("edgecore_toy", None)
+        registry._loaded.pop(("ToyBackend", "edgecore_toy"), None)
+
+
+def test_a_blob_that_the_backend_refuses(toy_program, toy_package):
+    data = toy_program.read_bytes()
+    assert data.count(b"toy1") == 1
+    with pytest.raises(ExecutionError, match="toy1"):
+        edgecore.load(data.replace(b"toy1", b"toy2"))
+
+
+def test_other_threads_run_while_a_method_runs(toy_program, toy_package):
+    """Each execute waits until three are under way: with the GIL held, or one lock for all, none would return."""
+    models = [edgecore.load(toy_program, options={"toy": {"together": 3}}) for _ in range(3)]
+    results = [None] * 3
+
+    def run(i):
+        results[i] = models[i].forward(X + i)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, X + i + 1)
+
+
+def test_threads_that_share_a_method_take_turns(toy_program, toy_package):
+    model = edgecore.load(toy_program, threads=2)
+    wrong = []
+
+    def run(i):
+        for _ in range(200):
+            if not np.array_equal(model.forward(X + i), X + i + 1):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_kernels_of_the_library():
+    names = kernels()
+    assert ("aten::add", "out") in names
+    assert len(set(names)) == len(names)
