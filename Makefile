@@ -26,7 +26,9 @@ SAY := @printf '\033[1m==> %s\033[0m\n'
 
 core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
 core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
-core_headers := $(wildcard runtime_cpp/include/edgecore/*) $(wildcard cmake/*)
+core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel.h) $(wildcard cmake/*)
+schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
+xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
 .PHONY: demo test lint ctest pytest bench wheels install format clean
@@ -51,15 +53,15 @@ lint: install $(DONE)/lint
 	$(PY) -m mypy
 	tools/clang_format.sh --check
 
-ctest: $(DONE)/system
+ctest: $(DONE)/native-tests
 	$(SAY) "C++ tests"
-	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_TESTS=ON
-	cmake --build build/test
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
+	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
 
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test
+# The plugin's Python tests drive the delegate through its C++ test host.
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-tests
 	$(SAY) "Python tests"
-	$(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py
@@ -119,6 +121,17 @@ $(DONE)/release: pyproject.toml | $(PY)
 	$(PIP) install --quiet --group release
 	@touch $@
 
+# --- C++ tests --------------------------------------------------------------------------------------------------------
+
+$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
+	$(SAY) "C++ tests: build"
+	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
+	cmake --build build/test
+	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+	cmake --build build/test-xnnpack
+	@touch $@
+
 # --- Our two packages, built as wheels and installed from them --------------------------------------------------------
 
 $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/system
@@ -129,10 +142,16 @@ $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/syst
 	$(PIP) install --quiet "edgecore[compile]"
 	@touch $@
 
+# Kept in a cache outside the tree. XNNPACK_DIR names an installed one that is taken instead.
+$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/*) $(DONE)/system
+	$(SAY) "XNNPACK (the first time it is compiled: a few minutes)"
+	@[ -n "$$XNNPACK_DIR" ] || $(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py
+	@touch $@
+
 # Core sources other than the headers that it compiles against do not concern it.
-$(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) | $(DONE)/core
-	$(SAY) "edgecore-xnnpack: wheel (the first build compiles XNNPACK: a few minutes)"
+$(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) $(DONE)/xnnpack-library | $(DONE)/core
+	$(SAY) "edgecore-xnnpack: wheel"
 	rm -f dist/edgecore_xnnpack-*.whl
-	$(PIP) wheel --verbose --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_xnnpack-*.whl
 	@touch $@

@@ -17,7 +17,8 @@ typedef struct edgecore_call {
   const edgecore_host *host;
   edgecore_scope *scope;
   // The operator's schema arguments in order, then its out arguments. The .pte repeats the result at the end; that
-  // entry is not passed.
+  // entry is not passed. A result that is no tensor (the integer of aten::sym_size) is the last argument: the kernel
+  // stores tag and value into that entry, whose memory is writable.
   const edgecore_value *args;
   uint64_t arg_count;
   uint32_t arg_stride;  // bytes from one argument to the next

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,6 @@ def command(
         list[str] | None,
         typer.Option("-b", "--backend", metavar="NAME[:key=value,...]", help="In order of priority; may be repeated."),
     ] = None,
-    quantize: Annotated[str | None, typer.Option("-q", "--quantize", metavar="RECIPE")] = None,
     runtime: Annotated[
         str, typer.Option(metavar="PROFILE", help="Where the file will run: executorch-1.5 or edgecore.")
     ] = "executorch-1.5",
@@ -40,9 +40,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
+    import edgecore
+
     chosen = [parse_backend(text) for text in backends or ()]
     with progress(f"loading {model}"):
-        edgecore = _import_compiler()
         source, example_inputs, dynamic_shapes = load_model(model)
     output = output or Path(_stem(model)).with_suffix(".pte")
     with progress(f"compiling {model}"):
@@ -50,20 +51,29 @@ def command(
         program = edgecore.compile(
             source,
             example_inputs,
-            backends=[edgecore.Backend(name, **options) for name, options in chosen],
+            backends=[edgecore.Backend(name, **backend_options) for name, backend_options in chosen],
             dynamic_shapes=dynamic_shapes,
-            quantize=quantize,
             runtime=runtime,
         )
         seconds = time.perf_counter() - start
         program.save(output)
+    placement = program.report()
     if report:
-        program.report().to_html(report)
+        placement.to_html(report)
     size = output.stat().st_size
     if as_json:
-        print_json({"file": str(output), "bytes": size, "seconds": round(seconds, 3), "runtime": runtime})
+        print_json(
+            {
+                "file": str(output),
+                "bytes": size,
+                "seconds": round(seconds, 3),
+                "runtime": runtime,
+                "delegates": placement.delegates,
+                "left_outside": [asdict(row) for row in placement.left_outside],
+            }
+        )
         return
-    print(program.report())
+    print(placement)
     print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
 
 
@@ -89,10 +99,12 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
         CompileError: There is no such file, module or function, or it gives something else.
     """
     if model.endswith(".pt2"):
-        import torch
-
         if not Path(model).is_file():
             raise CompileError(f"{model} does not exist")
+        try:
+            import torch
+        except ImportError as error:
+            raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:
             return torch.export.load(model), None, None
         except Exception as error:
@@ -115,13 +127,3 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
 
 def _stem(model: str) -> str:
     return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]
-
-
-def _import_compiler() -> Any:
-    import edgecore
-
-    try:
-        import torch  # noqa: F401  # the first thing that a runtime-only installation lacks
-    except ImportError as error:
-        raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
-    return edgecore

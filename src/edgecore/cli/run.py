@@ -53,9 +53,13 @@ def command(
         print(f"output {index}: " + "  ".join(f"{key} {value}" for key, value in row.items()))
 
 
-def random_arguments(infos: Sequence[Any]) -> list[memoryview]:
-    """A random tensor for every input, the same ones each time."""
-    return [random_tensor(tuple(info.shape), str(info.dtype), seed) for seed, info in enumerate(infos)]
+def random_arguments(infos: Sequence[Any]) -> list[Any]:
+    """A random tensor for every input, the same ones each time; 1 for a number, None for nothing."""
+    numbers: dict[str, Any] = {"int": 1, "float": 1.0, "bool": True, "none": None}
+    return [
+        numbers[info.dtype] if info.dtype in numbers else random_tensor(tuple(info.shape), info.dtype, seed)
+        for seed, info in enumerate(infos)
+    ]
 
 
 def _read_npy(path: Path) -> Any:

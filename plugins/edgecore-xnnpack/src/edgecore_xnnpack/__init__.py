@@ -11,7 +11,7 @@ from edgecore.plugin import BackendInfo, hookimpl
 def native_library() -> Path:
     """Absolute path of the delegate's shared library."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return Path(__file__).parent.resolve() / f"libedgecore_xnnpack{suffix}"
+    return Path(__file__).parent.resolve() / "lib" / f"libedgecore_xnnpack{suffix}"
 
 
 @hookimpl

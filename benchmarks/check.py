@@ -1,0 +1,152 @@
+"""The figures that edgecore promises, as ratios to executorch measured side by side.
+
+    make bench        or        python benchmarks/check.py [MODEL ...] [--rounds 30]
+
+Latency: two processes, one a runtime, take turns of five runs each; the ratio is that of the medians over all turns.
+Lowering: both compilers start from the same `torch.export` result, in turn, and the smaller of two times counts.
+Start: process start to result of a small model with a plain buffer, and its peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import edgecore
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+from zoo import make
+
+RUNS_A_TURN = 5
+
+
+class Worker:
+    """One runtime with one loaded program in a process of its own."""
+
+    def __init__(self, runtime: str, path: Path, threads: int) -> None:
+        command = [sys.executable, str(HERE / "worker.py"), runtime, str(path), str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        while (line := self._read()) != "ready":
+            print(line, file=sys.stderr)
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a benchmark worker ended with status {self.process.wait()}")
+        return line.strip()
+
+    def turn(self) -> list[float]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{RUNS_A_TURN}\n")
+        self.process.stdin.flush()
+        return json.loads(self._read())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def latency(files: dict[str, Path], threads: int, rounds: int) -> dict[str, float]:
+    """Median seconds of each runtime."""
+    workers = {runtime: Worker(runtime, path, threads) for runtime, path in files.items()}
+    times: dict[str, list[float]] = {runtime: [] for runtime in workers}
+    for _ in range(rounds):
+        for runtime, worker in workers.items():
+            times[runtime] += worker.turn()
+    for worker in workers.values():
+        worker.close()
+    return {runtime: statistics.median(values) for runtime, values in times.items()}
+
+
+def clock(function):
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def lower(name: str, folder: Path) -> tuple[dict[str, Path], dict[str, float]]:
+    """The model as a file of each toolkit, and the seconds that lowering took after `torch.export`."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    model, inputs = make(name)
+    files = {runtime: folder / f"{name}.{runtime}.pte" for runtime in ("edgecore", "executorch")}
+    seconds = dict.fromkeys(files, float("inf"))
+    for _ in range(2):
+        exported = torch.export.export(model, inputs)
+        program, spent = clock(lambda: edgecore.compile(exported, backends=["xnnpack"]))
+        seconds["edgecore"] = min(seconds["edgecore"], spent)
+        program.save(files["edgecore"])
+        binary, spent = clock(
+            lambda: to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+        )
+        seconds["executorch"] = min(seconds["executorch"], spent)
+        files["executorch"].write_bytes(binary.buffer)
+    return files, seconds
+
+
+START = """
+import resource, sys, time
+import edgecore
+model = edgecore.load(sys.argv[1])
+model.forward(memoryview(bytes(4 * 64)).cast("f", [1, 1, 8, 8]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def start(folder: Path) -> tuple[float, float]:
+    """Median seconds from process start to result of a small model, and megabytes of peak memory."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(576, 10))
+    path = folder / "small.pte"
+    edgecore.compile(net.eval(), (torch.randn(1, 1, 8, 8),), backends=["xnnpack"]).save(path)
+    times, memory = [], 0.0
+    for _ in range(9):
+        command = [sys.executable, "-c", START, str(path)]
+        done, spent = clock(lambda: subprocess.run(command, capture_output=True, text=True, check=True))
+        times.append(spent)
+        memory = float(done.stdout)
+    return statistics.median(times), memory
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["mobilenet_v2"])
+    parser.add_argument("--rounds", type=int, default=30, help="turns of each runtime")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        seconds, megabytes = start(folder)
+        print(f"start to result, small model: {seconds:.3f} s (at most 0.15), {megabytes:.1f} MB (at most 40)", flush=True)
+        for model in arguments.models:
+            files, lowering = lower(model, folder)
+            ratio = lowering["edgecore"] / lowering["executorch"]
+            print(
+                f"{model}: lowering {lowering['edgecore']:.2f} s, executorch {lowering['executorch']:.2f} s, "
+                f"ratio {ratio:.3f} (at most 0.1)",
+                flush=True,
+            )
+            for threads in (1, 2):
+                median = latency(files, threads, arguments.rounds)
+                print(
+                    f"{model}: {threads} thread{'s' * (threads > 1)}: {median['edgecore'] * 1e3:.2f} ms, executorch "
+                    f"{median['executorch'] * 1e3:.2f} ms, ratio {median['edgecore'] / median['executorch']:.3f} "
+                    "(at most 1.05)",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py`.
+
+Started as `worker.py RUNTIME FILE.pte THREADS`; reads a number of runs a line, answers with a JSON list of seconds.
+"""
+
+import json
+import sys
+import time
+
+
+def main() -> None:
+    runtime, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    import torch
+
+    torch.manual_seed(0)
+    if runtime == "edgecore":
+        import edgecore
+
+        method = edgecore.load(path, threads=threads)["forward"]
+        inputs = [torch.randn(info.shape) for info in method.inputs]
+
+        def run() -> None:
+            method(*inputs)
+    else:
+        from executorch.extension.pybindings import portable_lib
+        from executorch.runtime import Runtime
+
+        portable_lib._unsafe_reset_threadpool(threads)
+        method = Runtime.get().load_program(path).load_method("forward")
+        metas = [method.metadata.input_tensor_meta(i) for i in range(method.metadata.num_inputs())]
+        inputs = [torch.randn(meta.sizes()) for meta in metas]
+
+        def run() -> None:
+            method.execute(inputs)
+
+    for _ in range(5):
+        run()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        times = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        print(json.dumps(times), flush=True)
+
+
+if __name__ == "__main__":
+    main()

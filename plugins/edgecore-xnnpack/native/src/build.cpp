@@ -1,0 +1,118 @@
+#include "build.h"
+
+#include "nodes.h"
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+// XNNPACK's numbers of the wire format's types.
+constexpr xnn_datatype kTypes[] = {
+    xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8, xnn_datatype_quint8,
+    xnn_datatype_qint32,  xnn_datatype_qcint8, xnn_datatype_qcint32, xnn_datatype_qcint4, xnn_datatype_qdint8,
+    xnn_datatype_qbint4,  xnn_datatype_qpint8, xnn_datatype_int32,   xnn_datatype_pfp32, xnn_datatype_bf16,
+};
+
+xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, uint32_t *id) {
+  const xnn_datatype type = kTypes[static_cast<size_t>(value.type)];
+  const Quantization &q = value.quantization;
+  const size_t rank = value.shape.rank;
+  const size_t *dims = Sizes(value.shape);
+  const uint32_t external = value.argument == kNone ? XNN_INVALID_VALUE_ID : value.argument;
+  const uint32_t flags = value.role == Role::kInput    ? XNN_VALUE_FLAG_EXTERNAL_INPUT
+                         : value.role == Role::kOutput ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
+                                                       : 0;
+  switch (value.type) {
+    case Type::kQint8:
+    case Type::kQuint8:
+    case Type::kQint32:
+      return xnn_define_quantized_tensor_value(subgraph, type, q.zero_point, q.scale, rank, dims, value.data, external,
+                                               flags, id);
+    case Type::kQcint8:
+    case Type::kQcint32:
+    case Type::kQcint4:
+      return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, type, q.zero_point, q.scales, rank,
+                                                              q.channel_dim, dims, value.data, external, flags, id);
+    case Type::kQbint4:
+      return xnn_define_blockwise_quantized_tensor_value(subgraph, type, q.zero_point, q.group_scales, rank,
+                                                         q.channel_dim, q.group_size, dims, value.data, external, flags,
+                                                         id);
+    case Type::kQdint8:
+      return xnn_define_dynamically_quantized_tensor_value(subgraph, type, rank, q.nonbatch_dims, dims, external, flags,
+                                                           id);
+    default:
+      return xnn_define_tensor_value(subgraph, type, rank, dims, value.data, external, flags, id);
+  }
+}
+
+int32_t Code(xnn_status status) {
+  return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
+}
+
+bool Define(const Graph &graph, xnn_subgraph_t subgraph, Failure *failure) {
+  // Values that no node touches are left out.
+  std::vector<bool> used(graph.values.size());
+  for (const Node &node : graph.nodes) {
+    for (uint32_t value : node.in) {
+      if (value != kNone) used[value] = true;
+    }
+    for (uint32_t value : node.out) {
+      if (value != kNone) used[value] = true;
+    }
+  }
+  std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value &value = graph.values[i];
+    if (!used[i] && value.argument == kNone) continue;
+    const xnn_status status = DefineValue(subgraph, value, &ids[i]);
+    if (status != xnn_status_success) {
+      return failure->Set(Code(status), "XNNPACK refused value %u (%s %s): %s", value.id, TypeName(value.type),
+                          Text(value.shape), StatusName(status));
+    }
+  }
+  for (const Node &node : graph.nodes) {
+    const xnn_status status = node.kind->define(subgraph, graph, node, ids.data());
+    if (status != xnn_status_success) {
+      Refuse(node, failure, "XNNPACK refused it: %s", StatusName(status));
+      failure->code = Code(status);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+const char *StatusName(xnn_status status) {
+  static const char *const names[] = {"success",
+                                      "uninitialized",
+                                      "invalid parameter",
+                                      "invalid state",
+                                      "unsupported parameter",
+                                      "not supported by this processor",
+                                      "out of memory",
+                                      "reallocation required",
+                                      "deprecated"};
+  const auto index = static_cast<size_t>(status);
+  return index < std::size(names) ? names[index] : "unknown status";
+}
+
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, xnn_runtime_t *runtime, Failure *failure) {
+  xnn_subgraph_t subgraph = nullptr;
+  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &subgraph);
+  if (status != xnn_status_success) {
+    return failure->Set(Code(status), "XNNPACK could not create a graph: %s", StatusName(status));
+  }
+  bool done = Define(graph, subgraph, failure);
+  if (done) {
+    status = xnn_create_runtime_v2(subgraph, threadpool, 0, runtime);
+    if (status != xnn_status_success) {
+      done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),
+                          StatusName(status));
+    }
+  }
+  xnn_delete_subgraph(subgraph);
+  return done;
+}
+
+}  // namespace edgecore::xnnpack

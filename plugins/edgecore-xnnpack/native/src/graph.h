@@ -1,0 +1,103 @@
+// The delegate's view of a blob: plain data, filled in by blob.cpp, checked by check.cpp, defined in XNNPACK by
+// build.cpp. Values and nodes keep the blob's order; nodes name values by index into Graph::values.
+#ifndef EDGECORE_XNNPACK_GRAPH_H_
+#define EDGECORE_XNNPACK_GRAPH_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shape.h"
+
+namespace edgecore::xnnpack {
+
+constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kMaxArguments = 4096;
+
+// Numbers of the wire format; XNNPACK's own differ.
+enum class Type : uint8_t {
+  kInvalid = 0,
+  kFp32 = 1,
+  kFp16 = 2,
+  kQint8 = 3,
+  kQuint8 = 4,
+  kQint32 = 5,
+  kQcint8 = 6,
+  kQcint32 = 7,
+  kQcint4 = 8,
+  kQdint8 = 9,
+  kQbint4 = 10,
+  kQpint8 = 11,
+  kInt32 = 12,
+  kPfp32 = 13,
+  kBf16 = 14,
+};
+
+const char *TypeName(Type type);
+uint32_t TypeBits(Type type);  // per element
+
+inline bool IsQuantized8(Type type) { return type == Type::kQint8 || type == Type::kQuint8; }
+inline bool IsFloat(Type type) { return type == Type::kFp32 || type == Type::kFp16; }
+
+struct Quantization {
+  float scale = 0;
+  int32_t zero_point = 0;
+  uint32_t channel_dim = 0;
+  uint32_t group_size = 0;     // qbint4: input channels that share a scale
+  uint32_t nonbatch_dims = 0;  // qdint8: trailing dims that share parameters
+  const float *scales = nullptr;           // per channel; belongs to the graph
+  const uint16_t *group_scales = nullptr;  // per group, bf16; belongs to the graph
+};
+
+enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput };
+
+struct Value {
+  uint32_t id = 0;  // the blob's
+  Type type = Type::kInvalid;
+  Role role = Role::kInternal;
+  uint32_t argument = kNone;  // inputs and outputs: index in the call's arguments
+  Shape shape;                // as declared in the blob, in dim order
+  Quantization quantization;
+  const void *data = nullptr;  // constants: readable for `bytes` and for what XNNPACK reads past them
+  uint64_t bytes = 0;
+  uint32_t last_use = 0;         // index of the last node that reads it; inputs and outputs live throughout
+};
+
+// Window of convolutions and poolings.
+struct Window {
+  uint32_t top = 0, right = 0, bottom = 0, left = 0;
+  uint32_t height = 0, width = 0;
+  uint32_t stride_height = 1, stride_width = 1;
+  uint32_t dilation_height = 1, dilation_width = 1;
+  uint32_t adjustment_height = 0, adjustment_width = 0;
+};
+
+struct NodeKind;
+
+struct Node {
+  const NodeKind *kind = nullptr;
+  uint32_t index = 0;
+  uint32_t input_count = 0;
+  std::array<uint32_t, 5> in = {kNone, kNone, kNone, kNone, kNone};  // an absent bias is kNone
+  std::array<uint32_t, 2> out = {kNone, kNone};
+  uint32_t flags = 0;
+  float min = 0, max = 0;  // output range, infinite without one
+  float number = 0;        // alpha, slope, padding value
+  Window window;
+  uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
+  uint32_t axis = 0;
+  Shape first;   // perm, new shape, offsets, paddings before; new height and width
+  Shape second;  // sizes, paddings after
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<uint32_t> externals;  // value index by argument, kNone for a gap
+  std::vector<std::unique_ptr<uint8_t[]>> owned;  // copies of constants and scales
+};
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_GRAPH_H_

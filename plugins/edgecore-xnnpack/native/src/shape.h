@@ -1,0 +1,44 @@
+// Shapes with overflow-checked arithmetic. Every dim of a checked shape lies in [1, 2^31), every tensor has fewer than
+// 2^40 elements.
+#ifndef EDGECORE_XNNPACK_SHAPE_H_
+#define EDGECORE_XNNPACK_SHAPE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace edgecore::xnnpack {
+
+constexpr uint32_t kMaxRank = 6;
+constexpr uint64_t kMaxDim = (1ull << 31) - 1;
+constexpr uint64_t kMaxElements = 1ull << 40;
+
+struct Shape {
+  uint32_t rank = 0;
+  std::array<uint64_t, kMaxRank> dim = {};
+
+  uint64_t operator[](uint32_t i) const { return dim[i]; }
+  uint64_t &operator[](uint32_t i) { return dim[i]; }
+  uint64_t back(uint32_t i) const { return dim[rank - 1 - i]; }
+};
+
+bool operator==(const Shape &a, const Shape &b);
+inline bool operator!=(const Shape &a, const Shape &b) { return !(a == b); }
+
+// Whether the shape keeps to the limits above; then Elements() does not overflow.
+bool InLimits(const Shape &shape);
+uint64_t Elements(const Shape &shape);
+
+// NumPy's rule. False if the shapes do not broadcast.
+bool Broadcast(const Shape &a, const Shape &b, Shape *out);
+
+// XNNPACK takes size_t; the arrays of Shape are uint64_t.
+static_assert(sizeof(size_t) == sizeof(uint64_t), "the delegate is for 64-bit machines");
+inline const size_t *Sizes(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
+
+// "[1, 3, 224, 224]" for messages, in a static ring of buffers of the thread.
+const char *Text(const Shape &shape);
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_SHAPE_H_

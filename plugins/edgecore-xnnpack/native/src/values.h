@@ -1,0 +1,17 @@
+// Values of a blob: types, dims, constants and quantisation parameters.
+#ifndef EDGECORE_XNNPACK_VALUES_H_
+#define EDGECORE_XNNPACK_VALUES_H_
+
+#include "blob.h"
+#include "xnnpack_generated.h"
+
+namespace edgecore::xnnpack {
+
+using ConstantTable = flatbuffers::Vector<flatbuffers::Offset<wire::ConstantDataOffset>>;
+
+bool ReadValue(const wire::Value *table, const ConstantTable *constants, const Sources &sources, Graph *graph,
+               Value *value, Failure *failure);
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_VALUES_H_

@@ -1,0 +1,52 @@
+// A small host of the native interface for tests: threads, named data, one delegate. Plain C, for ctypes as well.
+#ifndef EDGECORE_XNNPACK_TEST_HOST_H_
+#define EDGECORE_XNNPACK_TEST_HOST_H_
+
+#include "edgecore/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct edgecore_test_data {
+  const char *key;
+  const uint8_t *data;
+  uint64_t size;
+} edgecore_test_data;
+
+typedef struct edgecore_test_tensor {
+  void *data;
+  uint64_t capacity;  // bytes at data
+  int32_t scalar_type;
+  int32_t ndim;
+  int64_t shape[8];  // outputs: changed by a run
+  uint8_t dim_order[8];
+} edgecore_test_tensor;
+
+typedef struct edgecore_test_session edgecore_test_session;
+
+// Loads one blob and creates an instance. `blob` and the named data are borrowed until close. NULL on failure, with the
+// sentence in `error` and the code in `code`.
+edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
+                                          uint64_t size, const edgecore_test_data *named, uint64_t named_count,
+                                          int32_t *code, char *error, uint64_t error_size);
+// The same with the library at `path`, opened by dlopen.
+edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t threads, const uint8_t *blob,
+                                                  uint64_t size, const edgecore_test_data *named, uint64_t named_count,
+                                                  int32_t *code, char *error, uint64_t error_size);
+// Prepares when a shape changed since the last run, and executes. Returns the code.
+int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
+                          uint64_t error_size);
+uint64_t edgecore_test_argument_count(edgecore_test_session *session);
+void edgecore_test_close(edgecore_test_session *session);
+
+// The table and a scope with a pool of `threads`, for tests of the thread pool alone.
+const edgecore_host *edgecore_test_host(void);
+edgecore_scope *edgecore_test_scope_new(uint32_t threads);
+void edgecore_test_scope_delete(edgecore_scope *scope);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // EDGECORE_XNNPACK_TEST_HOST_H_

@@ -1,0 +1,201 @@
+// Every pthreadpool function visits what nested loops visit, each tile once, whatever the number of threads.
+#include "threadpool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+#include "test_host.h"
+
+namespace {
+
+using Tile = std::array<size_t, 8>;  // first indices, then sizes
+
+// What a task records; shared by all the workers.
+struct Record {
+  std::mutex mutex;
+  std::vector<Tile> tiles;
+  size_t threads = 1;
+  bool bad_worker = false;
+  bool denormals_seen = false;
+
+  void Add(std::initializer_list<size_t> numbers, size_t worker = 0) {
+    Tile tile = {};
+    std::copy(numbers.begin(), numbers.end(), tile.begin());
+    volatile float tiny = 1e-40f;
+    const std::lock_guard<std::mutex> lock(mutex);
+    tiles.push_back(tile);
+    bad_worker = bad_worker || worker >= threads;
+    denormals_seen = denormals_seen || tiny * 1.0f != 0.0f;
+  }
+};
+
+// The nested loops: `range` with the last tile.size() dims tiled.
+std::vector<Tile> Expected(const std::vector<size_t> &range, const std::vector<size_t> &tile) {
+  std::vector<Tile> out = {Tile{}};
+  const size_t rank = range.size();
+  for (size_t d = 0; d < rank; ++d) {
+    const bool tiled = d >= rank - tile.size();
+    const size_t t = tiled ? d - (rank - tile.size()) : 0;
+    const size_t width = tiled ? tile[t] : 1;
+    std::vector<Tile> next;
+    for (const Tile &prefix : out) {
+      for (size_t i = 0; i < range[d]; i += width) {
+        Tile at = prefix;
+        at[d] = i;
+        if (tiled) at[rank + t] = std::min(width, range[d] - i);
+        next.push_back(at);
+      }
+    }
+    out = next;
+  }
+  return out;
+}
+
+class ThreadPool : public testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != 0) pool_ = {edgecore_test_host(), edgecore_test_scope_new(GetParam())};
+  }
+  void TearDown() override {
+    if (pool_.scope != nullptr) edgecore_test_scope_delete(pool_.scope);
+  }
+
+  pthreadpool_t pool() { return GetParam() == 0 ? nullptr : &pool_; }
+
+  template <typename Call>
+  void Check(const std::vector<size_t> &range, const std::vector<size_t> &tile, Call call) {
+    for (uint32_t flags : {0u, static_cast<uint32_t>(PTHREADPOOL_FLAG_DISABLE_DENORMALS)}) {
+      Record record;
+      record.threads = pthreadpool_get_threads_count(pool());
+      call(&record, flags);
+      std::sort(record.tiles.begin(), record.tiles.end());
+      std::vector<Tile> expected = Expected(range, tile);
+      std::sort(expected.begin(), expected.end());
+      EXPECT_EQ(record.tiles, expected);
+      EXPECT_FALSE(record.bad_worker);
+      if (!expected.empty()) {
+        EXPECT_EQ(record.denormals_seen, flags == 0);
+      }
+    }
+  }
+
+  pthreadpool pool_ = {nullptr, nullptr};
+};
+
+Record &Of(void *arg) { return *static_cast<Record *>(arg); }
+
+using S = size_t;
+using U = uint32_t;
+
+TEST_P(ThreadPool, Count) { EXPECT_EQ(pthreadpool_get_threads_count(pool()), GetParam() == 0 ? 1 : GetParam()); }
+
+TEST_P(ThreadPool, OneDim) {
+  for (S n : {0u, 1u, 2u, 7u, 100u}) {
+    Check({n}, {}, [&](Record *r, U flags) {
+      pthreadpool_parallelize_1d(pool(), [](void *a, S i) { Of(a).Add({i}); }, r, n, flags);
+    });
+    Check({n}, {}, [&](Record *r, U flags) {
+      pthreadpool_parallelize_1d_with_thread(pool(), [](void *a, S t, S i) { Of(a).Add({i}, t); }, r, n, flags);
+    });
+    for (S tile : {1u, 3u, 200u}) {
+      Check({n}, {tile}, [&](Record *r, U flags) {
+        pthreadpool_parallelize_1d_tile_1d(pool(), [](void *a, S i, S w) { Of(a).Add({i, w}); }, r, n, tile, flags);
+      });
+    }
+  }
+}
+
+TEST_P(ThreadPool, TwoDims) {
+  const S x = 5, y = 11;
+  Check({x, y}, {}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d(pool(), [](void *a, S i, S j) { Of(a).Add({i, j}); }, r, x, y, f);
+  });
+  Check({x, y}, {}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d_with_thread(pool(), [](void *a, S t, S i, S j) { Of(a).Add({i, j}, t); }, r, x, y, f);
+  });
+  Check({x, y}, {4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d_tile_1d(pool(), [](void *a, S i, S j, S w) { Of(a).Add({i, j, w}); }, r, x, y, 4, f);
+  });
+  Check({x, y}, {4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d_tile_1d_with_uarch(
+        pool(), [](void *a, U, S i, S j, S w) { Of(a).Add({i, j, w}); }, r, 0, 0, x, y, 4, f);
+  });
+  Check({x, y}, {2, 4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d_tile_2d(
+        pool(), [](void *a, S i, S j, S v, S w) { Of(a).Add({i, j, v, w}); }, r, x, y, 2, 4, f);
+  });
+  Check({x, y}, {2, 4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_2d_tile_2d_with_uarch(
+        pool(), [](void *a, U, S i, S j, S v, S w) { Of(a).Add({i, j, v, w}); }, r, 0, 0, x, y, 2, 4, f);
+  });
+}
+
+TEST_P(ThreadPool, ThreeDims) {
+  const S x = 3, y = 4, z = 9;
+  Check({x, y, z}, {}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d(pool(), [](void *a, S i, S j, S k) { Of(a).Add({i, j, k}); }, r, x, y, z, f);
+  });
+  Check({x, y, z}, {2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_1d(
+        pool(), [](void *a, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}); }, r, x, y, z, 2, f);
+  });
+  Check({x, y, z}, {2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_1d_with_thread(
+        pool(), [](void *a, S t, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}, t); }, r, x, y, z, 2, f);
+  });
+  Check({x, y, z}, {2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_1d_with_uarch(
+        pool(), [](void *a, U, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}); }, r, 0, 0, x, y, z, 2, f);
+  });
+  Check({x, y, z}, {2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_1d_with_uarch_with_thread(
+        pool(), [](void *a, U, S t, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}, t); }, r, 0, 0, x, y, z, 2, f);
+  });
+  Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_2d(
+        pool(), [](void *a, S i, S j, S k, S v, S w) { Of(a).Add({i, j, k, v, w}); }, r, x, y, z, 3, 4, f);
+  });
+  Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
+    pthreadpool_parallelize_3d_tile_2d_with_uarch(
+        pool(), [](void *a, U, S i, S j, S k, S v, S w) { Of(a).Add({i, j, k, v, w}); }, r, 0, 0, x, y, z, 3, 4, f);
+  });
+}
+
+TEST_P(ThreadPool, MoreDims) {
+  Check({2, 3, 2, 7}, {}, [&](Record *r, U f) {
+    pthreadpool_parallelize_4d(
+        pool(), [](void *a, S i, S j, S k, S l) { Of(a).Add({i, j, k, l}); }, r, 2, 3, 2, 7, f);
+  });
+  Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
+    pthreadpool_parallelize_4d_tile_2d(
+        pool(), [](void *a, S i, S j, S k, S l, S v, S w) { Of(a).Add({i, j, k, l, v, w}); }, r, 2, 3, 5, 7, 2, 3, f);
+  });
+  Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
+    pthreadpool_parallelize_4d_tile_2d_with_uarch(
+        pool(), [](void *a, U, S i, S j, S k, S l, S v, S w) { Of(a).Add({i, j, k, l, v, w}); }, r, 0, 0, 2, 3, 5, 7,
+        2, 3, f);
+  });
+  Check({2, 3, 2, 2, 3}, {}, [&](Record *r, U f) {
+    pthreadpool_parallelize_5d(
+        pool(), [](void *a, S i, S j, S k, S l, S m) { Of(a).Add({i, j, k, l, m}); }, r, 2, 3, 2, 2, 3, f);
+  });
+  Check({2, 3, 2, 5, 3}, {2, 2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_5d_tile_2d(
+        pool(), [](void *a, S i, S j, S k, S l, S m, S v, S w) { Of(a).Add({i, j, k, l, m, v, w}); }, r, 2, 3, 2, 5, 3,
+        2, 2, f);
+  });
+  Check({2, 1, 2, 3, 5, 3}, {2, 2}, [&](Record *r, U f) {
+    pthreadpool_parallelize_6d_tile_2d(
+        pool(), [](void *a, S i, S j, S k, S l, S m, S n, S v, S w) { Of(a).Add({i, j, k, l, m, n, v, w}); }, r, 2, 1,
+        2, 3, 5, 3, 2, 2, f);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPool, testing::Values(0u, 1u, 2u, 5u));
+
+}  // namespace

@@ -1,0 +1,400 @@
+#!/usr/bin/env python3
+"""Fetch and build the XNNPACK that edgecore-xnnpack links, and print the folder that holds it.
+
+Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of ``xnnpack.pins`` come from the Debian
+archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
+``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
+covers the pins, the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PINS = Path(__file__).with_name("xnnpack.pins")
+SUITE = "trixie"
+UPDATE_SECONDS, DOWNLOAD_SECONDS = 300, 120
+
+COMMON_OPTIONS = [
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
+    "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",  # both projects ask for a CMake older than CMake 4 accepts
+]
+# A static library's symbols must not leave the plugin's shared library: another XNNPACK may be in the process.
+C_FLAGS = "-fvisibility=hidden"
+# clang's SLP vectorizer packs the row pointers of the indirect GEMMs into vectors and unpacks them in the inner loop:
+# fp32 3x3 convolutions take 1.3 to 1.4 times as long. XNNPACK's -O2 comes later and would undo -fno-slp-vectorize.
+CLANG_FLAGS = "-mllvm -vectorize-slp=false"
+XNNPACK_OPTIONS = [
+    "-DXNNPACK_LIBRARY_TYPE=static",
+    "-DXNNPACK_USE_SYSTEM_LIBS=ON",
+    "-DXNNPACK_BUILD_ALL_MICROKERNELS=OFF",
+    "-DXNNPACK_BUILD_TESTS=OFF",
+    "-DXNNPACK_BUILD_BENCHMARKS=OFF",
+]
+PTHREADPOOL_OPTIONS = [
+    "-DPTHREADPOOL_LIBRARY_TYPE=static",
+    "-DPTHREADPOOL_BUILD_TESTS=OFF",
+    "-DPTHREADPOOL_BUILD_BENCHMARKS=OFF",
+]
+
+
+class BuildError(Exception):
+    """One sentence for the user: what failed and what to do."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One file of the archive: its SHA-256 and size decide whether a copy is taken."""
+
+    sha256: str
+    size: int
+    kind: str  # "source" or "binary": how apt fetches it
+    package: str
+    name: str
+
+    def matches(self, path: Path) -> bool:
+        """Whether ``path`` is this file, byte for byte."""
+        if not path.is_file() or path.stat().st_size != self.size:
+            return False
+        return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C and a C++ compiler of one family, with the first line of ``--version``."""
+
+    c: str
+    cxx: str
+    version: str
+    all_kernels: bool  # new enough for XNNPACK's AMX and AVX512-FP16 kernels
+
+    @property
+    def flags(self) -> str:
+        return f"{C_FLAGS} {CLANG_FLAGS}" if "clang" in self.version else C_FLAGS
+
+
+def say(text: str) -> None:
+    print(f"xnnpack: {text}", file=sys.stderr, flush=True)
+
+
+def read_pins() -> list[Pin]:
+    rows = [line.split() for line in PINS.read_text().splitlines() if line and not line.startswith("#")]
+    return [Pin(sha, int(size), kind, package, name) for sha, size, kind, package, name in rows]
+
+
+# ---- fetching
+
+
+def archive_uri() -> str | None:
+    """The machine's configured Debian archive, without its security and foreign repositories."""
+    form = "$(REPO_URI) $(COMPONENT)"
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        timeout=DOWNLOAD_SECONDS,
+        check=False,
+    )
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    uris = [row[0] for row in rows if len(row) == 2 and row[1] == "main" and "security" not in row[0]]
+    uris.sort(key=lambda uri: not uri.rstrip("/").endswith("/debian"))
+    return uris[0] if uris else None
+
+
+def apt_fetch(pins: list[Pin], into: Path) -> None:
+    """Download what apt can; a file that is missing afterwards was not to be had.
+
+    apt's exit status is not looked at: it is 100 when a file beside the one wanted (a .dsc) is not in the archive.
+    """
+    if shutil.which("apt-get") is None:
+        say("there is no apt-get on this machine")
+        return
+    with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
+        root = Path(name)
+        folders = {key: root / key for key in ("lists", "archives", "files")}
+        for folder in folders.values():
+            (folder / "partial").mkdir(parents=True)
+        if os.geteuid() == 0:  # apt downloads as its own user, which has to get in and write
+            root.chmod(0o755)
+            with suppress(LookupError):
+                shutil.chown(folders["files"], "_apt")
+        options = [
+            f"Dir::Etc::sourcelist={root / 'sources.list'}",
+            "Dir::Etc::sourceparts=/dev/null",
+            f"Dir::State::Lists={folders['lists']}",
+            f"Dir::Cache={root}",
+            f"Dir::Cache::archives={folders['archives']}",
+            "APT::Get::List-Cleanup=0",
+            "Acquire::Languages=none",
+            "Acquire::Retries=1",
+            "Acquire::http::Timeout=30",
+            "Acquire::https::Timeout=30",
+        ]
+        apt = ["apt-get", "-q", *(word for option in options for word in ("-o", option))]
+        commands = [(["update"], UPDATE_SECONDS)]
+        for pin in pins:
+            if pin.kind == "source":
+                commands.append((["source", "--download-only", pin.package], DOWNLOAD_SECONDS))
+            else:
+                version = pin.name.split("_")[1]
+                commands.append((["download", f"{pin.package}={version}"], DOWNLOAD_SECONDS))
+        try:
+            uri = archive_uri()
+            if uri is None:
+                say("apt has no Debian archive configured")
+                return
+            (root / "sources.list").write_text(f"deb {uri} {SUITE} main\ndeb-src {uri} {SUITE} main\n")
+            say(f"asking the Debian archive for {len(pins)} files of {SUITE}")
+            for words, seconds in commands:
+                subprocess.run(
+                    [*apt, *words],
+                    cwd=folders["files"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=seconds,
+                    check=False,
+                )
+        except subprocess.TimeoutExpired as expired:
+            say(f"apt-get gave no answer within {expired.timeout:.0f} s")
+        take(pins, folders["files"], into, "the Debian archive")
+
+
+def take(pins: list[Pin], source: Path, into: Path, whence: str) -> None:
+    """Copy the pinned files from ``source``; a file with other contents is refused."""
+    for pin in pins:
+        # apt escapes characters in the names of binary packages that a server may dislike
+        found = [path for path in (source / pin.name, source / pin.name.replace("~", "%7e")) if path.is_file()]
+        if not found:
+            continue
+        copy = into / f"{pin.name}.{os.getpid()}"
+        shutil.copyfile(found[0], copy)
+        if pin.matches(copy):
+            copy.replace(into / pin.name)
+        else:
+            copy.unlink()
+            say(f"refused {pin.name} from {whence}: its size or SHA-256 is not the pinned one")
+
+
+def fetch(pins: list[Pin], into: Path) -> None:
+    """Put every pinned file into ``into``: what lies there, then the archive, then EDGECORE_THIRD_PARTY."""
+    into.mkdir(parents=True, exist_ok=True)
+    folder = os.environ.get("EDGECORE_THIRD_PARTY")
+
+    def missing() -> list[Pin]:
+        return [pin for pin in pins if not pin.matches(into / pin.name)]
+
+    if missing():
+        apt_fetch(missing(), into)
+    if missing() and folder:
+        say(f"taking {len(missing())} files from {folder}")
+        take(missing(), Path(folder), into, folder)
+    if missing():
+        names = ", ".join(pin.name for pin in missing())
+        tried = f"EDGECORE_THIRD_PARTY={folder}" if folder else "EDGECORE_THIRD_PARTY is not set"
+        raise BuildError(
+            f"Neither the Debian archive nor a local folder ({tried}) gave {names}; put these files of Debian {SUITE} "
+            f"(SHA-256 in {PINS}) into a folder and set EDGECORE_THIRD_PARTY to it."
+        )
+
+
+# ---- unpacking
+
+
+def unpack_tarball(archive: Path, into: Path) -> Path:
+    """Unpack a source tarball; return the folder that holds its CMakeLists.txt or include folder."""
+    with tarfile.open(archive) as tar:
+        extract(tar, into)
+    entries = list(into.iterdir())
+    return entries[0] if len(entries) == 1 else into
+
+
+def unpack_deb(archive: Path, into: Path) -> None:
+    """Unpack the data of a .deb: an ar archive (60-byte headers, even offsets) with a data.tar.* member."""
+    data = archive.read_bytes()
+    offset = len(b"!<arch>\n")
+    while offset < len(data):
+        header = data[offset : offset + 60]
+        name, size = header[:16].decode().strip(), int(header[48:58])
+        if name.startswith("data.tar"):
+            with tarfile.open(fileobj=io.BytesIO(data[offset + 60 : offset + 60 + size])) as tar:
+                extract(tar, into)
+            return
+        offset += 60 + size + size % 2
+    raise BuildError(f"{archive.name} holds no data.tar member; fetch it anew.")
+
+
+def extract(tar: tarfile.TarFile, into: Path) -> None:
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(into, filter="data")
+    else:
+        tar.extractall(into)
+
+
+# ---- building
+
+
+def compiler_version(command: str) -> str | None:
+    if shutil.which(command) is None:
+        return None
+    shown = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    return shown.stdout.splitlines()[0] if shown.returncode == 0 and shown.stdout else None
+
+
+def choose_compiler() -> Compiler:
+    """clang-16 for preference, then any clang from 15 or gcc from 13 on, then whatever there is."""
+    clangs = [("clang-16", "clang++-16"), *((f"clang-{n}", f"clang++-{n}") for n in (17, 18, 19, 20, 15))]
+    gccs = [(f"gcc-{n}", f"g++-{n}") for n in (13, 14, 15)]
+    last: Compiler | None = None
+    for c, cxx in [*clangs, ("clang", "clang++"), *gccs, ("gcc", "g++"), ("cc", "c++")]:
+        version = compiler_version(c)
+        if version is None or shutil.which(cxx) is None:
+            continue
+        number = re.search(r"(\d+)\.\d+", version)
+        least = 15 if "clang" in version else 13
+        if number and int(number[1]) >= least:
+            return Compiler(c, cxx, version, all_kernels=True)
+        last = last or Compiler(c, cxx, version, all_kernels=False)
+    if last is None:
+        raise BuildError("No C and C++ compiler was found; install clang-16.")
+    return last
+
+
+def cmake_build(name: str, source: Path, build: Path, compiler: Compiler, options: list[str]) -> None:
+    """Configure and build one project, with a line of progress per tenth."""
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    configure = [
+        "cmake", "-S", str(source), "-B", str(build), *generator,
+        f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}",
+        f"-DPython_EXECUTABLE={sys.executable}", *COMMON_OPTIONS, *options,
+    ]  # fmt: skip
+    run_shown(configure, name)
+    run_shown(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name)
+
+
+def run_shown(command: list[str], what: str) -> None:
+    lines: list[str] = []
+    tenth = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            step = re.match(r"\[\s*(?:(\d+)/(\d+)|(\d+)%)\]", line)
+            if step:
+                percent = int(step[3]) if step[3] else 100 * int(step[1]) // int(step[2])
+                if percent // 10 > tenth:
+                    tenth = percent // 10
+                    say(f"{what} {tenth * 10} %")
+    if process.returncode:
+        sys.stderr.writelines(lines[-30:])
+        raise BuildError(f"Building {what} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
+
+
+def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin]) -> None:
+    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
+    named = {pin.package: files / pin.name for pin in pins}
+    sources = {}
+    for package in ("xnnpack", "pthreadpool", "fxdiv"):
+        (work / package).mkdir(parents=True)
+        sources[package] = unpack_tarball(named[package], work / package)
+    for package in ("libcpuinfo-dev", "libcpuinfo0"):
+        unpack_deb(named[package], work / "debs")
+    usr = work / "debs" / "usr"
+    cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
+
+    include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
+    for folder in (include, lib, licenses):
+        folder.mkdir(parents=True)
+    headers = [sources["xnnpack"] / "include/xnnpack.h", sources["pthreadpool"] / "include/pthreadpool.h"]
+    for header in [*headers, sources["fxdiv"] / "include/fxdiv.h", usr / "include/cpuinfo.h"]:
+        shutil.copyfile(header, include / header.name)
+    shutil.copyfile(cpuinfo, lib / cpuinfo.name)
+    for package, source in sources.items():
+        shutil.copyfile(source / "LICENSE", licenses / f"{package}.txt")
+    shutil.copyfile(usr / "share/doc/libcpuinfo0/copyright", licenses / "cpuinfo.txt")
+
+    flags = f"{compiler.flags} -I{include}"
+    flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
+    pool, xnnpack = work / "build-pthreadpool", work / "build-xnnpack"
+    cmake_build("pthreadpool", sources["pthreadpool"], pool, compiler, [*flag_options, *PTHREADPOOL_OPTIONS, fxdiv])
+    system = [
+        fxdiv,
+        f"-DCPUINFO_SOURCE_DIR={usr}",
+        f"-DCPUINFO_LIBRARY={lib / cpuinfo.name}",
+        f"-DPTHREADPOOL_SOURCE_DIR={sources['pthreadpool']}",
+        f"-DPTHREADPOOL_LIBRARY={pool / 'libpthreadpool.a'}",
+    ]
+    cmake_build("XNNPACK", sources["xnnpack"], xnnpack, compiler, [*flag_options, *XNNPACK_OPTIONS, *system])
+    for archive in (pool / "libpthreadpool.a", xnnpack / "libXNNPACK.a", xnnpack / "libmicrokernels-prod.a"):
+        shutil.copyfile(archive, lib / archive.name)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``; a second process waits and then finds the finished build."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    try:
+        if platform.system() != "Linux" or platform.machine() != "x86_64":
+            raise BuildError(
+                f"The pinned files are for Linux on x86-64, this is {platform.system()} on {platform.machine()}; "
+                "build XNNPACK yourself and give its folder as XNNPACK_DIR."
+            )
+        if shutil.which("cmake") is None:
+            raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
+        compiler = choose_compiler()
+        options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
+        identity = "\n".join([PINS.read_text(), *options, compiler.version])
+        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
+        result = cache / f"xnnpack-{key}"
+        cache.mkdir(parents=True, exist_ok=True)
+        if not result.is_dir():
+            with locked(cache / f"xnnpack-{key}.lock"):
+                if not result.is_dir():
+                    make(result, cache, compiler)
+        print(result)
+        return 0
+    except (BuildError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def make(result: Path, cache: Path, compiler: Compiler) -> None:
+    """Fetch, build, and move the finished folder to ``result`` in one step."""
+    pins = read_pins()
+    fetch(pins, cache / "files")
+    if not compiler.all_kernels:
+        say(f"warning: {compiler.version} is too old for the AMX and AVX512-FP16 kernels; install clang-16 for them")
+    say(f"building with {compiler.version}; this takes 1 to 2 minutes on two cores")
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
+        stage = Path(name) / "stage"
+        build(cache / "files", Path(name), stage, compiler, pins)
+        stage.rename(result)
+    say(f"built in {time.monotonic() - start:.0f} s: {result}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

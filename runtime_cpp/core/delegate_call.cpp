@@ -1,0 +1,358 @@
+// One delegate instruction: prepare when shapes changed, memory for what the delegate needs, staging, execute.
+#include <string.h>
+
+#include "core/checked.h"
+#include "core/method_impl.h"
+
+namespace edgecore {
+namespace {
+
+constexpr uint64_t kMostNeeds = 4096;
+constexpr uint64_t kLeastAlignment = 64;
+
+// A need in the form that declared and returned needs share.
+struct Need {
+  uint32_t kind;
+  bool on_host;
+  uint64_t bytes;
+  StringView group;
+};
+
+const edgecore_memory_need &need_at(const edgecore_prepared &prepared, size_t i) {
+  return *reinterpret_cast<const edgecore_memory_need *>(reinterpret_cast<const uint8_t *>(prepared.needs) +
+                                                         i * prepared.need_stride);
+}
+
+Need returned_need(const edgecore_prepared &prepared, size_t i) {
+  const edgecore_memory_need &need = need_at(prepared, i);
+  return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
+}
+
+// Bytes of all needs of one kind, on the host or elsewhere; a shared group counts as its greatest member.
+template <typename NeedAt>
+uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Need need = need_at_index(i);
+    if (need.kind != kind || need.on_host != on_host) continue;
+    uint64_t bytes = need.bytes;
+    for (size_t j = 0; j < count && !need.group.empty(); ++j) {
+      const Need other = need_at_index(j);
+      if (other.group != need.group || other.kind != kind || other.on_host != on_host) continue;
+      if (j < i) bytes = 0;  // its group is in the total already
+      if (j > i && bytes != 0 && other.bytes > bytes) bytes = other.bytes;
+    }
+    if (add_overflows(total, bytes, &total)) return UINT64_MAX;
+  }
+  return total;
+}
+
+StringView kind_name(uint32_t kind) {
+  return kind == EDGECORE_MEMORY_SCRATCH ? "scratch" : kind == EDGECORE_MEMORY_PERSISTENT ? "persistent" : "staging";
+}
+
+// Prepares one delegate call and gives it the memory that it asks for.
+class Preparation {
+ public:
+  Preparation(MethodImpl &method, size_t pc, Error &error)
+      : method_(method),
+        instruction_(method.instructions[pc]),
+        state_(method.delegates[instruction_.target]),
+        pc_(pc),
+        error_(error) {}
+
+  Status run() {
+    state_.prepared_for = nullptr;
+    memset(&prepared_, 0, sizeof(prepared_));
+    prepared_.header = {sizeof(prepared_), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    method_.call_error.clear();
+    const int32_t code = state_.backend->table->prepare(state_.instance, method_.args.data(), instruction_.args.size(),
+                                                        sizeof(edgecore_value), &prepared_, &method_.call_error);
+    if (code != EDGECORE_OK) return refuse(code, method_.call_error.sentence());
+    EDGECORE_TRY(check_needs());
+    EDGECORE_TRY(check_declared());
+    EDGECORE_TRY(give_memory());
+    remember_shapes();
+    state_.prepared_for = instruction_.call;
+    return Status();
+  }
+
+ private:
+  template <typename... Pieces>
+  Status refuse(int32_t code, const Pieces &...pieces) {
+    return fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", backend '",
+                StringView(state_.backend->table->backend_id), "': ", pieces...);
+  }
+
+  Status check_needs() {
+    if (prepared_.need_count > kMostNeeds ||
+        (prepared_.need_count != 0 &&
+         (prepared_.needs == nullptr || prepared_.need_stride < sizeof(edgecore_memory_need)))) {
+      return refuse(EDGECORE_INTERNAL, "prepare returned a broken list of ", prepared_.need_count, " memory needs.");
+    }
+    for (size_t i = 0; i < prepared_.need_count; ++i) {
+      const edgecore_memory_need &need = need_at(prepared_, i);
+      const uint64_t alignment = need.alignment == 0 ? 1 : need.alignment;
+      if (need.kind > EDGECORE_MEMORY_STAGING || !is_power_of_two(alignment) || alignment > (1u << 20) ||
+          need.bytes > SIZE_MAX / 2) {
+        return refuse(EDGECORE_INTERNAL, "memory need ", i, " has kind ", need.kind, ", ", need.bytes,
+                      " bytes and alignment ", need.alignment, ".");
+      }
+    }
+    return Status();
+  }
+
+  // What was declared when compiling bounds what prepare may ask for.
+  Status check_declared() {
+    const MethodInfo info = method_.owner->method(method_.index);
+    const size_t delegate = instruction_.target;
+    const DelegateInfo declared = info.delegate(delegate);
+    if (!declared.has_meta || (state_.backend->table->flags & EDGECORE_OWN_HEAP) != 0) return Status();
+    for (uint32_t kind = EDGECORE_MEMORY_SCRATCH; kind <= EDGECORE_MEMORY_STAGING; ++kind) {
+      for (const bool on_host : {true, false}) {
+        const uint64_t asked = total_of(static_cast<size_t>(prepared_.need_count), kind, on_host,
+                                        [this](size_t i) { return returned_need(prepared_, i); });
+        const uint64_t limit =
+            total_of(static_cast<size_t>(declared.need_count), kind, on_host, [&info, delegate](size_t i) {
+              const DeclaredNeed need = info.declared_need(delegate, i);
+              return Need{need.kind, need.space.empty(), need.bytes, need.shared_group};
+            });
+        if (asked > limit) {
+          return refuse(EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED, "it asks for ", asked, " bytes of ",
+                        kind_name(kind), " memory", on_host ? "" : " on its device", ", but declared ", limit,
+                        " when the file was compiled; compile the model again with the installed package.");
+        }
+      }
+    }
+    return Status();
+  }
+
+  Result<void *> allocate(uint64_t bytes, uint64_t alignment) {
+    void *data = method_.config.allocator->allocate(static_cast<size_t>(bytes), static_cast<size_t>(alignment));
+    if (data == nullptr) {
+      return refuse(EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED, "there is no memory for the ", bytes,
+                    " bytes that it needs.");
+    }
+    method_.delegate_total += bytes;
+    return data;
+  }
+
+  Status give_memory() {
+    const size_t count = static_cast<size_t>(prepared_.need_count);
+    if (count > state_.block_capacity) EDGECORE_TRY(grow_tables(count));
+    state_.blocks = {state_.blocks.data(), count};
+    uint64_t scratch = 0;
+    uint64_t alignment = kLeastAlignment;
+    for (size_t i = 0; i < count; ++i) {
+      const edgecore_memory_need &need = need_at(prepared_, i);
+      const uint64_t wanted = need.alignment > kLeastAlignment ? need.alignment : kLeastAlignment;
+      state_.blocks[i] = {nullptr, need.bytes};
+      state_.scratch_offsets[i] = kNotScratch;
+      if (need.space != 0) continue;  // the backend's own memory; only accounted for
+      if (need.kind == EDGECORE_MEMORY_SCRATCH) {
+        scratch = (scratch + wanted - 1) & ~(wanted - 1);
+        state_.scratch_offsets[i] = scratch;
+        if (add_overflows(scratch, need.bytes, &scratch) || scratch > SIZE_MAX / 2) {
+          return refuse(EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED, "its scratch needs exceed the address space.");
+        }
+        if (wanted > alignment) alignment = wanted;
+        continue;
+      }
+      edgecore_memory_block *block = &state_.owned[i];
+      if (need.shared_group.size != 0) EDGECORE_TRY(find_group(need, &block));
+      EDGECORE_TRY(grow_block(*block, need.bytes, wanted));
+      state_.blocks[i].data = block->data;
+    }
+    if (scratch > method_.scratch_area.bytes || alignment > method_.scratch_alignment) {
+      const uint64_t bytes = scratch > method_.scratch_area.bytes ? scratch : method_.scratch_area.bytes;
+      const Result<void *> area = allocate(bytes, alignment);
+      EDGECORE_TRY(area.status());
+      method_.scratch_area = {*area, bytes};
+      method_.scratch_alignment = alignment;
+    }
+    return Status();
+  }
+
+  Status grow_tables(size_t count) {
+    Span<edgecore_memory_block> blocks;
+    Span<edgecore_memory_block> owned;
+    Span<uint64_t> offsets;
+    EDGECORE_TRY(method_.make_array(count, blocks, error_));
+    EDGECORE_TRY(method_.make_array(count, owned, error_));
+    EDGECORE_TRY(method_.make_array(count, offsets, error_));
+    for (size_t i = 0; i < state_.block_capacity; ++i) owned[i] = state_.owned[i];
+    state_.blocks = blocks;
+    state_.owned = owned.data();
+    state_.scratch_offsets = offsets.data();
+    state_.block_capacity = count;
+    return Status();
+  }
+
+  // Keeps the content: persistent memory outlives a change of shapes.
+  Status grow_block(edgecore_memory_block &block, uint64_t bytes, uint64_t alignment) {
+    const bool aligned = reinterpret_cast<uintptr_t>(block.data) % alignment == 0;
+    if (block.data != nullptr && block.bytes >= bytes && aligned) return Status();
+    const Result<void *> data = allocate(bytes, alignment);
+    EDGECORE_TRY(data.status());
+    if (block.data != nullptr)
+      memcpy(*data, block.data, static_cast<size_t>(block.bytes < bytes ? block.bytes : bytes));
+    block = {*data, bytes};
+    return Status();
+  }
+
+  Status find_group(const edgecore_memory_need &need, edgecore_memory_block **block) {
+    const StringView name(need.shared_group);
+    for (MemoryGroup *group = method_.groups; group != nullptr; group = group->next) {
+      if (group->kind == need.kind && group->name == name) {
+        *block = &group->block;
+        return Status();
+      }
+    }
+    Span<MemoryGroup> group;
+    Span<char> text;
+    EDGECORE_TRY(method_.make_array(1, group, error_));
+    EDGECORE_TRY(method_.make_array(name.size(), text, error_));
+    memcpy(text.data(), name.data(), name.size());
+    group[0] = {{nullptr, 0}, need.kind, StringView(text.data(), text.size()), method_.groups};
+    method_.groups = group.data();
+    *block = &group[0].block;
+    return Status();
+  }
+
+  void remember_shapes() {
+    int64_t *shapes = instruction_.call->shapes;
+    for (size_t i = 0; i < instruction_.args.size(); ++i) {
+      if (method_.args[i].tag != EDGECORE_TAG_TENSOR) continue;
+      const edgecore_tensor &tensor = *method_.args[i].as.tensor;
+      instruction_.call->flags[i] = tensor.flags;
+      for (const int64_t size : shape_of(tensor)) *shapes++ = size;
+    }
+  }
+
+  MethodImpl &method_;
+  const Instruction &instruction_;
+  DelegateState &state_;
+  const size_t pc_;
+  Error &error_;
+  edgecore_prepared prepared_;
+};
+
+// Whether an argument has another shape than at the last prepare, or has become read-only since.
+bool arguments_changed(const MethodImpl &method, const Instruction &instruction) {
+  const int64_t *shapes = instruction.call->shapes;
+  for (size_t i = 0; i < instruction.args.size(); ++i) {
+    if (method.args[i].tag != EDGECORE_TAG_TENSOR) continue;
+    const edgecore_tensor &tensor = *method.args[i].as.tensor;
+    if (tensor.flags != instruction.call->flags[i]) return true;
+    for (const int64_t size : shape_of(tensor)) {
+      if (size != *shapes++) return true;
+    }
+  }
+  return false;
+}
+
+// Replaces the data of an argument that does not meet its requirement by a copy that does.
+Status stage_in(MethodImpl &method, Staging &staging, TensorSlot &slot, Error &error) {
+  const edgecore_buffer_requirement &need = staging.requirement;
+  const uint64_t bytes = current_bytes(slot);
+  const uint64_t readable = (bytes + need.granule - 1) / need.granule * need.granule + need.tail_padding;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(slot.tensor.dl.data);
+  if (bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable)) return Status();
+  uint64_t greatest = slot.element_size;
+  for (int32_t i = 0; i < slot.tensor.dl.ndim; ++i) greatest *= static_cast<uint64_t>(slot.tensor.max_shape[i]);
+  greatest += need.granule + need.tail_padding;
+  if (staging.capacity < greatest) {
+    const uint64_t alignment = need.alignment > kLeastAlignment ? need.alignment : kLeastAlignment;
+    staging.buffer = method.config.allocator->allocate(static_cast<size_t>(greatest), static_cast<size_t>(alignment));
+    staging.capacity = staging.buffer == nullptr ? 0 : greatest;
+    if (staging.buffer == nullptr) {
+      return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", method.name, "': no memory for a copy of ",
+                  greatest, " bytes that a backend's buffer requirement makes necessary.");
+    }
+    memset(staging.buffer, 0, static_cast<size_t>(greatest));
+    method.staging_total += greatest;
+  }
+  memcpy(staging.buffer, slot.tensor.dl.data, static_cast<size_t>(bytes));
+  staging.original = slot.tensor.dl.data;
+  slot.tensor.dl.data = staging.buffer;
+  return Status();
+}
+
+void stage_out(Staging &staging, TensorSlot &slot, bool copy) {
+  if (staging.original == nullptr) return;
+  if (copy && (slot.tensor.flags & EDGECORE_TENSOR_READ_ONLY) == 0) {
+    memcpy(staging.original, staging.buffer, static_cast<size_t>(current_bytes(slot)));
+  }
+  slot.tensor.dl.data = staging.original;
+  staging.original = nullptr;
+}
+
+void fill_arguments(MethodImpl &method, const Instruction &instruction) {
+  for (size_t i = 0; i < instruction.args.size(); ++i) {
+    method.args[i] = method.values[static_cast<size_t>(instruction.args[i])];
+  }
+}
+
+}  // namespace
+
+Status MethodImpl::prepare_at_greatest_shapes(Error &error) {
+  for (size_t pc = 0; pc < instructions.size(); ++pc) {
+    if (instructions[pc].op != Op::kDelegate) continue;
+    fill_arguments(*this, instructions[pc]);
+    EDGECORE_TRY(Preparation(*this, pc, error).run());
+  }
+  return Status();
+}
+
+Status MethodImpl::call_delegate(size_t pc, Error &error) {
+  const Instruction &instruction = instructions[pc];
+  DelegateState &state = delegates[instruction.target];
+  DelegateCall &call = *instruction.call;
+  fill_arguments(*this, instruction);
+  const StringView backend(state.backend->table->backend_id);
+  if (state.prepared_for != &call || arguments_changed(*this, instruction)) {
+    const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
+    const Status status = Preparation(*this, pc, error).run();
+    if (config.tracer != nullptr) config.tracer->end(event);
+    EDGECORE_TRY(status);
+  }
+
+  Status status;
+  for (size_t i = 0; status.ok() && i < instruction.args.size(); ++i) {
+    if (args[i].tag != EDGECORE_TAG_TENSOR) continue;
+    TensorSlot &slot = slot_of(args[i].as.tensor);
+    if (slot.tensor.dl.data == nullptr && current_bytes(slot) != 0) {
+      status = fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '", backend,
+                    "': argument ", i, " (value ", instruction.args[i], ") has no memory.");
+      break;
+    }
+    status = stage_in(*this, call.staging[i], slot, error);
+  }
+  if (status.ok()) {
+    // Another delegate's prepare may have moved the scratch area.
+    for (size_t i = 0; i < state.blocks.size(); ++i) {
+      if (state.scratch_offsets[i] == kNotScratch) continue;
+      state.blocks[i].data = static_cast<uint8_t *>(scratch_area.data) + state.scratch_offsets[i];
+    }
+    edgecore_execute_info info;
+    memset(&info, 0, sizeof(info));
+    info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    info.memory = state.blocks.data();
+    info.memory_count = state.blocks.size();
+    call_error.clear();
+    const int32_t code = state.backend->table->execute(state.instance, &info, args.data(), instruction.args.size(),
+                                                       sizeof(edgecore_value), &call_error);
+    if (code != EDGECORE_OK) {
+      status = fail(error, code, "Method '", name, "', instruction ", pc, ", backend '", backend, "': ",
+                    code == EDGECORE_PENDING ? StringView("it answered that work is pending, which was not allowed.")
+                                             : call_error.sentence());
+    }
+  }
+  // Backwards, because one tensor may be two arguments.
+  for (size_t i = instruction.args.size(); i-- > 0;) {
+    if (args[i].tag == EDGECORE_TAG_TENSOR) stage_out(call.staging[i], slot_of(args[i].as.tensor), status.ok());
+  }
+  return status;
+}
+
+}  // namespace edgecore

@@ -1,0 +1,157 @@
+// Loads a method's delegates through the native interface, and ends them.
+#include <string.h>
+
+#include "core/checked.h"
+#include "core/method_impl.h"
+#include "core/sha256.h"
+
+namespace edgecore {
+namespace {
+
+const LoadedBackend *find_backend(Span<const LoadedBackend> backends, StringView id) {
+  for (const LoadedBackend &backend : backends) {
+    if (StringView(backend.table->backend_id) == id) return &backend;
+  }
+  return nullptr;
+}
+
+void EDGECORE_CALL release_blob(edgecore_scope *) {}  // the file stays mapped as long as its Program
+
+bool digest_matches(const DelegateInfo &info) {
+  if (!info.has_meta || info.sha256.size() != 32) return false;
+  uint8_t digest[32];
+  sha256(info.blob, digest);
+  return memcmp(digest, info.sha256.data(), sizeof(digest)) == 0;
+}
+
+Status check_trust(const MethodImpl &method, const DelegateInfo &info, uint32_t flags, size_t index, Error &error) {
+  if ((flags & EDGECORE_NEEDS_TRUSTED_BLOBS) == 0 || method.config.trust || digest_matches(info)) return Status();
+  return fail(error, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "Method '", method.name, "': the blob of delegate ",
+              index, " for backend '", info.backend_id, "' ",
+              info.has_meta ? "does not match the SHA-256 in the file's metadata"
+                            : "has no SHA-256, because the file carries no edgecore metadata",
+              ", and this backend cannot validate blobs itself; load with trust only a file whose origin you trust.");
+}
+
+}  // namespace
+
+Status MethodImpl::load_delegates(Error &error) {
+  EDGECORE_TRY(make_array(owner->method(index).delegate_count(), delegates, error));
+  for (size_t i = 0; i < delegates.size(); ++i) EDGECORE_TRY(load_delegate(i, error));
+  for (size_t pc = 0; pc < instructions.size(); ++pc) {
+    Instruction &instruction = instructions[pc];
+    if (instruction.op != Op::kDelegate) continue;
+    const DelegateState &state = delegates[instruction.target];
+    const uint64_t expected = state.backend->table->argument_count(state.delegate);
+    if (expected != instruction.args.size()) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": delegate ",
+                  instruction.target, " of backend '", StringView(state.backend->table->backend_id), "' takes ",
+                  expected, " arguments, the call passes ", instruction.args.size(), ".");
+    }
+    Span<DelegateCall> call;
+    Span<Staging> staging;
+    EDGECORE_TRY(make_array(1, call, error));
+    EDGECORE_TRY(make_array(instruction.args.size(), staging, error));
+    call[0].staging = staging.data();
+    size_t sizes = 0;
+    for (size_t i = 0; i < staging.size(); ++i) {
+      const size_t value = static_cast<size_t>(instruction.args[i]);
+      if (list_of[value] != nullptr) {
+        return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": argument ", i,
+                    " of delegate ", instruction.target, " is ", tag_name(values[value].tag),
+                    "; delegates take tensors and numbers.");
+      }
+      if (tensor_of[value] != nullptr) sizes += static_cast<size_t>(tensor_of[value]->tensor.dl.ndim);
+      edgecore_buffer_requirement &requirement = staging[i].requirement;
+      requirement.header = {sizeof(requirement), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+      requirement.alignment = 16;
+      requirement.granule = 1;
+      if (state.backend->table->buffer_requirement != nullptr) {
+        state.backend->table->buffer_requirement(state.delegate, i, &requirement);
+      }
+      if (!is_power_of_two(requirement.alignment) || requirement.granule == 0 || requirement.memory_kind != 0 ||
+          requirement.tail_padding > (1u << 20) || requirement.alignment > (1u << 20) ||
+          requirement.granule > (1u << 20)) {
+        return fail(error, EDGECORE_NOT_SUPPORTED, "Method '", name, "', instruction ", pc, ": backend '",
+                    StringView(state.backend->table->backend_id), "' asks argument ", i, " to have alignment ",
+                    requirement.alignment, ", granule ", requirement.granule, ", tail padding ",
+                    requirement.tail_padding, " and memory kind ", requirement.memory_kind,
+                    "; this runtime gives host memory with powers of two up to 1 MiB.");
+      }
+    }
+    Span<int64_t> shapes;
+    Span<uint32_t> flags;
+    EDGECORE_TRY(make_array(sizes, shapes, error));
+    EDGECORE_TRY(make_array(instruction.args.size(), flags, error));
+    call[0].shapes = shapes.data();
+    call[0].flags = flags.data();
+    instruction.call = call.data();
+  }
+  return prepare_at_greatest_shapes(error);
+}
+
+Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
+  const DelegateInfo info = owner->method(index).delegate(delegate_index);
+  DelegateState &state = delegates[delegate_index];
+  state.scope = {owner, this, config.context};
+  state.backend = find_backend(config.backends, info.backend_id);
+  if (state.backend == nullptr) {
+    return fail(error, EDGECORE_NOT_FOUND, "Method '", name, "' needs backend '", info.backend_id,
+                "', which is not loaded", info.distribution.empty() ? "" : "; the file was made with package ",
+                info.distribution, ".");
+  }
+  const edgecore_backend &table = *state.backend->table;
+  EDGECORE_TRY(check_trust(*this, info, table.flags, delegate_index, error));
+  call_error.clear();
+  if (!info.compatibility.empty() && table.check_compatibility != nullptr) {
+    const int32_t answer = table.check_compatibility(state.backend->driver, info.compatibility.c(), &call_error);
+    if (answer != EDGECORE_COMPATIBLE && answer != EDGECORE_COMPATIBLE_RECOMPILE) {
+      return fail(error, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "Method '", name, "': delegate ", delegate_index,
+                  ", compiled for '", info.compatibility, "', does not run on backend '", info.backend_id,
+                  "': ", call_error.sentence());
+    }
+  }
+
+  const auto *specs = plan->delegates()->Get(static_cast<uint32_t>(delegate_index))->compile_specs();
+  Span<edgecore_compile_spec> compile_specs;
+  EDGECORE_TRY(make_array(size_of(specs), compile_specs, error));
+  for (uint32_t i = 0; i < compile_specs.size(); ++i) {
+    const Bytes value = span_of(specs->Get(i)->value());
+    compile_specs[i] = {view_of(specs->Get(i)->key()).c(), {value.data(), value.size()}};
+  }
+  edgecore_delegate_info load;
+  memset(&load, 0, sizeof(load));
+  load.header = {sizeof(load), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  load.scope = &state.scope;
+  load.method = name.c();
+  load.delegate_index = delegate_index;
+  load.blob = {info.blob.data(), info.blob.size()};
+  load.release_blob = release_blob;
+  load.compile_specs = compile_specs.data();
+  load.compile_spec_count = compile_specs.size();
+  load.compile_spec_stride = sizeof(edgecore_compile_spec);
+  load.compatibility = info.compatibility.c();
+  int32_t code = table.delegate_load(state.backend->program, &load, &state.delegate, &call_error);
+  if (code == EDGECORE_OK) {
+    loaded_delegates = delegate_index + 1;
+    edgecore_instance_info instance;
+    memset(&instance, 0, sizeof(instance));
+    instance.header = {sizeof(instance), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    instance.scope = &state.scope;
+    code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
+    if (code == EDGECORE_OK) return Status();
+    state.instance = nullptr;
+  }
+  return fail(error, code, "Method '", name, "': backend '", info.backend_id, "' refuses delegate ", delegate_index,
+              " (", info.blob.size(), " bytes): ", call_error.sentence());
+}
+
+void MethodImpl::destroy_delegates() {
+  for (; loaded_delegates > 0; --loaded_delegates) {
+    DelegateState &state = delegates[loaded_delegates - 1];
+    if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
+    state.backend->table->delegate_destroy(state.delegate);
+  }
+}
+
+}  // namespace edgecore

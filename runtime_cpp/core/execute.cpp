@@ -1,0 +1,258 @@
+// Runs a method's instructions.
+#include "core/method_impl.h"
+
+namespace edgecore {
+namespace {
+
+bool lacks_memory(const edgecore_tensor &tensor) { return tensor.dl.data == nullptr && element_count(tensor) != 0; }
+
+void go_home(TensorSlot &slot) {
+  slot.tensor.dl.data = slot.home;
+  slot.tensor.capacity = slot.home_capacity;
+  slot.tensor.flags = slot.home_flags;
+  slot.readable = slot.home_readable;
+}
+
+class Run {
+ public:
+  Run(MethodImpl &method, Error &error) : method_(method), error_(error) {
+    call_.header = {sizeof(call_), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    call_.host = &method.host;
+    call_.scope = &method.scope;
+    call_.args = method.args.data();
+    call_.arg_stride = sizeof(edgecore_value);
+    call_.reserved = 0;
+    call_.error = &method.call_error;
+  }
+
+  Status run() {
+    EDGECORE_TRY(check_ready());
+    for (TensorSlot *slot : method_.rebound) go_home(*slot);
+    for (const int32_t value : method_.moved) {
+      method_.values[static_cast<size_t>(value)].as.tensor = &method_.tensor_of[static_cast<size_t>(value)]->tensor;
+    }
+    const size_t count = method_.instructions.size();
+    uint64_t executed = 0;
+    for (pc_ = 0; pc_ < count; ++executed) {
+      if (executed >= method_.config.instruction_limit) {
+        return fail(error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' ran ", executed,
+                    " instructions without an end (instruction_limit).");
+      }
+      const Instruction &instruction = method_.instructions[pc_];
+      size_t next = pc_ + 1;
+      Status status;
+      switch (instruction.op) {
+        case Op::kKernel:
+          status = traced(EventKind::kKernel, method_.kernels[instruction.target].name.name,
+                          [&] { return call_kernel(instruction); });
+          break;
+        case Op::kDelegate:
+          status = traced(EventKind::kDelegate, method_.delegates[instruction.target].backend->table->backend_id,
+                          [&] { return method_.call_delegate(pc_, error_); });
+          break;
+        case Op::kMove:
+          method_.values[instruction.other] = method_.values[instruction.target];
+          break;
+        case Op::kJumpFalse:
+          status = jump(instruction, &next);
+          break;
+        case Op::kFree:
+          free(*method_.tensor_of[instruction.target]);
+          break;
+      }
+      if (method_.config.scratch != nullptr) method_.config.scratch->reset();
+      if (!status.ok()) return status;
+      pc_ = next;
+    }
+    for (const int32_t output : span_of(method_.plan->outputs())) {
+      EDGECORE_TRY(refresh_list(static_cast<size_t>(output)));
+    }
+    return Status();
+  }
+
+ private:
+  template <typename Work>
+  Status traced(EventKind kind, StringView name, Work work) {
+    EventTracer *tracer = method_.config.tracer;
+    if (tracer == nullptr) return work();
+    const uint64_t event = tracer->begin(kind, name, pc_, -1);
+    const Status status = work();
+    tracer->end(event);
+    return status;
+  }
+
+  Status check_ready() {
+    for (size_t i = 0; i < method_.input_set.size(); ++i) {
+      if (method_.input_set[i] != 0) continue;
+      return fail(error_, EDGECORE_INVALID_STATE, "Input ", i, " of ", method_.input_set.size(), " of method '",
+                  method_.name, "' was not set before this run.");
+    }
+    const Span<const int32_t> outputs = span_of(method_.plan->outputs());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const TensorSlot *slot = method_.tensor_of[static_cast<size_t>(outputs[i])];
+      if (slot == nullptr || slot->place != Place::kOutput || slot->home != nullptr) continue;
+      return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name,
+                  "' has no memory yet: call set_output first.");
+    }
+    return Status();
+  }
+
+  template <typename... Pieces>
+  Status kernel_failed(const Instruction &instruction, int32_t code, const Pieces &...pieces) {
+    const OperatorName op = method_.kernels[instruction.target].name;
+    return fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", operator ", op.name,
+                op.overload.empty() ? "" : ".", op.overload, ": ", pieces...);
+  }
+
+  // Reads the entries of a list from the values that hold them.
+  Status refresh_list(size_t value) {
+    ListSlot *slot = method_.list_of[value];
+    if (slot == nullptr) return Status();
+    for (size_t i = 0; i < slot->int_values.size(); ++i) {
+      const edgecore_value &entry = method_.values[static_cast<size_t>(slot->int_values[i])];
+      if (entry.tag != EDGECORE_TAG_INT) {
+        return fail(error_, EDGECORE_INVALID_TYPE, "Method '", method_.name, "', instruction ", pc_, ": entry ", i,
+                    " of the integer list in value ", value, " is ", tag_name(entry.tag), ".");
+      }
+      slot->ints[i] = entry.as.i;
+    }
+    for (size_t i = 0; i < slot->tensor_values.size(); ++i) {
+      const int32_t entry = slot->tensor_values[i];
+      slot->tensors[i] = entry < 0 ? nullptr : method_.values[static_cast<size_t>(entry)].as.tensor;
+    }
+    return Status();
+  }
+
+  Status fill_arguments(const Instruction &instruction) {
+    const size_t count = instruction.args.size();
+    for (size_t i = 0; i < count; ++i) {
+      const size_t value = static_cast<size_t>(instruction.args[i]);
+      EDGECORE_TRY(refresh_list(value));
+      method_.args[i] = method_.values[value];
+    }
+    EDGECORE_TRY(instruction.is_view ? bind_view(instruction) : check_result(instruction));
+    for (size_t i = 0; i < count; ++i) {
+      const edgecore_value &arg = method_.args[i];
+      bool lacks = arg.tag == EDGECORE_TAG_TENSOR && lacks_memory(*arg.as.tensor);
+      for (uint64_t j = 0; arg.tag == EDGECORE_TAG_TENSOR_LIST && j < arg.as.list->count; ++j) {
+        const edgecore_tensor *tensor = arg.as.list->items.tensors[j];
+        lacks = lacks || (tensor != nullptr && lacks_memory(*tensor));
+      }
+      if (lacks) {
+        return kernel_failed(instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
+                             ") is used before it has memory.");
+      }
+    }
+    return Status();
+  }
+
+  // The file names the result last. (Kernels resize every output before they write, which checks the same.)
+  Status check_result(const Instruction &instruction) {
+    const ListSlot *list = method_.list_of[instruction.other];
+    const edgecore_value &value = method_.values[instruction.other];
+    bool writable = value.tag != EDGECORE_TAG_TENSOR || (value.as.tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
+    for (size_t i = 0; list != nullptr && i < list->tensor_values.size(); ++i) {
+      const int32_t entry = list->tensor_values[i];
+      if (entry < 0) continue;
+      const edgecore_tensor *tensor = method_.values[static_cast<size_t>(entry)].as.tensor;
+      writable = writable && (tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
+    }
+    if (writable) return Status();
+    return kernel_failed(instruction, EDGECORE_INVALID_ARGUMENT, "its result, value ", instruction.other,
+                         ", is a constant or a read-only input.");
+  }
+
+  // A view shares the memory of its base, with the base's limits.
+  Status bind_view(const Instruction &instruction) {
+    const size_t last = instruction.args.size() - 1;
+    if (instruction.args.size() < 2 || method_.args[0].tag != EDGECORE_TAG_TENSOR ||
+        method_.args[last].tag != EDGECORE_TAG_TENSOR) {
+      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "a view needs a tensor and an output tensor.");
+    }
+    const TensorSlot &base = slot_of(method_.args[0].as.tensor);
+    TensorSlot &view = slot_of(method_.args[last].as.tensor);
+    if (base.element_size != view.element_size) {
+      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", view.element_size,
+                           " bytes per element, its base ", base.element_size, ".");
+    }
+    if ((view.home_flags & EDGECORE_TENSOR_RESIZABLE) == 0 && current_bytes(view) > base.tensor.capacity) {
+      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
+                           " bytes, its base ", base.tensor.capacity, ".");
+    }
+    // A resizable view may still have the shape of the last run.
+    if (current_bytes(view) > base.tensor.capacity) {
+      for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
+      update_strides(view.tensor);
+    }
+    view.tensor.dl.data = base.tensor.dl.data;
+    view.tensor.capacity = base.tensor.capacity;
+    view.readable = base.readable;
+    constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
+    // Giving the view its shape is no write to the base.
+    view.tensor.flags = view.home_flags & ~kInherited;
+    inherited_ = base.tensor.flags & kInherited;
+    return Status();
+  }
+
+  Status call_kernel(const Instruction &instruction) {
+    EDGECORE_TRY(fill_arguments(instruction));
+    const size_t count = instruction.args.size();
+    call_.arg_count = count;
+    method_.call_error.clear();
+    const int32_t code = method_.kernels[instruction.target].run(&call_);
+    if (code != EDGECORE_OK) return kernel_failed(instruction, code, method_.call_error.sentence());
+    if (instruction.is_view) method_.args[count - 1].as.tensor->flags |= inherited_;
+    const size_t last = static_cast<size_t>(instruction.args[count - 1]);
+    if (method_.tensor_of[last] == nullptr && method_.list_of[last] == nullptr &&
+        method_.args[count - 1].tag <= EDGECORE_TAG_BOOL) {
+      method_.values[last] = method_.args[count - 1];
+    }
+    return Status();
+  }
+
+  Status jump(const Instruction &instruction, size_t *next) {
+    const edgecore_value &condition = method_.values[instruction.target];
+    bool holds = true;
+    if (condition.tag == EDGECORE_TAG_BOOL) {
+      holds = condition.as.b != 0;
+    } else if (condition.tag == EDGECORE_TAG_TENSOR && condition.as.tensor->dl.dtype.code == EDGECORE_DL_BOOL &&
+               !lacks_memory(*condition.as.tensor)) {
+      const uint8_t *flags = static_cast<const uint8_t *>(condition.as.tensor->dl.data);
+      const uint64_t count = element_count(*condition.as.tensor);
+      for (uint64_t i = 0; i < count && holds; ++i) holds = flags[i] != 0;
+    } else {
+      return fail(error_, EDGECORE_INVALID_TYPE, "Method '", method_.name, "', instruction ", pc_, ": condition ",
+                  instruction.target, " is ", tag_name(condition.tag), ", not a bool or a bool tensor with memory.");
+    }
+    if (!holds) *next = instruction.other;
+    return Status();
+  }
+
+  // Takes a view's memory from it. Other memory is not the program's to free.
+  static void free(TensorSlot &slot) {
+    if (slot.place == Place::kView) go_home(slot);
+  }
+
+  MethodImpl &method_;
+  Error &error_;
+  edgecore_call call_;
+  size_t pc_ = 0;
+  uint32_t inherited_ = 0;
+};
+
+}  // namespace
+
+Status MethodImpl::run(Error &error) {
+  const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kExecute, name, 0, -1);
+  const Status status = Run(*this, error).run();
+  if (config.tracer != nullptr) config.tracer->end(event);
+  // The memory of planned inputs has served other tensors by now.
+  const Span<const int32_t> inputs = span_of(plan->inputs());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorSlot *slot = tensor_of[static_cast<size_t>(inputs[i])];
+    if (slot != nullptr && slot->place == Place::kPlanned) input_set[i] = 0;
+  }
+  return status;
+}
+
+}  // namespace edgecore

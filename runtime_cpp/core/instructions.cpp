@@ -1,0 +1,184 @@
+// Decodes a method's instructions and finds the kernels that they call.
+#include "core/method_impl.h"
+
+namespace edgecore {
+namespace {
+
+// The .pte repeats a kernel's result after its arguments: one value, or a list of the values before it.
+bool repeats_result(const MethodImpl &method, Span<const int32_t> args) {
+  if (args.size() < 2) return false;
+  const size_t last = args.size() - 1;
+  for (size_t i = 0; i < last; ++i) {
+    if (args[i] == args[last]) return method.tensor_of[static_cast<size_t>(args[last])] != nullptr;
+  }
+  const ListSlot *list = method.list_of[static_cast<size_t>(args[last])];
+  if (list == nullptr || list->tensor_values.empty() || list->tensor_values.size() > last) return false;
+  const size_t first = last - list->tensor_values.size();
+  for (size_t i = 0; i < list->tensor_values.size(); ++i) {
+    if (list->tensor_values[i] != args[first + i]) return false;
+  }
+  return true;
+}
+
+void append_operator(Error &error, OperatorName name) {
+  append(error, name.name);
+  if (name.overload.empty()) return;
+  append(error, ".");
+  append(error, name.overload);
+}
+
+struct Found {
+  const edgecore_kernel *kernel = nullptr;
+  const edgecore_kernel_library *library = nullptr;
+};
+
+Found find_kernel(const edgecore_kernel_library &library, OperatorName name) {
+  const uint8_t *entry = reinterpret_cast<const uint8_t *>(library.kernels);
+  for (uint64_t i = 0; i < library.kernel_count; ++i, entry += library.kernel_stride) {
+    const edgecore_kernel *kernel = reinterpret_cast<const edgecore_kernel *>(entry);
+    if (StringView(kernel->name) == name.name && StringView(kernel->overload) == name.overload) {
+      return {kernel, &library};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status MethodImpl::build_instructions(Error &error) {
+  EDGECORE_TRY(make_array(owner->method(index).instruction_count(), instructions, error));
+  EDGECORE_TRY(make_array(values.size(), used, error));
+  size_t pc = 0;
+  size_t most_args = 0;
+  size_t moves = 0;
+  for (uint32_t chain = 0; chain < plan->chains()->size(); ++chain) {
+    const size_t first = pc;
+    const auto *list = plan->chains()->Get(chain)->instructions();
+    for (uint32_t i = 0; i < size_of(list); ++i, ++pc) {
+      const fb::Instruction &source = *list->Get(i);
+      Instruction &out = instructions[pc];
+      switch (source.instr_args_type()) {
+        case fb::InstructionArguments::KernelCall: {
+          const fb::KernelCall &call = *source.instr_args_as_KernelCall();
+          const OperatorName op = owner->method(index).operator_name(static_cast<size_t>(call.op_index()));
+          out.op = Op::kKernel;
+          out.target = static_cast<uint32_t>(call.op_index());
+          out.args = span_of(call.args());
+          if (out.args.empty()) {
+            return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": operator ",
+                        op.name, " is called without arguments.");
+          }
+          out.other = static_cast<uint32_t>(out.args[out.args.size() - 1]);
+          if (repeats_result(*this, out.args)) out.args = {out.args.data(), out.args.size() - 1};
+          out.is_view = op.name == "executorch_prim::et_view";
+          break;
+        }
+        case fb::InstructionArguments::DelegateCall: {
+          const fb::DelegateCall &call = *source.instr_args_as_DelegateCall();
+          out.op = Op::kDelegate;
+          out.target = static_cast<uint32_t>(call.delegate_index());
+          out.args = span_of(call.args());
+          break;
+        }
+        case fb::InstructionArguments::MoveCall:
+          out.op = Op::kMove;
+          out.target = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_from());
+          out.other = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
+          used[out.target] = 1;
+          if (tensor_of[out.other] == nullptr) break;
+          if (tensor_of[out.other]->tensor.dl.ndim != tensor_of[out.target]->tensor.dl.ndim ||
+              tensor_of[out.other]->tensor.scalar_type != tensor_of[out.target]->tensor.scalar_type) {
+            return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, " moves value ",
+                        out.target, " to value ", out.other, ", a tensor of another rank or element type.");
+          }
+          ++moves;
+          break;
+        case fb::InstructionArguments::JumpFalseCall:
+          out.op = Op::kJumpFalse;
+          out.target = static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->cond_value_index());
+          out.other = static_cast<uint32_t>(first) +
+                      static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
+          used[out.target] = 1;
+          break;
+        default:  // validated: FreeCall
+          out.op = Op::kFree;
+          out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
+          break;
+      }
+      if (out.args.size() > most_args) most_args = out.args.size();
+      for (const int32_t arg : out.args) {
+        used[static_cast<size_t>(arg)] = 1;
+        if (const ListSlot *slot = list_of[static_cast<size_t>(arg)]) {
+          for (const int64_t entry : slot->int_values) used[static_cast<size_t>(entry)] = 1;
+        }
+      }
+    }
+  }
+  EDGECORE_TRY(make_array(most_args, args, error));
+
+  EDGECORE_TRY(make_array(moves, moved, error));
+  Span<uint8_t> rebinds;
+  EDGECORE_TRY(make_array(values.size(), rebinds, error));
+  size_t rebind_count = 0;
+  moves = 0;
+  for (const Instruction &instruction : instructions) {
+    if (instruction.op == Op::kMove && tensor_of[instruction.other] != nullptr) {
+      moved[moves++] = static_cast<int32_t>(instruction.other);
+    }
+    if (!instruction.is_view) continue;
+    rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tensor_of[i] == nullptr) continue;
+    const Place place = tensor_of[i]->place;
+    rebinds[i] |= place == Place::kInput || place == Place::kOutput || place == Place::kView;
+    rebind_count += rebinds[i];
+  }
+  EDGECORE_TRY(make_array(rebind_count, rebound, error));
+  rebind_count = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tensor_of[i] != nullptr && rebinds[i] != 0) rebound[rebind_count++] = tensor_of[i];
+  }
+  return Status();
+}
+
+Status MethodImpl::resolve_kernels(Error &error) {
+  const MethodInfo info = owner->method(index);
+  EDGECORE_TRY(make_array(info.operator_count(), kernels, error));
+  size_t missing = 0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const OperatorName op = info.operator_name(i);
+    Found found;
+    for (const edgecore_kernel_library *library : config.kernels) {
+      const Found candidate = find_kernel(*library, op);
+      if (candidate.kernel == nullptr) continue;
+      if (found.kernel != nullptr) {
+        const Status status = fail(error, EDGECORE_REGISTRATION_ALREADY_REGISTERED, "Method '", name, "': operator ");
+        append_operator(error, op);
+        append(error, " has a kernel in package '");
+        append(error, StringView(found.library->package));
+        append(error, "' and another in '");
+        append(error, StringView(library->package));
+        append(error, "'; load only one of them.");
+        return status;
+      }
+      found = candidate;
+    }
+    kernels[i] = {found.kernel == nullptr ? nullptr : found.kernel->run, op};
+    if (found.kernel == nullptr) ++missing;
+  }
+  if (missing == 0) return Status();
+  const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,
+                             missing == 1 ? " operator that has no kernel: " : " operators that have no kernel: ");
+  bool first = true;
+  for (const Kernel &kernel : kernels) {
+    if (kernel.run != nullptr) continue;
+    if (!first) append(error, ", ");
+    first = false;
+    append_operator(error, kernel.name);
+  }
+  append(error, ". Load a kernel library that has them.");
+  return status;
+}
+
+}  // namespace edgecore

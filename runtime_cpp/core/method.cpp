@@ -1,0 +1,243 @@
+#include "edgecore/method.h"
+
+#include <string.h>
+
+#include "core/method_impl.h"
+#include "core/scalar_type.h"
+
+namespace edgecore {
+namespace {
+
+Status build(MethodImpl &method, Error &error) {
+  EDGECORE_TRY(method.build_arenas(error));
+  EDGECORE_TRY(method.build_values(error));
+  EDGECORE_TRY(method.build_instructions(error));
+  EDGECORE_TRY(method.make_array(size_of(method.plan->inputs()), method.input_set, error));
+  for (size_t i = 0; i < method.input_set.size(); ++i) {
+    const uint32_t tag = method.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
+    // Nobody can set a string or a list: export baked it in.
+    method.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
+  }
+  EDGECORE_TRY(method.resolve_kernels(error));
+  return method.load_delegates(error);
+}
+
+// Names the input in a sentence and finds its value.
+Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t given, Error &error) {
+  const Span<const int32_t> inputs = span_of(method.plan->inputs());
+  if (index >= inputs.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' takes ", inputs.size(),
+                inputs.size() == 1 ? " input" : " inputs", "; there is no input ", index, ".");
+  }
+  const size_t value = static_cast<size_t>(inputs[index]);
+  const uint32_t tag = method.declared[value].tag;
+  const bool fits =
+      tag == given || (given == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
+  if (!fits) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' is ", tag_name(tag),
+                ", but ", tag_name(given), " was given.");
+  }
+  return value;
+}
+
+template <typename... Pieces>
+Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pieces &...pieces) {
+  return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' ", pieces...);
+}
+
+// Whether `strides` are those of a dense tensor; dimensions of size 1 have no stride that matters.
+bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<const int64_t> strides) {
+  int64_t expected = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    const uint8_t dim = tensor.dim_order[i];
+    if (shape[dim] == 0) return true;
+    if (shape[dim] != 1 && strides[dim] != expected) return false;
+    expected *= shape[dim];
+  }
+  return true;
+}
+
+Status check_shape(const MethodImpl &method, size_t index, const edgecore_tensor &tensor, const TensorArgument &given,
+                   Error &error) {
+  const Span<const int64_t> greatest(tensor.max_shape, static_cast<size_t>(tensor.dl.ndim));
+  if (given.scalar_type != tensor.scalar_type) {
+    return bad_input(method, index, error, "must be ", scalar_type_info(tensor.scalar_type).name, ", not ",
+                     scalar_type_info(given.scalar_type).name, ".");
+  }
+  const bool resizable = (tensor.flags & EDGECORE_TENSOR_RESIZABLE) != 0;
+  bool fits = given.shape.size() == greatest.size();
+  for (size_t i = 0; fits && i < greatest.size(); ++i) {
+    fits = resizable ? given.shape[i] >= 0 && given.shape[i] <= greatest[i] : given.shape[i] == greatest[i];
+  }
+  if (!fits) {
+    return bad_input(method, index, error, resizable ? "may have at most shape " : "must have shape ", greatest,
+                     ", not ", given.shape, ".");
+  }
+  if (given.strides.empty()) return Status();
+  if (given.strides.size() != given.shape.size() || !is_dense(tensor, given.shape, given.strides)) {
+    return bad_input(method, index, error, "has shape ", given.shape, " and strides ", given.strides,
+                     "; it must be dense in dim order ",
+                     Span<const uint8_t>(tensor.dim_order, static_cast<size_t>(tensor.dl.ndim)),
+                     " (outermost first): pass a contiguous copy.");
+  }
+  return Status();
+}
+
+Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given, Error &error) {
+  const Result<size_t> found = input_value(method, index, given.tag, error);
+  EDGECORE_TRY(found.status());
+  edgecore_value value = given;
+  const edgecore_value &declared = method.declared[*found];
+  if (declared.tag == EDGECORE_TAG_DOUBLE && given.tag == EDGECORE_TAG_INT)
+    value.as.d = static_cast<double>(given.as.i);
+  if (declared.tag == EDGECORE_TAG_BOOL) {
+    if (given.as.i != 0 && given.as.i != 1) return bad_input(method, index, error, "is a bool, not ", given.as.i, ".");
+    value.as.b = given.as.i;
+  }
+  value.tag = declared.tag;
+  if (method.used[*found] == 0) {
+    const bool same = value.tag == EDGECORE_TAG_DOUBLE ? memcmp(&value.as.d, &declared.as.d, sizeof(double)) == 0
+                                                       : value.as.i == declared.as.i;
+    if (!same) {
+      if (value.tag == EDGECORE_TAG_DOUBLE) {
+        return bad_input(method, index, error, "was fixed to another number when the model was exported.");
+      }
+      return bad_input(method, index, error, "was fixed to ", declared.as.i, " when the model was exported, not ",
+                       value.as.i, ".");
+    }
+  }
+  method.values[*found] = value;
+  method.input_set[index] = 1;
+  return Status();
+}
+
+}  // namespace
+
+Result<Method *> Method::load(const Program &program, StringView name, const MethodConfig &config, Error &error) {
+  if (config.allocator == nullptr) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method::load needs MethodConfig.allocator.");
+  }
+  const Result<size_t> index = program.find_method(name, error);
+  EDGECORE_TRY(index.status());
+  void *memory = config.allocator->allocate(sizeof(MethodImpl), alignof(MethodImpl));
+  if (memory == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the Method object of '", name, "'.");
+  }
+  MethodImpl *method = new (memory) MethodImpl(program, *index, config);
+  method->plan = program.tables().root->execution_plan()->Get(static_cast<uint32_t>(*index));
+  method->name = program.method(*index).name();
+  method->host = config.host == nullptr ? core_services() : *config.host;
+  method->host.header.struct_size = sizeof(edgecore_host);
+  if (config.tracer == nullptr) method->host.event_begin = nullptr;
+  if (config.tracer == nullptr) method->host.event_end = nullptr;
+  method->scope = {&program, method, config.context};
+  const Status status = build(*method, error);
+  if (!status.ok()) {
+    method->destroy();
+    return status;
+  }
+  return method;
+}
+
+void Method::destroy() { MethodImpl::of(this).destroy_delegates(); }
+
+const Program &Method::program() const { return *MethodImpl::of(this).owner; }
+
+MethodInfo Method::info() const { return program().method(MethodImpl::of(this).index); }
+
+Status Method::set_input(size_t index, const TensorArgument &given, Error &error) {
+  MethodImpl &method = MethodImpl::of(this);
+  const Result<size_t> value = input_value(method, index, EDGECORE_TAG_TENSOR, error);
+  EDGECORE_TRY(value.status());
+  TensorSlot &slot = *method.tensor_of[*value];
+  edgecore_tensor &tensor = slot.tensor;
+  EDGECORE_TRY(check_shape(method, index, tensor, given, error));
+  uint64_t bytes = slot.element_size;
+  for (const int64_t size : given.shape) bytes *= static_cast<uint64_t>(size);
+  if (given.data == nullptr && bytes != 0) return bad_input(method, index, error, "has no data.");
+  if (given.readable_bytes != 0 && given.readable_bytes < bytes) {
+    return bad_input(method, index, error, "needs ", bytes, " bytes, ", given.readable_bytes, " can be read.");
+  }
+  if (slot.place == Place::kConstant) return bad_input(method, index, error, "is a constant of the program.");
+  if (slot.place != Place::kPlanned && reinterpret_cast<uintptr_t>(given.data) % slot.element_size != 0) {
+    return bad_input(method, index, error, "is not aligned to its element size of ", slot.element_size, " bytes.");
+  }
+  if (!given.shape.empty()) memcpy(tensor.dl.shape, given.shape.data(), given.shape.size() * sizeof(int64_t));
+  update_strides(tensor);
+  if (slot.place == Place::kPlanned) {
+    if (bytes != 0) memcpy(slot.home, given.data, static_cast<size_t>(bytes));
+  } else {
+    slot.home = given.data;
+    slot.home_capacity = bytes;
+    slot.home_readable = given.readable_bytes == 0 ? bytes : given.readable_bytes;
+    slot.home_flags =
+        given.writable ? slot.home_flags & ~EDGECORE_TENSOR_READ_ONLY : slot.home_flags | EDGECORE_TENSOR_READ_ONLY;
+  }
+  method.input_set[index] = 1;
+  return Status();
+}
+
+Status Method::set_input(size_t index, int64_t value, Error &error) {
+  edgecore_value given = {EDGECORE_TAG_INT, 0, {}};
+  given.as.i = value;
+  return set_scalar(MethodImpl::of(this), index, given, error);
+}
+
+Status Method::set_input(size_t index, double value, Error &error) {
+  edgecore_value given = {EDGECORE_TAG_DOUBLE, 0, {}};
+  given.as.d = value;
+  return set_scalar(MethodImpl::of(this), index, given, error);
+}
+
+Status Method::set_input_none(size_t index, Error &error) {
+  return input_value(MethodImpl::of(this), index, EDGECORE_TAG_NONE, error).status();
+}
+
+bool Method::input_is_copied(size_t index) const {
+  const MethodImpl &method = MethodImpl::of(this);
+  const TensorSlot *slot = method.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
+  return slot == nullptr || slot->place == Place::kPlanned;
+}
+
+bool Method::output_needs_memory(size_t index) const {
+  const MethodImpl &method = MethodImpl::of(this);
+  const TensorSlot *slot = method.tensor_of[static_cast<size_t>(span_of(method.plan->outputs())[index])];
+  return slot != nullptr && slot->place == Place::kOutput;
+}
+
+Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error) {
+  MethodImpl &method = MethodImpl::of(this);
+  const Span<const int32_t> outputs = span_of(method.plan->outputs());
+  if (index >= outputs.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' gives ", outputs.size(),
+                outputs.size() == 1 ? " output" : " outputs", "; there is no output ", index, ".");
+  }
+  if (!output_needs_memory(index)) {
+    return fail(error, EDGECORE_INVALID_STATE, "Output ", index, " of method '", method.name,
+                "' has its memory from the program; it takes none.");
+  }
+  TensorSlot &slot = *method.tensor_of[static_cast<size_t>(outputs[index])];
+  const uint64_t needed = method.owner->method(method.index).output(index).tensor.bytes;
+  if (data == nullptr || bytes < needed || reinterpret_cast<uintptr_t>(data) % slot.element_size != 0) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Output ", index, " of method '", method.name, "' needs ", needed,
+                " bytes aligned to ", slot.element_size, "; ", data == nullptr ? 0 : bytes,
+                " were given, or they are not aligned.");
+  }
+  slot.home = data;
+  slot.home_capacity = bytes;
+  slot.home_readable = bytes;
+  return Status();
+}
+
+Status Method::execute(Error &error) { return MethodImpl::of(this).run(error); }
+
+const edgecore_value &Method::output(size_t index) const {
+  const MethodImpl &method = MethodImpl::of(this);
+  return method.values[static_cast<size_t>(span_of(method.plan->outputs())[index])];
+}
+
+uint64_t Method::planned_bytes() const { return MethodImpl::of(this).planned_total; }
+uint64_t Method::delegate_bytes() const { return MethodImpl::of(this).delegate_total; }
+uint64_t Method::staging_bytes() const { return MethodImpl::of(this).staging_total; }
+
+}  // namespace edgecore

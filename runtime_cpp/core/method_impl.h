@@ -1,0 +1,193 @@
+// The state of a method; private to the core.
+#ifndef EDGECORE_CORE_METHOD_IMPL_H_
+#define EDGECORE_CORE_METHOD_IMPL_H_
+
+#include <stddef.h>
+
+#include <new>
+
+#include "core/program_tables.h"
+#include "edgecore/method.h"
+
+namespace edgecore {
+
+// Who provides a tensor's memory.
+enum class Place : uint8_t {
+  kPlanned,   // an arena
+  kConstant,  // the file, or external data
+  kInput,     // borrowed from the caller
+  kOutput,    // given by the caller
+  kView,      // another tensor, through executorch_prim::et_view
+};
+
+struct TensorSlot {
+  edgecore_tensor tensor;  // first, so that a tensor's address is its slot's
+  uint64_t readable;       // bytes from the tensor's data on that may be read
+  Place place;
+  uint8_t element_size;
+  // What the tensor's data, capacity, flags and `readable` are at the beginning of a run; a view changes them.
+  void *home;
+  uint64_t home_capacity;
+  uint64_t home_readable;
+  uint32_t home_flags;
+};
+static_assert(offsetof(TensorSlot, tensor) == 0);
+
+struct ListSlot {
+  edgecore_list list;
+  Span<const int64_t> int_values;     // of an integer list: the values that hold its entries
+  Span<const int32_t> tensor_values;  // of a tensor list; -1: none
+  int64_t *ints;                      // storage of list.items
+  edgecore_tensor **tensors;
+};
+
+enum class Op : uint8_t { kKernel, kDelegate, kMove, kJumpFalse, kFree };
+
+struct Instruction {
+  Op op;
+  bool is_view;               // executorch_prim::et_view: the last argument takes the memory of the first
+  uint32_t target;            // operator, delegate, or the value that is read
+  uint32_t other;             // value that is written (kernels: the result), or instruction to jump to
+  Span<const int32_t> args;   // without the repeated result
+  struct DelegateCall *call;  // of kDelegate
+};
+
+struct Kernel {
+  edgecore_kernel_fn run;
+  OperatorName name;
+};
+
+// Memory for one argument that does not meet its buffer requirement; allocated when it is first needed.
+struct Staging {
+  edgecore_buffer_requirement requirement;
+  void *buffer;
+  uint64_t capacity;
+  void *original;  // the tensor's data while it is replaced; NULL otherwise
+};
+
+// One delegate instruction.
+struct DelegateCall {
+  Staging *staging;  // one per argument
+  int64_t *shapes;   // of all tensor arguments at the last prepare
+  uint32_t *flags;   // of all arguments then
+};
+
+struct MemoryGroup {
+  edgecore_memory_block block;
+  uint32_t kind;
+  StringView name;
+  MemoryGroup *next;
+};
+
+constexpr uint64_t kNotScratch = UINT64_MAX;
+
+struct DelegateState {
+  edgecore_scope scope;
+  const LoadedBackend *backend;
+  edgecore_delegate *delegate;
+  edgecore_instance *instance;
+  const DelegateCall *prepared_for;    // NULL: not prepared
+  Span<edgecore_memory_block> blocks;  // one per need of the last prepare
+  size_t block_capacity;
+  edgecore_memory_block *owned;  // persistent and staging memory outside of groups, by need
+  uint64_t *scratch_offsets;     // by need: place in the method's scratch area, or kNotScratch
+};
+
+struct MethodImpl : Method {
+  MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
+      : config(method_config), owner(&owner), index(method_index) {}
+
+  MethodConfig config;
+  const Program *owner;
+  size_t index;
+  const fb::ExecutionPlan *plan = nullptr;
+  StringView name;
+  edgecore_host host;  // as kernels see it: without event functions when nobody listens
+  edgecore_scope scope;
+  Error call_error;  // what a kernel or backend says, before the place is added
+
+  Span<edgecore_value> values;
+  Span<edgecore_value> declared;  // the values as the file has them
+  Span<TensorSlot *> tensor_of;   // by value; NULL if it is no tensor
+  Span<ListSlot *> list_of;
+  Span<uint8_t> used;  // by value: an instruction reads it
+  Span<MutableBytes> arenas;
+  Span<Kernel> kernels;
+  Span<Instruction> instructions;
+  Span<DelegateState> delegates;
+  size_t loaded_delegates = 0;  // entries of `delegates` that destroy() has to end
+  Span<uint8_t> input_set;
+  Span<TensorSlot *> rebound;  // slots to put back to their home before a run
+  Span<int32_t> moved;         // tensor values that a MoveCall rebinds
+  Span<edgecore_value> args;   // of the current instruction
+  edgecore_memory_block scratch_area = {nullptr, 0};
+  uint64_t scratch_alignment = 1;
+  MemoryGroup *groups = nullptr;
+  uint64_t planned_total = 0;
+  uint64_t delegate_total = 0;
+  uint64_t staging_total = 0;
+
+  static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
+  static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
+
+  // values.cpp
+  Status build_arenas(Error &error);
+  Status build_values(Error &error);
+  // instructions.cpp
+  Status build_instructions(Error &error);
+  Status resolve_kernels(Error &error);
+  // delegates.cpp
+  Status load_delegates(Error &error);
+  Status load_delegate(size_t delegate_index, Error &error);
+  void destroy_delegates();
+  // delegate_call.cpp
+  Status prepare_at_greatest_shapes(Error &error);
+  Status call_delegate(size_t pc, Error &error);
+  // execute.cpp
+  Status run(Error &error);
+
+  // Zeroed array in the method's memory.
+  template <typename T>
+  Result<Span<T>> array(size_t count, Error &error) {
+    size_t bytes;
+    void *data =
+        __builtin_mul_overflow(count, sizeof(T), &bytes) ? nullptr : config.allocator->allocate(bytes, alignof(T));
+    if (data == nullptr) {
+      return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", name, "': no memory for ", count,
+                  " internal entries of ", sizeof(T), " bytes.");
+    }
+    __builtin_memset(data, 0, bytes);
+    return Span<T>(static_cast<T *>(data), count);
+  }
+  template <typename T>
+  Status make_array(size_t count, Span<T> &out, Error &error) {
+    const Result<Span<T>> result = array<T>(count, error);
+    out = *result;
+    return result.status();
+  }
+};
+
+inline TensorSlot &slot_of(edgecore_tensor *tensor) { return *reinterpret_cast<TensorSlot *>(tensor); }
+
+inline Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
+  return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
+}
+
+// Elements at the current shape; tensors were checked for overflow at their greatest.
+inline uint64_t element_count(const edgecore_tensor &tensor) {
+  uint64_t count = 1;
+  for (const int64_t size : shape_of(tensor)) count *= static_cast<uint64_t>(size);
+  return count;
+}
+
+inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
+
+// Strides of a dense tensor of the slot's shape and dim order.
+void update_strides(edgecore_tensor &tensor);
+
+// Name of a value's kind, for sentences.
+StringView tag_name(uint32_t tag);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_CORE_METHOD_IMPL_H_

@@ -1,0 +1,185 @@
+// MethodInfo: what a validated program says about one method.
+#include "core/checked.h"
+#include "core/program_tables.h"
+#include "core/scalar_type.h"
+#include "edgecore/program.h"
+
+namespace edgecore {
+namespace {
+
+const fb::ExecutionPlan &plan_of(const Program *program, size_t index) {
+  return *program->tables().root->execution_plan()->Get(static_cast<uint32_t>(index));
+}
+
+ValueInfo value_info(const fb::ExecutionPlan &plan, int32_t index) {
+  const fb::EValue &value = *plan.values()->Get(static_cast<uint32_t>(index));
+  ValueInfo info;
+  switch (value.val_type()) {
+    case fb::KernelTypes::Tensor: {
+      const fb::Tensor &tensor = *value.val_as_Tensor();
+      info.tag = EDGECORE_TAG_TENSOR;
+      info.tensor.scalar_type = static_cast<int32_t>(tensor.scalar_type());
+      const bool is_static = tensor.shape_dynamism() == fb::TensorShapeDynamism::STATIC;
+      info.tensor.shape_kind = is_static ? EDGECORE_SHAPE_STATIC : EDGECORE_SHAPE_BOUNDED;
+      info.tensor.sizes = span_of(tensor.sizes());
+      info.tensor.dim_order = span_of(tensor.dim_order());
+      info.tensor.bytes = tensor_bytes(tensor);
+      info.tensor.planned = tensor.allocation_info() != nullptr || tensor.data_buffer_idx() != 0 || is_external(tensor);
+      return info;
+    }
+    case fb::KernelTypes::Int:
+      info.tag = EDGECORE_TAG_INT;
+      return info;
+    case fb::KernelTypes::Double:
+      info.tag = EDGECORE_TAG_DOUBLE;
+      return info;
+    case fb::KernelTypes::Bool:
+      info.tag = EDGECORE_TAG_BOOL;
+      return info;
+    case fb::KernelTypes::String:
+      info.tag = EDGECORE_TAG_STRING;
+      return info;
+    case fb::KernelTypes::IntList:
+      info.tag = EDGECORE_TAG_INT_LIST;
+      return info;
+    case fb::KernelTypes::DoubleList:
+      info.tag = EDGECORE_TAG_DOUBLE_LIST;
+      return info;
+    case fb::KernelTypes::BoolList:
+      info.tag = EDGECORE_TAG_BOOL_LIST;
+      return info;
+    case fb::KernelTypes::TensorList:
+    case fb::KernelTypes::OptionalTensorList:
+      info.tag = EDGECORE_TAG_TENSOR_LIST;
+      return info;
+    default:
+      return info;
+  }
+}
+
+}  // namespace
+
+StringView MethodInfo::name() const { return view_of(plan_of(program_, index_).name()); }
+
+size_t MethodInfo::input_count() const { return size_of(plan_of(program_, index_).inputs()); }
+
+ValueInfo MethodInfo::input(size_t index) const {
+  const fb::ExecutionPlan &plan = plan_of(program_, index_);
+  return value_info(plan, plan.inputs()->Get(static_cast<uint32_t>(index)));
+}
+
+size_t MethodInfo::output_count() const { return size_of(plan_of(program_, index_).outputs()); }
+
+ValueInfo MethodInfo::output(size_t index) const {
+  const fb::ExecutionPlan &plan = plan_of(program_, index_);
+  return value_info(plan, plan.outputs()->Get(static_cast<uint32_t>(index)));
+}
+
+size_t MethodInfo::arena_count() const {
+  const size_t sizes = size_of(plan_of(program_, index_).non_const_buffer_sizes());
+  return sizes == 0 ? 0 : sizes - 1;
+}
+
+uint64_t MethodInfo::arena_bytes(size_t index) const {
+  return static_cast<uint64_t>(
+      plan_of(program_, index_).non_const_buffer_sizes()->Get(static_cast<uint32_t>(index + 1)));
+}
+
+size_t MethodInfo::delegate_count() const { return size_of(plan_of(program_, index_).delegates()); }
+
+DelegateInfo MethodInfo::delegate(size_t index) const {
+  const fb::BackendDelegate &delegate = *plan_of(program_, index_).delegates()->Get(static_cast<uint32_t>(index));
+  DelegateInfo info;
+  info.backend_id = view_of(delegate.id());
+  info.blob = delegate_blob(program_->tables(), delegate);
+  const fb::meta::Delegate *meta = delegate_meta(program_->tables(), name(), index);
+  if (meta == nullptr) return info;
+  info.has_meta = true;
+  info.compatibility = view_of(meta->compatibility());
+  info.sha256 = span_of(meta->sha256());
+  info.distribution = view_of(meta->distribution());
+  info.version = view_of(meta->distribution_version());
+  info.need_count = size_of(meta->memory());
+  return info;
+}
+
+DeclaredNeed MethodInfo::declared_need(size_t delegate, size_t index) const {
+  const fb::meta::MemoryNeed &need =
+      *delegate_meta(program_->tables(), name(), delegate)->memory()->Get(static_cast<uint32_t>(index));
+  DeclaredNeed declared;
+  declared.kind = static_cast<uint32_t>(need.kind());
+  declared.space = view_of(need.space());
+  declared.bytes = need.bytes();
+  declared.alignment = need.alignment();
+  declared.shared_group = view_of(need.shared_group());
+  return declared;
+}
+
+size_t MethodInfo::operator_count() const { return size_of(plan_of(program_, index_).operators()); }
+
+OperatorName MethodInfo::operator_name(size_t index) const {
+  const fb::Operator &op = *plan_of(program_, index_).operators()->Get(static_cast<uint32_t>(index));
+  return {view_of(op.name()), view_of(op.overload())};
+}
+
+size_t MethodInfo::instruction_count() const {
+  const fb::ExecutionPlan &plan = plan_of(program_, index_);
+  size_t count = 0;
+  for (uint32_t i = 0; i < size_of(plan.chains()); ++i) count += size_of(plan.chains()->Get(i)->instructions());
+  return count;
+}
+
+uint64_t tensor_bytes(const fb::Tensor &tensor) {
+  uint64_t bytes = scalar_type_info(static_cast<int32_t>(tensor.scalar_type())).size;
+  for (const int32_t size : span_of(tensor.sizes())) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
+
+Bytes delegate_blob(const ProgramTables &tables, const fb::BackendDelegate &delegate) {
+  const uint32_t index = delegate.processed()->index();
+  if (delegate.processed()->location() == fb::DataLocation::SEGMENT) return tables.segments[index];
+  return span_of(tables.root->backend_delegate_data()->Get(index)->data());
+}
+
+const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, StringView method, size_t index) {
+  if (tables.meta == nullptr) return nullptr;
+  for (uint32_t i = 0; i < size_of(tables.meta->methods()); ++i) {
+    const fb::meta::Method &entry = *tables.meta->methods()->Get(i);
+    if (view_of(entry.name()) != method) continue;
+    if (index >= size_of(entry.delegates())) return nullptr;
+    return entry.delegates()->Get(static_cast<uint32_t>(index));
+  }
+  return nullptr;
+}
+
+Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error) {
+  const uint32_t index = tensor.data_buffer_idx();
+  const uint64_t bytes = tensor_bytes(tensor);
+  const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
+  if (tensor.allocation_info() != nullptr) {
+    // Initial state lies in the first mutable segment, whatever the tensor's extra info says.
+    if (size_of(tables.root->mutable_data_segments()) == 0) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "initial data ", index, " is used, but there is no mutable segment");
+    }
+    offsets = tables.root->mutable_data_segments()->Get(0);
+  } else if (offsets == nullptr || size_of(offsets->offsets()) <= 1) {
+    const auto *buffers = tables.root->constant_buffer();
+    if (index >= size_of(buffers) || size_of(buffers->Get(index)->storage()) < bytes) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "constant ", index, " of ", bytes, " bytes is not in the file");
+    }
+    return Bytes(buffers->Get(index)->storage()->data(), static_cast<size_t>(bytes));
+  }
+  if (index >= size_of(offsets->offsets()) || offsets->segment_index() >= tables.segments.size()) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "data ", index, " of ", size_of(offsets->offsets()), " in segment ",
+                offsets->segment_index(), " of ", tables.segments.size(), " does not exist");
+  }
+  const Bytes segment = tables.segments[offsets->segment_index()];
+  const uint64_t offset = offsets->offsets()->Get(index);
+  if (!contains(segment.size(), offset, bytes)) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "its ", bytes, " bytes at offset ", offset, " exceed segment ",
+                offsets->segment_index(), " of ", segment.size(), " bytes");
+  }
+  return Bytes(segment.data() + offset, static_cast<size_t>(bytes));
+}
+
+}  // namespace edgecore

@@ -1,0 +1,229 @@
+#include "edgecore/program.h"
+
+#include <string.h>
+
+#include <new>
+
+#include "core/checked.h"
+#include "core/program_tables.h"
+#include "edgecore/method.h"
+
+namespace edgecore {
+namespace {
+
+constexpr StringView kMetaKey = "edgecore.meta.v1";
+constexpr size_t kHeaderOffset = 8;
+constexpr size_t kHeaderLength = 24;             // least length of an extended header
+constexpr size_t kHeaderWithSize = 32;           // with the size of the segment data
+constexpr uint64_t kFlatbufferMax = 0x7fffffff;  // flatbuffers' own offsets are signed 32-bit numbers
+
+uint64_t read_u64(const uint8_t *bytes) {
+  uint64_t value;
+  memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+uint32_t read_u32(const uint8_t *bytes) {
+  uint32_t value;
+  memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+// Where the parts of the file lie.
+struct Extent {
+  uint64_t program_size = 0;
+  uint64_t segment_base = 0;  // 0: no segments
+  uint64_t segment_end = 0;
+};
+
+Result<Extent> read_header(Bytes file, Error &error) {
+  Extent extent{file.size(), 0, 0};
+  if (file.size() < 16 || memcmp(file.data() + 4, "ET", 2) != 0) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "This is not a .pte file: ", file.size(),
+                " bytes without the identifier ET12 at byte 4.");
+  }
+  if (memcmp(file.data() + 4, "ET12", 4) != 0) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "This .pte file has identifier '",
+                StringView(reinterpret_cast<const char *>(file.data()) + 4, 4), "'; this runtime reads ET12.");
+  }
+  if (memcmp(file.data() + kHeaderOffset, "eh00", 4) != 0) return extent;  // without segments the file is the program
+
+  const uint32_t length = read_u32(file.data() + kHeaderOffset + 4);
+  if (length < kHeaderLength || length > file.size() - kHeaderOffset) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header gives its own length as ", length,
+                " bytes: the file is damaged or truncated.");
+  }
+  extent.program_size = read_u64(file.data() + kHeaderOffset + 8);
+  extent.segment_base = read_u64(file.data() + kHeaderOffset + 16);
+  extent.segment_end = extent.segment_base == 0 ? 0 : file.size();
+  if (extent.program_size < kHeaderOffset + length || extent.program_size > file.size()) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header gives the program ", extent.program_size,
+                " bytes, the file has ", file.size(), ": it is damaged or truncated.");
+  }
+  if (extent.segment_base != 0 && (extent.segment_base < extent.program_size || extent.segment_base > file.size())) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header puts segments at byte ", extent.segment_base,
+                ", outside of what follows the program (bytes ", extent.program_size, " to ", file.size(),
+                "): the file is damaged or truncated.");
+  }
+  if (length >= kHeaderWithSize && extent.segment_base != 0) {
+    const uint64_t size = read_u64(file.data() + kHeaderOffset + 24);
+    if (!contains(file.size(), extent.segment_base, size)) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header announces ", size,
+                  " bytes of segments from byte ", extent.segment_base, ", the file has ", file.size(),
+                  " bytes: it is damaged or truncated.");
+    }
+    extent.segment_end = extent.segment_base + size;
+  }
+  return extent;
+}
+
+// Copies `bytes` to private memory, so that nobody changes them after they were checked.
+Result<Bytes> copy_bytes(Bytes bytes, Allocator &allocator, StringView what, Error &error) {
+  void *copy = allocator.allocate(bytes.size() + kArenaTail, kArenaAlignment);
+  if (copy == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the private copy of ", what, " (",
+                bytes.size(), " bytes).");
+  }
+  memcpy(copy, bytes.data(), bytes.size());
+  memset(static_cast<uint8_t *>(copy) + bytes.size(), 0, kArenaTail);
+  return Bytes(static_cast<const uint8_t *>(copy), bytes.size());
+}
+
+Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTables &tables, Error &error) {
+  const auto *segments = tables.root->segments();
+  const size_t count = size_of(segments);
+  if (count == 0) return Status();
+  if (extent.segment_base == 0) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The program has ", count,
+                " segments, but no extended header says where they start.");
+  }
+  auto *views = static_cast<Bytes *>(allocator.allocate(count * sizeof(Bytes), alignof(Bytes)));
+  if (views == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " segments.");
+  }
+  const uint64_t available = extent.segment_end - extent.segment_base;
+  for (uint32_t i = 0; i < count; ++i) {
+    const fb::DataSegment &segment = *segments->Get(i);
+    if (!contains(available, segment.offset(), segment.size())) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Segment ", i, " (", segment.size(), " bytes at offset ",
+                  segment.offset(), ") exceeds the ", available,
+                  " bytes of segment data: the file is damaged or truncated.");
+    }
+    new (views + i)
+        Bytes(tables.file.data() + extent.segment_base + segment.offset(), static_cast<size_t>(segment.size()));
+  }
+  tables.segments = {views, count};
+  return Status();
+}
+
+Status check_named_data(const ProgramTables &tables, Error &error) {
+  for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
+    const fb::NamedData &entry = *tables.root->named_data()->Get(i);
+    if (entry.key() == nullptr || entry.segment_index() >= tables.segments.size()) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Named data ", i, " ('", view_of(entry.key()), "') is in segment ",
+                  entry.segment_index(), " of ", tables.segments.size(), ".");
+    }
+  }
+  return Status();
+}
+
+Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &error) {
+  for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
+    const fb::NamedData &entry = *tables.root->named_data()->Get(i);
+    if (view_of(entry.key()) != kMetaKey) continue;
+    const Bytes mapped = tables.segments[entry.segment_index()];
+    if (mapped.size() < 16 || mapped.size() > config.limits.flatbuffer_bytes || mapped.size() > kFlatbufferMax) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' of ", mapped.size(),
+                  " bytes is not metadata.");
+    }
+    const Result<Bytes> copy = copy_bytes(mapped, *config.allocator, kMetaKey, error);
+    EDGECORE_TRY(copy.status());
+    flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
+    if (!fb::meta::VerifyMetaBuffer(verifier)) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
+    }
+    tables.meta = fb::meta::GetMeta((*copy).data());
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, Error &error) {
+  if (config.allocator == nullptr) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Program::load needs ProgramConfig.allocator.");
+  }
+  const Result<Extent> header = read_header(file, error);
+  EDGECORE_TRY(header.status());
+  const Extent extent = *header;
+  const uint64_t limit =
+      config.limits.flatbuffer_bytes < kFlatbufferMax ? config.limits.flatbuffer_bytes : kFlatbufferMax;
+  if (extent.program_size >= limit) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The program part has ", extent.program_size,
+                " bytes; the limit flatbuffer_bytes is ", limit, ".");
+  }
+  const Result<Bytes> copy =
+      copy_bytes(Bytes(file.data(), static_cast<size_t>(extent.program_size)), *config.allocator, "the program", error);
+  EDGECORE_TRY(copy.status());
+  flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
+  if (!fb::VerifyProgramBuffer(verifier)) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The program's flatbuffer (", extent.program_size,
+                " bytes) is damaged or truncated, or exceeds the limits nesting ", config.limits.nesting, " or tables ",
+                config.limits.tables, ".");
+  }
+
+  void *tables_memory = config.allocator->allocate(sizeof(ProgramTables), alignof(ProgramTables));
+  void *program_memory = config.allocator->allocate(sizeof(Program), alignof(Program));
+  if (tables_memory == nullptr || program_memory == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the Program object.");
+  }
+  ProgramTables *tables = new (tables_memory) ProgramTables;
+  tables->root = fb::GetProgram((*copy).data());
+  tables->file = file;
+  if (tables->root->version() != 0) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "The program has schema version ", tables->root->version(),
+                "; this runtime reads version 0.");
+  }
+  EDGECORE_TRY(resolve_segments(extent, *config.allocator, *tables, error));
+  EDGECORE_TRY(check_named_data(*tables, error));
+  EDGECORE_TRY(load_meta(config, *tables, error));
+  EDGECORE_TRY(validate_program(*tables, config.limits, error));
+  return new (program_memory) Program(tables, config.limits);
+}
+
+size_t Program::method_count() const { return tables_->root->execution_plan()->size(); }
+
+Result<size_t> Program::find_method(StringView name, Error &error) const {
+  const size_t count = method_count();
+  for (size_t i = 0; i < count; ++i) {
+    if (method(i).name() == name) return i;
+  }
+  const Status status = fail(error, EDGECORE_NOT_FOUND, "The program has no method '", name, "'; it has ");
+  for (size_t i = 0; i < count; ++i) {
+    append(error, i == 0 ? "'" : ", '");
+    append(error, method(i).name());
+    append(error, "'");
+  }
+  append(error, ".");
+  return status;
+}
+
+size_t Program::named_data_count() const { return size_of(tables_->root->named_data()); }
+
+StringView Program::named_data_key(size_t index) const {
+  return view_of(tables_->root->named_data()->Get(static_cast<uint32_t>(index))->key());
+}
+
+Result<Bytes> Program::named_data(StringView key, Error &error) const {
+  for (uint32_t i = 0; i < named_data_count(); ++i) {
+    const fb::NamedData &entry = *tables_->root->named_data()->Get(i);
+    if (view_of(entry.key()) == key) return tables_->segments[entry.segment_index()];
+  }
+  return fail(error, EDGECORE_NOT_FOUND, "The file has no named data '", key, "'.");
+}
+
+bool Program::has_meta() const { return tables_->meta != nullptr; }
+
+StringView Program::profile() const { return has_meta() ? view_of(tables_->meta->profile()) : StringView(); }
+
+}  // namespace edgecore

@@ -1,0 +1,30 @@
+// The generated flatbuffer accessors, and what the core assumes about reading them in place.
+#ifndef EDGECORE_CORE_SCHEMA_H_
+#define EDGECORE_CORE_SCHEMA_H_
+
+#include "edgecore/span.h"
+#include "meta_generated.h"
+#include "program_generated.h"
+
+// Vectors of numbers are used as they lie in the file, which is little-endian.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "big-endian machines are not supported");
+
+namespace edgecore {
+
+template <typename T>
+Span<const T> span_of(const flatbuffers::Vector<T> *vector) {
+  return vector == nullptr ? Span<const T>() : Span<const T>(vector->data(), vector->size());
+}
+
+inline StringView view_of(const flatbuffers::String *string) {
+  return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
+}
+
+template <typename T>
+size_t size_of(const T *vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_CORE_SCHEMA_H_

@@ -1,0 +1,115 @@
+// The services of edgecore_host that need no operating system.
+#include <string.h>
+
+#include "core/method_impl.h"
+#include "edgecore/host.h"
+
+namespace edgecore {
+namespace {
+
+int32_t EDGECORE_CALL service_fail(edgecore_error *error, int32_t code, edgecore_str text) {
+  if (error != nullptr) (void)fail(*error, code, StringView(text));
+  return code;
+}
+
+void EDGECORE_CALL service_log(edgecore_scope *, int32_t, edgecore_str) {}
+
+void *EDGECORE_CALL service_scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
+  ScratchAllocator *scratch = MethodImpl::of(scope->method).config.scratch;
+  if (scratch == nullptr || size > SIZE_MAX || alignment > SIZE_MAX) return nullptr;
+  return scratch->allocate(static_cast<size_t>(size), alignment == 0 ? 1 : static_cast<size_t>(alignment));
+}
+
+void EDGECORE_CALL service_parallel_for(edgecore_scope *, uint64_t n, uint64_t, edgecore_loop_fn fn, void *arg,
+                                        uint32_t) {
+  if (n != 0) fn(arg, 0, n, 0);
+}
+
+uint32_t EDGECORE_CALL service_worker_count(edgecore_scope *) { return 1; }
+uint32_t EDGECORE_CALL service_worker_index(edgecore_scope *) { return 0; }
+int32_t EDGECORE_CALL service_is_worker(edgecore_scope *) { return 0; }
+
+int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
+                                         edgecore_error *error) {
+  Error unheard;
+  Error &reason = error == nullptr ? unheard : *error;
+  const Result<Bytes> data = scope->program->named_data(StringView(key), reason);
+  if (data.ok()) *out = {(*data).data(), (*data).size()};
+  return data.status().code();
+}
+
+int32_t EDGECORE_CALL service_resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
+                                     edgecore_error *error) {
+  Error unheard;
+  Error &reason = error == nullptr ? unheard : *error;
+  const Span<const int64_t> current = shape_of(*tensor);
+  const Span<const int64_t> wanted(shape, ndim < 0 ? 0 : static_cast<size_t>(ndim));
+  if ((tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0) {
+    return fail(reason, EDGECORE_INVALID_ARGUMENT, "an output of shape ", current,
+                " is a constant or a read-only input, which may not be written")
+        .code();
+  }
+  bool same = ndim == tensor->dl.ndim;
+  for (size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == current[i];
+  if (same) return EDGECORE_OK;
+
+  const Span<const int64_t> greatest(tensor->max_shape, current.size());
+  if (ndim != tensor->dl.ndim || (tensor->flags & EDGECORE_TENSOR_RESIZABLE) == 0) {
+    return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot take shape ", wanted)
+        .code();
+  }
+  uint64_t bytes = static_cast<uint64_t>(tensor->dl.dtype.bits) / 8;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] < 0 || wanted[i] > greatest[i]) {
+      return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of greatest shape ", greatest, " cannot take shape ",
+                  wanted)
+          .code();
+    }
+    bytes *= static_cast<uint64_t>(wanted[i]);  // cannot overflow: the greatest shape did not
+  }
+  if (bytes > tensor->capacity) {
+    return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", wanted, " needs ", bytes,
+                " bytes, its memory has ", tensor->capacity)
+        .code();
+  }
+  if (!wanted.empty()) memcpy(tensor->dl.shape, shape, wanted.size() * sizeof(int64_t));
+  update_strides(*tensor);
+  return EDGECORE_OK;
+}
+
+uint64_t EDGECORE_CALL service_event_begin(edgecore_scope *scope, edgecore_str name, int64_t debug_id) {
+  if (scope->method == nullptr) return 0;
+  EventTracer *tracer = MethodImpl::of(scope->method).config.tracer;
+  return tracer == nullptr ? 0 : tracer->begin(EventKind::kBackend, StringView(name), 0, debug_id);
+}
+
+void EDGECORE_CALL service_event_end(edgecore_scope *scope, uint64_t event) {
+  if (scope->method == nullptr) return;
+  EventTracer *tracer = MethodImpl::of(scope->method).config.tracer;
+  if (tracer != nullptr) tracer->end(event);
+}
+
+void EDGECORE_CALL service_progress(edgecore_scope *, edgecore_str, uint64_t, uint64_t) {}
+
+}  // namespace
+
+edgecore_host core_services() {
+  edgecore_host host;
+  memset(&host, 0, sizeof(host));
+  host.header = {sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  host.fail = service_fail;
+  host.log = service_log;
+  host.scratch = service_scratch;
+  host.parallel_for = service_parallel_for;
+  host.worker_count = service_worker_count;
+  host.worker_index = service_worker_index;
+  host.is_worker = service_is_worker;
+  host.named_data = service_named_data;
+  host.resize = service_resize;
+  host.event_begin = service_event_begin;
+  host.event_end = service_event_end;
+  host.progress = service_progress;
+  return host;
+}
+
+}  // namespace edgecore

@@ -1,0 +1,267 @@
+// Builds a method's values and planned memory.
+#include <string.h>
+
+#include "core/method_impl.h"
+#include "core/scalar_type.h"
+
+namespace edgecore {
+namespace {
+
+struct Builder {
+  MethodImpl &method;
+  Error &error;
+
+  template <typename... Pieces>
+  Status invalid(int32_t code, const Pieces &...pieces) {
+    return fail(error, code, "Method '", method.name, "': ", pieces...);
+  }
+
+  Status find_external(const fb::Tensor &tensor, uint32_t index, uint64_t bytes, edgecore_bytes *data) {
+    const StringView key = view_of(tensor.extra_tensor_info()->fully_qualified_name());
+    Error reason;
+    const int32_t code = method.host.named_data(&method.scope, key.c(), data, &reason);
+    if (code != EDGECORE_OK) {
+      return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, " needs external data '", key,
+                     "': ", reason.sentence(), " Pass the data file that belongs to this program.");
+    }
+    if (data->size < bytes) {
+      return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, " needs ", bytes,
+                     " bytes of external data '", key, "', which has ", data->size, ".");
+    }
+    return Status();
+  }
+
+  // Memory of a tensor whose bytes are in the file or in external data.
+  Status place_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot) {
+    const uint64_t bytes = tensor_bytes(tensor);
+    edgecore_bytes data = {nullptr, 0};
+    if (is_external(tensor)) {
+      EDGECORE_TRY(find_external(tensor, index, bytes, &data));
+    } else {
+      const Result<Bytes> stored = tensor_data(method.owner->tables(), tensor, error);
+      EDGECORE_TRY(stored.status());
+      data = {(*stored).data(), readable_from((*stored).data(), bytes)};
+    }
+    if (slot.place == Place::kPlanned) {
+      if (bytes != 0) memcpy(slot.home, data.data, static_cast<size_t>(bytes));
+      slot.home_flags |= EDGECORE_TENSOR_STATE;
+      return Status();
+    }
+    if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
+      return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "the data of tensor value ", index,
+                     " is not aligned to its element size ", slot.element_size, ".");
+    }
+    slot.home = const_cast<uint8_t *>(data.data);
+    slot.home_capacity = bytes;
+    slot.home_readable = data.size;
+    slot.home_flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
+    return Status();
+  }
+
+  // How far one may read from an address in the file or in the private copy of its program part.
+  uint64_t readable_from(const uint8_t *data, uint64_t bytes) const {
+    const Bytes file = method.owner->tables().file;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(data);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(file.data());
+    if (address >= begin && address - begin <= file.size()) return file.size() - (address - begin);
+    return bytes + kArenaTail;
+  }
+
+  Status build_tensor(const fb::Tensor &tensor, uint32_t index, Place unplanned) {
+    Span<TensorSlot> slots;
+    EDGECORE_TRY(method.make_array(1, slots, error));
+    TensorSlot &slot = slots[0];
+    const size_t rank = size_of(tensor.sizes());
+    Span<int64_t> sizes;  // shape, strides, greatest shape
+    EDGECORE_TRY(method.make_array(3 * rank, sizes, error));
+    for (size_t i = 0; i < rank; ++i) sizes[i] = sizes[2 * rank + i] = tensor.sizes()->Get(static_cast<uint32_t>(i));
+
+    const ScalarTypeInfo type = scalar_type_info(static_cast<int32_t>(tensor.scalar_type()));
+    slot.element_size = type.size;
+    edgecore_tensor &out = slot.tensor;
+    out.header = {sizeof(edgecore_tensor), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    out.scalar_type = static_cast<int32_t>(tensor.scalar_type());
+    out.dl.device_type = EDGECORE_DEVICE_CPU;
+    out.dl.ndim = static_cast<int32_t>(rank);
+    out.dl.dtype = {type.dl_code, type.dl_bits, 1};
+    out.dl.shape = sizes.data();
+    out.dl.strides = sizes.data() + rank;
+    out.max_shape = sizes.data() + 2 * rank;
+    out.dim_order = span_of(tensor.dim_order()).data();
+    update_strides(out);
+
+    if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) slot.home_flags |= EDGECORE_TENSOR_RESIZABLE;
+    const bool has_data = tensor.data_buffer_idx() != 0 || is_external(tensor);
+    const fb::AllocationDetails *place = tensor.allocation_info();
+    slot.place = place != nullptr ? Place::kPlanned : has_data ? Place::kConstant : unplanned;
+    if (place != nullptr) {
+      const MutableBytes arena = method.arenas[place->memory_id() - 1];
+      const uint64_t offset = planned_offset(*place);
+      slot.home = arena.data() + offset;
+      slot.home_capacity = tensor_bytes(tensor);
+      slot.home_readable = arena.size() - offset;
+    }
+    if (slot.place == Place::kInput) slot.home_flags |= EDGECORE_TENSOR_READ_ONLY;  // until one is set as writable
+    if (has_data) EDGECORE_TRY(place_data(tensor, index, slot));
+    out.dl.data = slot.home;
+    out.capacity = slot.home_capacity;
+    out.flags = slot.home_flags;
+    slot.readable = slot.home_readable;
+
+    method.tensor_of[index] = &slot;
+    method.values[index].tag = EDGECORE_TAG_TENSOR;
+    method.values[index].as.tensor = &out;
+    return Status();
+  }
+
+  // `stored`: entries that lie in the file as a kernel reads them; NULL if storage of `count` must be made.
+  Result<ListSlot *> build_list(uint32_t index, uint32_t tag, uint64_t count) {
+    Span<ListSlot> slots;
+    EDGECORE_TRY(method.make_array(1, slots, error));
+    slots[0].list.count = count;
+    method.list_of[index] = slots.data();
+    method.values[index].tag = tag;
+    method.values[index].as.list = &slots[0].list;
+    return slots.data();
+  }
+
+  Status build_tensor_list(uint32_t index, Span<const int32_t> items) {
+    const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_TENSOR_LIST, items.size());
+    EDGECORE_TRY(slot.status());
+    Span<edgecore_tensor *> tensors;
+    EDGECORE_TRY(method.make_array(items.size(), tensors, error));
+    (*slot)->tensor_values = items;
+    (*slot)->tensors = tensors.data();
+    (*slot)->list.items.tensors = tensors.data();
+    return Status();
+  }
+
+  Status build_int_list(uint32_t index, Span<const int64_t> items) {
+    const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_INT_LIST, items.size());
+    EDGECORE_TRY(slot.status());
+    Span<int64_t> ints;
+    EDGECORE_TRY(method.make_array(items.size(), ints, error));
+    (*slot)->int_values = items;
+    (*slot)->ints = ints.data();
+    (*slot)->list.items.ints = ints.data();
+    return Status();
+  }
+
+  Status build_value(uint32_t index, Place unplanned) {
+    const fb::EValue &value = *method.plan->values()->Get(index);
+    edgecore_value &out = method.values[index];
+    switch (value.val_type()) {
+      case fb::KernelTypes::Int:
+        out.tag = EDGECORE_TAG_INT;
+        out.as.i = value.val_as_Int()->int_val();
+        return Status();
+      case fb::KernelTypes::Bool:
+        out.tag = EDGECORE_TAG_BOOL;
+        out.as.b = value.val_as_Bool()->bool_val() ? 1 : 0;
+        return Status();
+      case fb::KernelTypes::Double:
+        out.tag = EDGECORE_TAG_DOUBLE;
+        out.as.d = value.val_as_Double()->double_val();
+        return Status();
+      case fb::KernelTypes::Tensor:
+        return build_tensor(*value.val_as_Tensor(), index, unplanned);
+      case fb::KernelTypes::String: {
+        const StringView text = view_of(value.val_as_String()->string_val());
+        const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_STRING, text.size());
+        if (slot.ok()) (*slot)->list.items.chars = text.data();
+        return slot.status();
+      }
+      case fb::KernelTypes::DoubleList: {
+        const Span<const double> items = span_of(value.val_as_DoubleList()->items());
+        const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_DOUBLE_LIST, items.size());
+        if (slot.ok()) (*slot)->list.items.doubles = items.data();
+        return slot.status();
+      }
+      case fb::KernelTypes::BoolList: {
+        const Span<const uint8_t> items = span_of(value.val_as_BoolList()->items());
+        const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_BOOL_LIST, items.size());
+        if (slot.ok()) (*slot)->list.items.bools = items.data();
+        return slot.status();
+      }
+      case fb::KernelTypes::IntList:
+        return build_int_list(index, span_of(value.val_as_IntList()->items()));
+      case fb::KernelTypes::TensorList:
+        return build_tensor_list(index, span_of(value.val_as_TensorList()->items()));
+      case fb::KernelTypes::OptionalTensorList:
+        return build_tensor_list(index, span_of(value.val_as_OptionalTensorList()->items()));
+      default:
+        out.tag = EDGECORE_TAG_NONE;
+        return Status();
+    }
+  }
+};
+
+}  // namespace
+
+void update_strides(edgecore_tensor &tensor) {
+  int64_t stride = 1;
+  for (int32_t i = tensor.dl.ndim - 1; i >= 0; --i) {
+    const uint8_t dim = tensor.dim_order[i];
+    tensor.dl.strides[dim] = stride;
+    if (tensor.dl.shape[dim] != 0) stride *= tensor.dl.shape[dim];
+  }
+}
+
+StringView tag_name(uint32_t tag) {
+  static constexpr StringView kNames[] = {
+      "None",     "an int",         "a double",          "a bool",          "a tensor",
+      "a string", "a list of ints", "a list of doubles", "a list of bools", "a list of tensors"};
+  return tag < sizeof(kNames) / sizeof(kNames[0]) ? kNames[tag] : StringView("of unknown kind");
+}
+
+Status MethodImpl::build_arenas(Error &error) {
+  const MethodInfo info = owner->method(index);
+  EDGECORE_TRY(make_array(info.arena_count(), arenas, error));
+  if (!config.arenas.empty() && config.arenas.size() != arenas.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", arenas.size(), " arenas, ",
+                config.arenas.size(), " were given.");
+  }
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    const uint64_t bytes = info.arena_bytes(i);
+    planned_total += bytes;
+    if (!config.arenas.empty()) {
+      const MutableBytes given = config.arenas[i];
+      if (given.size() < bytes + kArenaTail || reinterpret_cast<uintptr_t>(given.data()) % kArenaAlignment != 0) {
+        return fail(error, EDGECORE_INVALID_ARGUMENT, "Arena ", i, " of method '", name, "' needs ", bytes + kArenaTail,
+                    " bytes aligned to ", kArenaAlignment, "; ", given.size(),
+                    " bytes were given, or they are not aligned.");
+      }
+      arenas[i] = given;
+      continue;
+    }
+    void *data = bytes > SIZE_MAX - kArenaTail
+                     ? nullptr
+                     : config.allocator->allocate(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
+    if (data == nullptr) {
+      return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", name, "': no memory for planned arena ", i,
+                  " of ", bytes, " bytes.");
+    }
+    memset(data, 0, static_cast<size_t>(bytes) + kArenaTail);
+    arenas[i] = MutableBytes(static_cast<uint8_t *>(data), static_cast<size_t>(bytes) + kArenaTail);
+  }
+  return Status();
+}
+
+Status MethodImpl::build_values(Error &error) {
+  const size_t count = size_of(plan->values());
+  EDGECORE_TRY(make_array(count, values, error));
+  EDGECORE_TRY(make_array(count, declared, error));
+  EDGECORE_TRY(make_array(count, tensor_of, error));
+  EDGECORE_TRY(make_array(count, list_of, error));
+  Span<Place> unplanned;
+  EDGECORE_TRY(make_array(count, unplanned, error));
+  for (Place &place : unplanned) place = Place::kView;
+  for (const int32_t output : span_of(plan->outputs())) unplanned[static_cast<size_t>(output)] = Place::kOutput;
+  for (const int32_t input : span_of(plan->inputs())) unplanned[static_cast<size_t>(input)] = Place::kInput;
+  Builder builder{*this, error};
+  for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
+  for (size_t i = 0; i < count; ++i) declared[i] = values[i];
+  return Status();
+}
+
+}  // namespace edgecore

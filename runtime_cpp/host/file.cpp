@@ -1,0 +1,66 @@
+#include "host/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace edgecore {
+namespace {
+
+// A descriptor for the time of a function.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+};
+
+}  // namespace
+
+File::~File() {
+  if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  free(heap_);
+}
+
+Status File::map(const char *path, Error &error) {
+  const Descriptor file{open(path, O_RDONLY | O_CLOEXEC)};
+  struct stat info;
+  if (file.number < 0 || fstat(file.number, &info) != 0) {
+    return fail(error, EDGECORE_ACCESS_FAILED, "Cannot open ", path, ": ", strerror(errno), ".");
+  }
+  if (!S_ISREG(info.st_mode)) return fail(error, EDGECORE_INVALID_PROGRAM, path, " is not a regular file.");
+  if (info.st_size == 0) return fail(error, EDGECORE_INVALID_PROGRAM, path, " is empty.");
+  const auto size = static_cast<size_t>(info.st_size);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  // The file goes over the front of an anonymous mapping, whose rest is the readable tail.
+  const size_t whole = (size + kTail + page - 1) / page * page;
+  void *base = mmap(nullptr, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No room to map the ", size, " bytes of ", path, ".");
+  }
+  mapping_ = base;
+  mapped_ = whole;
+  if (mmap(base, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number, 0) == MAP_FAILED) {
+    return fail(error, EDGECORE_ACCESS_FAILED, "Cannot map ", path, ": ", strerror(errno), ".");
+  }
+  bytes_ = {static_cast<const uint8_t *>(base), size};
+  return {};
+}
+
+Status File::copy(Bytes bytes, Error &error) {
+  if (bytes.size() > SIZE_MAX - kTail || posix_memalign(&heap_, 128, bytes.size() + kTail) != 0) {
+    heap_ = nullptr;
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a program of ", bytes.size(), " bytes.");
+  }
+  auto *data = static_cast<uint8_t *>(heap_);
+  if (!bytes.empty()) memcpy(data, bytes.data(), bytes.size());
+  memset(data + bytes.size(), 0, kTail);
+  bytes_ = {data, bytes.size()};
+  return {};
+}
+
+}  // namespace edgecore

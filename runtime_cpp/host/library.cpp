@@ -1,0 +1,53 @@
+#include "host/library.h"
+
+#include <dlfcn.h>
+
+#include "edgecore/host.h"
+
+namespace edgecore {
+
+uint32_t host_features() {
+  uint32_t features = 0;
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  features |= EDGECORE_FEATURE_ASAN;
+#endif
+#if __has_feature(thread_sanitizer)
+  features |= EDGECORE_FEATURE_TSAN;
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  features |= EDGECORE_FEATURE_ASAN;
+#endif
+#if defined(__SANITIZE_THREAD__)
+  features |= EDGECORE_FEATURE_TSAN;
+#endif
+  return features;
+}
+
+Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error) {
+  if (path[0] != '/') {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "The backend library ", path,
+                " is not given by an absolute path; libraries are never searched for.");
+  }
+  // dlopen counts: a second call for one file gives the same handle and runs no initialiser again.
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return fail(error, EDGECORE_ACCESS_FAILED, "The backend library ", path, " cannot be loaded: ", dlerror(), ".");
+  }
+  void *symbol = dlsym(handle, EDGECORE_BACKEND_SYMBOL);
+  if (symbol == nullptr) {
+    return fail(error, EDGECORE_NOT_FOUND, "The library ", path, " exports no " EDGECORE_BACKEND_SYMBOL
+                ": it is no backend, or one for another version of the native interface (this edgecore has ",
+                EDGECORE_ABI_MAJOR, ".", EDGECORE_ABI_MINOR, ").");
+  }
+  const edgecore_backend *table = reinterpret_cast<edgecore_backend_fn>(symbol)();
+  EDGECORE_TRY(check_backend(table, host_features(), path, error));
+  if (!backend_id.empty() && StringView(table->backend_id) != backend_id) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "The library ", path, " is the backend ", table->backend_id,
+                ", not ", backend_id, " as its package declares.");
+  }
+  return table;
+}
+
+}  // namespace edgecore

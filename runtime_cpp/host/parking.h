@@ -1,0 +1,56 @@
+// Sleeping until a 32-bit word changes: a futex on Linux, a mutex and a condition variable elsewhere.
+#ifndef EDGECORE_HOST_PARKING_H_
+#define EDGECORE_HOST_PARKING_H_
+
+#include <atomic>
+#include <cstdint>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#else
+#include <condition_variable>
+#include <mutex>
+#endif
+
+namespace edgecore {
+
+// Whoever changes the word calls wake_all afterwards; wait may return without a change.
+class ParkingWord {
+ public:
+  std::atomic<uint32_t> value{0};
+
+#if defined(__linux__)
+  void wait(uint32_t expected) { syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0); }
+  void wake_all() { syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+#else
+  void wait(uint32_t expected) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return value.load() != expected; });
+  }
+  void wake_all() {
+    { std::lock_guard<std::mutex> lock(mutex_); }  // a waiter has either seen the new value or sleeps by now
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+#endif
+};
+
+// A hint to the processor that this thread spins.
+inline void spin_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_PARKING_H_

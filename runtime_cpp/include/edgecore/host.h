@@ -1,0 +1,61 @@
+// What the core and a host layer agree on: scopes, the part of the service table that the core provides, loaded
+// backends, and event tracing.
+#ifndef EDGECORE_HOST_H_
+#define EDGECORE_HOST_H_
+
+#include "edgecore/backend.h"
+#include "edgecore/kernel.h"
+#include "edgecore/program.h"
+
+namespace edgecore {
+class Method;
+}
+
+// The object behind the C interface's edgecore_scope pointer. The host layer makes those of drivers and programs, the
+// core those of delegates, instances and kernels.
+struct edgecore_scope {
+  const edgecore::Program *program = nullptr;  // NULL for a driver
+  edgecore::Method *method = nullptr;          // NULL for a driver and a program
+  void *context = nullptr;                     // the host layer's own; MethodConfig::context in a method's scopes
+};
+
+namespace edgecore {
+
+// A table with every service that needs no operating system: fail, log (drops), scratch, parallel_for (inline),
+// worker_count (1), worker_index, is_worker, named_data (of the file), resize, event_begin, event_end, progress
+// (drops). allocate and deallocate are NULL. A host layer overwrites what it does better (allocate, log, parallel_for
+// and the worker members, named_data with external files), and keeps the rest.
+edgecore_host core_services();
+
+// A backend as a program uses it. The host layer opens driver and program handle, keeps them while methods use them,
+// and closes them in reverse.
+struct LoadedBackend {
+  const edgecore_backend *table = nullptr;
+  edgecore_driver *driver = nullptr;
+  edgecore_program *program = nullptr;  // of the Program whose methods get this
+};
+
+// Whether this host can use `backend`: table present, versions, required members, contradicting flags, and no build
+// feature outside `host_features` (EDGECORE_FEATURE_*). `where` is the library's path or package, for the sentence.
+// To be called before any member of the table.
+Status check_backend(const edgecore_backend *backend, uint32_t host_features, StringView where, Error &error);
+
+// The same for a kernel library.
+Status check_kernel_library(const edgecore_kernel_library *library, StringView where, Error &error);
+
+enum class EventKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend };
+
+// Receives begin and end of what a method does. Calls come from the thread that executes, properly nested.
+class EventTracer {
+ public:
+  // `instruction` is the index in the method's chain, `debug_id` the backend's identifier (kBackend) or -1.
+  virtual uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) = 0;
+  virtual void end(uint64_t event) = 0;
+
+ protected:
+  ~EventTracer() = default;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_H_

@@ -1,0 +1,134 @@
+// A loaded .pte file: immutable, shared between threads and methods.
+#ifndef EDGECORE_PROGRAM_H_
+#define EDGECORE_PROGRAM_H_
+
+#include "edgecore/allocator.h"
+#include "edgecore/span.h"
+#include "edgecore/status.h"
+
+namespace edgecore {
+
+class Program;
+struct ProgramTables;  // flatbuffer roots and resolved segments; core/program_tables.h
+
+// Bounds on what a file may ask for. A file past one of them is refused with a sentence that names it.
+struct Limits {
+  uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
+  uint32_t nesting = 64;                          // depth of flatbuffer tables
+  uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
+  uint64_t items = uint64_t{1} << 26;             // entries of all lists of indices, strings and shapes together
+  uint32_t rank = 16;                             // dimensions of a tensor; at most 255
+  uint64_t tensor_bytes = uint64_t{1} << 40;
+  uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
+};
+
+struct ProgramConfig {
+  Allocator *allocator = nullptr;  // holds the Program and the private copy of the flatbuffer part
+  Limits limits;
+};
+
+#define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
+#define EDGECORE_SHAPE_BOUNDED 1u  // same rank, every size from 0 to `sizes`
+
+// A tensor as the file declares it.
+struct TensorInfo {
+  int32_t scalar_type = 0;  // number of the .pte's ScalarType
+  uint32_t shape_kind = EDGECORE_SHAPE_STATIC;
+  Span<const int32_t> sizes;      // greatest shape
+  Span<const uint8_t> dim_order;  // outermost first
+  uint64_t bytes = 0;             // at the greatest shape
+  bool planned = false;           // its memory is part of an arena or of the file; else it comes from the caller
+};
+
+// An input or output.
+struct ValueInfo {
+  uint32_t tag = EDGECORE_TAG_NONE;
+  TensorInfo tensor;  // of TAG_TENSOR
+};
+
+struct OperatorName {
+  StringView name;      // "aten::add"
+  StringView overload;  // "out"; may be empty
+};
+
+// One need that the compiler declared in edgecore.meta.v1.
+struct DeclaredNeed {
+  uint32_t kind = 0;  // EDGECORE_MEMORY_*
+  StringView space;   // empty: host memory
+  uint64_t bytes = 0;
+  uint64_t alignment = 0;
+  StringView shared_group;
+};
+
+// A delegate of a method; what comes from edgecore.meta.v1 is empty when another toolchain wrote the file.
+struct DelegateInfo {
+  StringView backend_id;
+  Bytes blob;  // borrowed from the file
+  bool has_meta = false;
+  StringView compatibility;
+  Bytes sha256;  // 32 bytes, or empty
+  StringView distribution;
+  StringView version;
+  uint64_t need_count = 0;  // see MethodInfo::declared_need
+};
+
+// What the file says about one method: a view, as long-lived as its Program. Indices must be below the counts.
+class MethodInfo {
+ public:
+  StringView name() const;
+  size_t input_count() const;
+  ValueInfo input(size_t index) const;
+  size_t output_count() const;
+  ValueInfo output(size_t index) const;
+  size_t arena_count() const;  // arenas 1 to n of the file, as 0 to n-1
+  uint64_t arena_bytes(size_t index) const;
+  size_t delegate_count() const;
+  DelegateInfo delegate(size_t index) const;
+  DeclaredNeed declared_need(size_t delegate, size_t index) const;
+  size_t operator_count() const;
+  OperatorName operator_name(size_t index) const;
+  size_t instruction_count() const;
+
+ private:
+  friend class Program;
+  MethodInfo(const Program *program, size_t index) : program_(program), index_(index) {}
+  const Program *program_;
+  size_t index_;
+};
+
+class Program {
+ public:
+  // Reads and verifies a whole .pte file. `file` stays borrowed: constants, blobs and named data are used in place and
+  // must not change or move while the Program is in use; everything that is checked is copied first. `file` should be
+  // aligned to 16 bytes, better 128 (a mapping is); otherwise constants are refused as misaligned.
+  // The Program lives in config.allocator and needs no destruction.
+  // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the sentence says what and where),
+  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
+  static Result<const Program *> load(Bytes file, const ProgramConfig &config, Error &error);
+
+  size_t method_count() const;
+  MethodInfo method(size_t index) const { return MethodInfo(this, index); }
+  // NOT_FOUND with the names of all methods in the sentence.
+  Result<size_t> find_method(StringView name, Error &error) const;
+
+  // Bytes stored under `key` in the file. NOT_FOUND with the key in the sentence.
+  Result<Bytes> named_data(StringView key, Error &error) const;
+  size_t named_data_count() const;
+  StringView named_data_key(size_t index) const;
+
+  bool has_meta() const;       // written by edgecore
+  StringView profile() const;  // "executorch-1.5", "edgecore"; empty without metadata
+
+  const Limits &limits() const { return limits_; }
+  const ProgramTables &tables() const { return *tables_; }  // for the core's own sources
+
+  explicit Program(const ProgramTables *tables, const Limits &limits) : tables_(tables), limits_(limits) {}
+
+ private:
+  const ProgramTables *tables_;
+  Limits limits_;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_PROGRAM_H_

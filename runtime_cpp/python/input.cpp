@@ -1,0 +1,233 @@
+#include "input.h"
+
+#include <nanobind/nanobind.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace edgecore::python {
+namespace {
+
+// A class of a module that the process has imported already; NULL otherwise.
+nb::object imported_class(const char *module, const char *name) {
+  const nb::object modules = nb::module_::import_("sys").attr("modules");
+  const nb::object found = nb::steal(PyObject_CallMethod(modules.ptr(), "get", "s", module));
+  if (!found.is_valid()) throw nb::python_error();
+  return found.is_none() ? nb::object() : nb::getattr(found, name, nb::object());
+}
+
+bool is_subclass(PyObject *type, const char *module, const char *name) {
+  const nb::object base = imported_class(module, name);
+  return base.is_valid() && PyObject_IsSubclass(type, base.ptr()) == 1;
+}
+
+ArrayType classify(PyObject *type) {
+  ArrayType found = {type, Library::kNone, nullptr};
+  if (is_subclass(type, "torch", "Tensor")) {
+    found.library = Library::kTorch;
+  } else if (is_subclass(type, "numpy", "ndarray") || is_subclass(type, "numpy", "generic")) {
+    found.library = Library::kNumpy;
+  }
+  PyErr_Clear();
+  const nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::object());
+  if (capsule.is_valid() && PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api") != 0) {
+    const auto *api =
+        static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    while (api != nullptr && api->version.major > 1) api = api->previous;
+    if (api != nullptr && api->version.major == 1 && api->view_object != nullptr) found.exchange = api;
+  }
+  return found;
+}
+
+// Entries stay for the life of the process, and each keeps its type alive: there are few array types.
+const ArrayType *array_type_of(PyObject *object) {
+  static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  for (const auto &entry : known) {
+    if (entry->type == type) return entry.get();
+  }
+  known.push_back(std::make_unique<ArrayType>(classify(type)));
+  Py_INCREF(type);
+  return known.back().get();
+}
+
+nb::str type_text(PyObject *object) {
+  return nb::str(nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__"));
+}
+
+// Copies `count` elements that are `stride` elements apart.
+template <typename T>
+void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
+  if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
+template <typename T>
+T *copy_level(const ArrayView &view, const uint8_t *dim_order, int level, const T *from, T *to) {
+  const int dim = dim_order[level];
+  if (level + 1 == view.ndim) {
+    copy_row(from, view.strides[dim], view.shape[dim], to);
+    return to + view.shape[dim];
+  }
+  for (int64_t i = 0; i < view.shape[dim]; ++i) {
+    to = copy_level(view, dim_order, level + 1, from + i * view.strides[dim], to);
+  }
+  return to;
+}
+
+template <typename T>
+void copy_all(const ArrayView &view, const uint8_t *dim_order, void *to) {
+  copy_level(view, dim_order, 0, static_cast<const T *>(view.data), static_cast<T *>(to));
+}
+
+}  // namespace
+
+Status ArrayView::open(PyObject *object, StringView what, Error &error) {
+  array_type = array_type_of(object);
+  if (array_type->exchange != nullptr) {
+    edgecore_dl_tensor tensor;
+    if (array_type->exchange->view_object(object, &tensor) != 0) throw nb::python_error();
+    writable = true;
+    return take(tensor, what, error);
+  }
+  if (PyObject_CheckBuffer(object) != 0) {
+    has_buffer_ = PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) == 0;
+    if (has_buffer_) return open_buffer(object, what, error);
+    if (PyObject_HasAttrString(object, "__dlpack__") == 0) throw nb::python_error();
+    PyErr_Clear();
+  }
+  if (PyObject_HasAttrString(object, "__dlpack__") != 0) return open_dlpack(object, what, error);
+  return fail(error, EDGECORE_INVALID_ARGUMENT, what,
+              " must be a tensor (a numpy array, a torch tensor, a buffer or a DLPack object); got ",
+              type_text(object).c_str(), ".");
+}
+
+Status ArrayView::open_buffer(PyObject *object, StringView what, Error &error) {
+  scalar_type = scalar_type_of(buffer_.format, buffer_.itemsize);
+  if (scalar_type == kUnknownType) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has elements of format '",
+                buffer_.format == nullptr ? "B" : buffer_.format, "', which no tensor has; got ",
+                type_text(object).c_str(), ".");
+  }
+  if (buffer_.ndim > kMaxRank) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has ", buffer_.ndim, " dimensions; at most ", kMaxRank,
+                " are supported.");
+  }
+  data = buffer_.buf;
+  ndim = buffer_.ndim;
+  writable = buffer_.readonly == 0;
+  bool aligned = true;
+  for (int i = 0; i < ndim; ++i) {
+    shape[i] = buffer_.shape[i];
+    strides[i] = buffer_.strides[i] / buffer_.itemsize;
+    aligned = aligned && buffer_.strides[i] % buffer_.itemsize == 0;
+  }
+  if (!aligned) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what,
+                " has strides that are no multiple of its element size; pass a contiguous copy.");
+  }
+  return {};
+}
+
+Status ArrayView::open_dlpack(PyObject *object, StringView what, Error &error) {
+  nb::object capsule;
+  const nb::object method = nb::getattr(nb::handle(object), "__dlpack__");
+  try {
+    capsule = method(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error &failure) {
+    if (!failure.matches(PyExc_TypeError)) throw;
+    capsule = method();  // from before DLPack 1.0
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
+    versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    if (versioned_->version.major != 1) {
+      return fail(error, EDGECORE_INVALID_ARGUMENT, what, " speaks version ", versioned_->version.major,
+                  " of DLPack; this edgecore speaks 1.");
+    }
+    writable = (versioned_->flags & kDlpackReadOnly) == 0;
+    return take(versioned_->tensor, what, error);
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
+    managed_ = static_cast<ManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+    writable = true;
+    return take(managed_->tensor, what, error);
+  }
+  return fail(error, EDGECORE_INVALID_ARGUMENT, what, " gave no DLPack capsule from __dlpack__.");
+}
+
+Status ArrayView::take(const edgecore_dl_tensor &tensor, StringView what, Error &error) {
+  if (tensor.device_type != EDGECORE_DEVICE_CPU) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " is on a device (DLPack type ", tensor.device_type,
+                "); move it to the CPU.");
+  }
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has ", tensor.ndim, " dimensions; at most ", kMaxRank,
+                " are supported.");
+  }
+  scalar_type = scalar_type_of(tensor.dtype);
+  if (scalar_type == kUnknownType) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has elements of DLPack type (", tensor.dtype.code, ", ",
+                tensor.dtype.bits, " bits), which is not supported.");
+  }
+  data = static_cast<uint8_t *>(tensor.data) + tensor.byte_offset;
+  ndim = tensor.ndim;
+  for (int i = ndim - 1; i >= 0; --i) {
+    shape[i] = tensor.shape[i];
+    strides[i] = tensor.strides != nullptr ? tensor.strides[i] : i + 1 == ndim ? 1 : strides[i + 1] * shape[i + 1];
+  }
+  return {};
+}
+
+void ArrayView::release() {
+  if (has_buffer_) PyBuffer_Release(&buffer_);
+  if (versioned_ != nullptr && versioned_->deleter != nullptr) versioned_->deleter(versioned_);
+  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+}
+
+bool ArrayView::dense_in(const uint8_t *dim_order) const {
+  int64_t expected = 1;
+  for (int i = ndim - 1; i >= 0; --i) {
+    const int dim = dim_order[i];
+    if (shape[dim] > 1 && strides[dim] != expected) return false;
+    expected *= shape[dim];
+  }
+  return true;
+}
+
+uint64_t ArrayView::bytes() const {
+  uint64_t count = item_size(scalar_type);
+  for (int i = 0; i < ndim; ++i) count *= static_cast<uint64_t>(shape[i]);
+  return count;
+}
+
+void dense_strides(int ndim, const int64_t *shape, const uint8_t *dim_order, int64_t *strides) {
+  int64_t next = 1;
+  for (int i = ndim - 1; i >= 0; --i) {
+    strides[dim_order[i]] = next;
+    next *= shape[dim_order[i]] > 1 ? shape[dim_order[i]] : 1;
+  }
+}
+
+void copy_dense(const ArrayView &from, const uint8_t *dim_order, void *to) {
+  if (from.bytes() == 0) return;
+  switch (item_size(from.scalar_type)) {
+    case 1:
+      return copy_all<uint8_t>(from, dim_order, to);
+    case 2:
+      return copy_all<uint16_t>(from, dim_order, to);
+    case 4:
+      return copy_all<uint32_t>(from, dim_order, to);
+    default:
+      return copy_all<uint64_t>(from, dim_order, to);
+  }
+}
+
+}  // namespace edgecore::python

@@ -1,0 +1,38 @@
+// Python's buffer protocol. It joined the stable ABI in 3.11 with the layout and functions that 3.10 has, but headers
+// hide it from an extension whose floor is 3.10: declared here for that case.
+#ifndef EDGECORE_PYTHON_PY_BUFFER_H_
+#define EDGECORE_PYTHON_PY_BUFFER_H_
+
+#include <Python.h>
+
+#if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030B0000
+extern "C" {
+typedef struct {
+  void *buf;
+  PyObject *obj;
+  Py_ssize_t len;
+  Py_ssize_t itemsize;
+  int readonly;
+  int ndim;
+  char *format;
+  Py_ssize_t *shape;
+  Py_ssize_t *strides;
+  Py_ssize_t *suboffsets;
+  void *internal;
+} Py_buffer;
+
+PyAPI_FUNC(int) PyObject_CheckBuffer(PyObject *object);
+PyAPI_FUNC(int) PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
+PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
+}
+
+#define PyBUF_WRITABLE 0x0001
+#define PyBUF_FORMAT 0x0004
+#define PyBUF_ND 0x0008
+#define PyBUF_STRIDES (0x0010 | PyBUF_ND)
+#define PyBUF_RECORDS_RO (PyBUF_STRIDES | PyBUF_FORMAT)
+#define Py_bf_getbuffer 1
+#define Py_bf_releasebuffer 2
+#endif
+
+#endif  // EDGECORE_PYTHON_PY_BUFFER_H_

@@ -1,0 +1,219 @@
+#include "tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "edgecore/method.h"
+#include "py_buffer.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace edgecore::python {
+namespace {
+
+double half_to_double(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  const double sign = bits >> 15 != 0 ? -1.0 : 1.0;
+  if (exponent == 31) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25));
+}
+
+template <typename T>
+T read(const uint8_t *at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+nb::object element(const uint8_t *at, int32_t scalar_type) {
+  switch (scalar_type) {
+    case 0:
+      return nb::int_(read<uint8_t>(at));
+    case 1:
+      return nb::int_(read<int8_t>(at));
+    case 2:
+      return nb::int_(read<int16_t>(at));
+    case 3:
+      return nb::int_(read<int32_t>(at));
+    case 4:
+      return nb::int_(read<int64_t>(at));
+    case 5:
+      return nb::float_(half_to_double(read<uint16_t>(at)));
+    case 6:
+      return nb::float_(static_cast<double>(read<float>(at)));
+    case 7:
+      return nb::float_(read<double>(at));
+    case 11:
+      return nb::bool_(*at != 0);
+    case 15: {
+      const uint32_t bits = uint32_t{read<uint16_t>(at)} << 16;
+      return nb::float_(static_cast<double>(read<float>(reinterpret_cast<const uint8_t *>(&bits))));
+    }
+    case 27:
+      return nb::int_(read<uint16_t>(at));
+    case 28:
+      return nb::int_(read<uint32_t>(at));
+    case 29:
+      return nb::int_(read<uint64_t>(at));
+    default:
+      throw nb::type_error("Elements of this dtype have no Python equivalent.");
+  }
+}
+
+nb::object to_list(const Tensor &tensor, int dim, const uint8_t *at) {
+  if (dim == tensor.ndim) return element(at, tensor.scalar_type);
+  nb::list items;
+  for (int64_t i = 0; i < tensor.shape[dim]; ++i) {
+    items.append(to_list(tensor, dim + 1, at + i * tensor.byte_strides[dim]));
+  }
+  return items;
+}
+
+// A tensor on its way to another library, in one piece with its shape.
+template <typename Managed>
+struct Exported {
+  Managed managed;
+  Tensor tensor;
+
+  static Managed *make(const Tensor &tensor) {
+    auto *self = new Exported{{}, tensor};
+    self->managed.context = self;
+    self->managed.deleter = [](Managed *managed) { delete static_cast<Exported *>(managed->context); };
+    self->managed.tensor = {tensor.data(),        EDGECORE_DEVICE_CPU, 0, tensor.ndim, dl_dtype_of(tensor.scalar_type),
+                            self->tensor.shape, self->tensor.strides, 0};
+    return &self->managed;
+  }
+
+  // A capsule that nobody consumed still has its name.
+  static void destroy_capsule(PyObject *capsule) {
+    if (PyCapsule_IsValid(capsule, name()) != 0) {
+      auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, name()));
+      managed->deleter(managed);
+    }
+  }
+
+  static nb::object capsule(Managed *managed) {
+    PyObject *made = PyCapsule_New(managed, name(), destroy_capsule);
+    if (made == nullptr) {
+      managed->deleter(managed);
+      throw nb::python_error();
+    }
+    return nb::steal(made);
+  }
+
+  static const char *name() {
+    return std::is_same_v<Managed, VersionedTensor> ? "dltensor_versioned" : "dltensor";
+  }
+};
+
+nb::object to_dlpack(const Tensor &tensor, const nb::object &, const nb::object &max_version,
+                     const nb::object &dl_device, const nb::object &copy) {
+  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(EDGECORE_DEVICE_CPU, 0))) {
+    throw nb::buffer_error("An edgecore.Tensor is in CPU memory; no other dl_device is supported.");
+  }
+  if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("An edgecore.Tensor is exported without a copy.");
+  if (!max_version.is_none() && nb::cast<int>(max_version[0]) >= 1) {
+    return Exported<VersionedTensor>::capsule(export_versioned(tensor));
+  }
+  return Exported<ManagedTensor>::capsule(Exported<ManagedTensor>::make(tensor));
+}
+
+int get_buffer(PyObject *self, Py_buffer *view, int flags) {
+  view->obj = nullptr;
+  auto &tensor = *nb::inst_ptr<Tensor>(self);
+  const char *format = format_of(tensor.scalar_type);
+  if (format == nullptr) {
+    PyErr_SetString(PyExc_BufferError, "The buffer protocol has no format for bfloat16; use DLPack.");
+    return -1;
+  }
+  if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !tensor.row_major()) {
+    PyErr_SetString(PyExc_BufferError, "This tensor is not row-major; the consumer must accept strides.");
+    return -1;
+  }
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "shapes are shared with the buffer protocol");
+  view->buf = tensor.data();
+  view->obj = self;
+  Py_INCREF(self);
+  view->itemsize = static_cast<Py_ssize_t>(item_size(tensor.scalar_type));
+  view->len = static_cast<Py_ssize_t>(tensor.element_count()) * view->itemsize;
+  view->readonly = 0;
+  view->ndim = tensor.ndim;
+  view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char *>(format) : nullptr;
+  view->shape = (flags & PyBUF_ND) != 0 ? reinterpret_cast<Py_ssize_t *>(tensor.shape) : nullptr;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? tensor.byte_strides : nullptr;
+  view->suboffsets = nullptr;
+  view->internal = nullptr;
+  return 0;
+}
+
+nb::tuple shape_tuple(const Tensor &tensor) {
+  nb::list sizes;
+  for (int i = 0; i < tensor.ndim; ++i) sizes.append(tensor.shape[i]);
+  return nb::tuple(sizes);
+}
+
+nb::str dtype_name(const Tensor &tensor) {
+  const StringView name = type_name(tensor.scalar_type);
+  return nb::str(name.data(), name.size());
+}
+
+}  // namespace
+
+HeapBlock BlockCache::take() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!blocks_.empty()) {
+      HeapBlock block = std::move(blocks_.back());
+      blocks_.pop_back();
+      return block;
+    }
+  }
+  return bytes_ > SIZE_MAX - kArenaTail ? nullptr : heap_block(bytes_ + kArenaTail, kArenaAlignment);
+}
+
+void BlockCache::give(HeapBlock block) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (block != nullptr && blocks_.size() < kKept) blocks_.push_back(std::move(block));
+}
+
+uint64_t Tensor::element_count() const {
+  uint64_t count = 1;
+  for (int i = 0; i < ndim; ++i) count *= static_cast<uint64_t>(shape[i]);
+  return count;
+}
+
+bool Tensor::row_major() const {
+  int64_t expected = 1;
+  for (int i = ndim - 1; i >= 0; --i) {
+    if (shape[i] > 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+VersionedTensor *export_versioned(const Tensor &tensor) {
+  VersionedTensor *managed = Exported<VersionedTensor>::make(tensor);
+  managed->version = {1, 0};
+  return managed;
+}
+
+void bind_tensor(nb::module_ &module) {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(get_buffer)}, {0, nullptr}};
+  nb::class_<Tensor>(module, "Tensor", nb::type_slots(slots),
+                     "A result in memory of its own: take it through the buffer protocol, DLPack or tolist().")
+      .def_prop_ro("shape", shape_tuple)
+      .def_prop_ro("dtype", dtype_name)
+      .def("tolist", [](const Tensor &tensor) {
+        return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data()));
+      })
+      .def("__dlpack__", to_dlpack, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
+           "dl_device"_a = nb::none(), "copy"_a = nb::none())
+      .def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(EDGECORE_DEVICE_CPU, 0); })
+      .def("__repr__", [](const Tensor &tensor) {
+        return nb::str("edgecore.Tensor(shape={}, dtype={})").format(shape_tuple(tensor), dtype_name(tensor));
+      });
+}
+
+}  // namespace edgecore::python

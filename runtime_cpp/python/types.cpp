@@ -1,0 +1,85 @@
+#include "types.h"
+
+#include <nanobind/nanobind.h>
+
+#include <cstring>
+
+#include "core/scalar_type.h"
+
+namespace nb = nanobind;
+
+namespace edgecore::python {
+namespace {
+
+struct TypeRow {
+  int32_t scalar_type;
+  const char *format;
+};
+
+// Standard-size letters of the struct module. Quantised and packed types never cross this border.
+constexpr TypeRow kTypes[] = {{0, "B"},  {1, "b"},  {2, "h"},      {3, "i"},  {4, "q"},  {5, "e"}, {6, "f"},
+                              {7, "d"},  {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
+
+}  // namespace
+
+int32_t scalar_type_of(edgecore_dl_dtype dtype) {
+  if (dtype.lanes != 1) return kUnknownType;
+  for (const TypeRow &row : kTypes) {
+    const ScalarTypeInfo info = scalar_type_info(row.scalar_type);
+    if (info.dl_code == dtype.code && info.dl_bits == dtype.bits) return row.scalar_type;
+  }
+  return kUnknownType;
+}
+
+int32_t scalar_type_of(const char *format, Py_ssize_t item_size) {
+  if (format == nullptr) format = "B";
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (format[0] == '\0' || format[1] != '\0') return kUnknownType;
+  edgecore_dl_dtype dtype = {EDGECORE_DL_INT, static_cast<uint8_t>(item_size * 8), 1};
+  if (std::strchr("bhilqn", *format) != nullptr) {
+    dtype.code = EDGECORE_DL_INT;
+  } else if (std::strchr("BHILQNc", *format) != nullptr) {
+    dtype.code = EDGECORE_DL_UINT;
+  } else if (std::strchr("efd", *format) != nullptr) {
+    dtype.code = EDGECORE_DL_FLOAT;
+  } else if (*format == '?') {
+    dtype.code = EDGECORE_DL_BOOL;
+  } else {
+    return kUnknownType;
+  }
+  return scalar_type_of(dtype);
+}
+
+edgecore_dl_dtype dl_dtype_of(int32_t scalar_type) {
+  const ScalarTypeInfo info = scalar_type_info(scalar_type);
+  return {info.dl_code, info.dl_bits, 1};
+}
+
+const char *format_of(int32_t scalar_type) {
+  for (const TypeRow &row : kTypes) {
+    if (row.scalar_type == scalar_type) return row.format;
+  }
+  return nullptr;
+}
+
+StringView type_name(int32_t scalar_type) {
+  return scalar_type == kUnknownType ? StringView("no type") : scalar_type_info(scalar_type).name;
+}
+
+size_t item_size(int32_t scalar_type) { return scalar_type_info(scalar_type).size; }
+
+void raise(const Error &error) {
+  const nb::module_ errors = nb::module_::import_("edgecore.errors");
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(error.text, static_cast<Py_ssize_t>(error.size), "replace"));
+  if (error.code == EDGECORE_INVALID_PROGRAM) {
+    const nb::object type = errors.attr("FormatError");
+    PyErr_SetObject(type.ptr(), text.ptr());
+  } else {
+    const nb::object type = errors.attr("ExecutionError");
+    const nb::object value = type(text, error.code);
+    PyErr_SetObject(type.ptr(), value.ptr());
+  }
+  throw nb::python_error();
+}
+
+}  // namespace edgecore::python

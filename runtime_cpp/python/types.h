@@ -1,0 +1,31 @@
+// Element types as .pte files, DLPack, the buffer protocol and numpy name them, and Python errors.
+#ifndef EDGECORE_PYTHON_TYPES_H_
+#define EDGECORE_PYTHON_TYPES_H_
+
+#include <Python.h>
+
+#include "edgecore/status.h"
+
+namespace edgecore::python {
+
+constexpr int kMaxRank = 16;
+constexpr int32_t kUnknownType = -1;
+
+// ScalarType number of a DLPack dtype, or of an element of the buffer protocol (`format` as in Python's struct module);
+// kUnknownType if there is none.
+int32_t scalar_type_of(edgecore_dl_dtype dtype);
+int32_t scalar_type_of(const char *format, Py_ssize_t item_size);
+
+edgecore_dl_dtype dl_dtype_of(int32_t scalar_type);
+// Format for the buffer protocol; NULL where it has none (bfloat16).
+const char *format_of(int32_t scalar_type);
+// "float32"; "no type" for kUnknownType.
+StringView type_name(int32_t scalar_type);
+size_t item_size(int32_t scalar_type);
+
+// Throws the Python exception of edgecore.errors that belongs to `error`.
+[[noreturn]] void raise(const Error &error);
+
+}  // namespace edgecore::python
+
+#endif  // EDGECORE_PYTHON_TYPES_H_

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from edgecore import format as fmt
+from edgecore.cli import main
+
+
+@dataclass
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def edgecore(monkeypatch, capsys) -> Callable[..., Result]:
+    """edgecore("inspect", path) runs the command line in this process."""
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["edgecore", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        try:
+            main()
+            status = 0
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Result(status, captured.out, captured.err)
+
+    return run
+
+
+def program(*, with_delegate: bool) -> fmt.PteFile:
+    """float32 [2, 3]: relu on our kernels, then, if asked for, a delegate of a backend that is not installed."""
+    tensors = [
+        fmt.Tensor(
+            fmt.ScalarType.FLOAT,
+            sizes=[2, 3],
+            dim_order=[0, 1],
+            allocation_info=fmt.AllocationDetails.at(1, index * 32),
+        )
+        for index in range(3)
+    ]
+    instructions = [fmt.Instruction(fmt.KernelCall(0, [0, 1, 1]))]
+    if with_delegate:
+        instructions.append(fmt.Instruction(fmt.DelegateCall(0, [1, 2])))
+    plan = fmt.ExecutionPlan(
+        name="forward",
+        values=[fmt.EValue(tensor) for tensor in tensors],
+        inputs=[0],
+        outputs=[2 if with_delegate else 1],
+        chains=[fmt.Chain(inputs=[], outputs=[], instructions=instructions)],
+        operators=[fmt.Operator("aten::relu", "out")],
+        delegates=[fmt.BackendDelegate("QnnBackend", fmt.BackendDelegateDataReference(index=0))] * with_delegate,
+        non_const_buffer_sizes=[0, 96],
+    )
+    return fmt.PteFile(fmt.Program(execution_plan=[plan]), delegate_blobs=[b"blob of 16 bytes"] * with_delegate)
+
+
+@pytest.fixture
+def pte(tmp_path) -> Path:
+    """A file that needs a backend that is not installed."""
+    path = tmp_path / "model.pte"
+    path.write_bytes(fmt.write_pte(program(with_delegate=True)))
+    return path
+
+
+@pytest.fixture
+def relu(tmp_path) -> Path:
+    """A file that runs on our kernels alone."""
+    path = tmp_path / "relu.pte"
+    path.write_bytes(fmt.write_pte(program(with_delegate=False)))
+    return path

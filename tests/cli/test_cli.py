@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from edgecore.cli.common import random_tensor
+from edgecore.cli.compile import parse_backend
+from edgecore.errors import EdgecoreError
+
+
+def one_sentence(result, *parts):
+    """Failed, and said why in one line of ours on stderr."""
+    lines = result.err.strip().splitlines()
+    assert result.status == 1
+    assert len(lines) == 1, result.err
+    assert lines[0].startswith("edgecore: ")
+    assert all(part in lines[0] for part in parts), lines[0]
+
+
+def test_inspect_json(edgecore, pte):
+    result = edgecore("inspect", pte, "--json")
+    facts = json.loads(result.out)
+    (method,) = facts["methods"]
+    tensor = {"type": "tensor", "dtype": "float32", "shape": [2, 3], "dynamic": False}
+    assert result.status == 0
+    assert facts["bytes"] == pte.stat().st_size
+    assert method["name"] == "forward"
+    assert method["inputs"] == method["outputs"] == [tensor]
+    assert method["delegates"] == [{"backend_id": "QnnBackend", "bytes": 16}]
+    assert method["operators"] == {"aten::relu.out": 1}
+    assert method["planned_bytes"] == 96
+    assert method["delegate_bytes"] is None
+
+
+def test_inspect_text(edgecore, pte):
+    out = edgecore("inspect", pte).out
+    assert "method forward" in out
+    assert "input 0: float32 [2, 3]" in out
+    assert re.search(r"QnnBackend.*16 bytes", out)
+
+
+def test_inspect_html_is_one_page_that_loads_nothing(edgecore, pte, tmp_path):
+    page = tmp_path / "page.html"
+    assert edgecore("inspect", pte, "--html", page).status == 0
+    text = page.read_text()
+    assert "aten::relu.out" in text
+    assert "QnnBackend" in text
+    assert not re.search(r"(src|href)=|@import|url\(", text)
+
+
+def test_inspect_needs_neither_torch_nor_numpy(pte):
+    code = (
+        "import sys; sys.argv = ['edgecore', 'inspect', sys.argv[1]]\n"
+        "import atexit, edgecore.cli\n"
+        "atexit.register(lambda: print([name for name in ('torch', 'numpy') if name in sys.modules]))\n"
+        "edgecore.cli.main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code, pte], capture_output=True, text=True, check=False)
+    assert result.stdout.strip().endswith("[]"), result.stderr
+
+
+def test_verify_sound_file(edgecore, pte):
+    result = edgecore("verify", pte, "--runtime", "edgecore")
+    assert result.status == 0, result.out + result.err
+    assert "sound, keeps to edgecore" in result.out
+    assert "the blobs of QnnBackend are not looked into" in result.err
+    assert "pip install edgecore-qnn" in result.err
+
+
+def test_verify_unknown_profile_is_wrong_usage(edgecore, pte):
+    assert edgecore("verify", pte, "--runtime", "executorch-9").status == 2
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+class TestFilesThatCannotBeRead:
+    def test_absent(self, edgecore, tmp_path, command):
+        one_sentence(edgecore(command, tmp_path / "no.pte"), "no.pte: No such file or directory")
+
+    def test_of_another_kind(self, edgecore, tmp_path, command):
+        path = tmp_path / "cat.pte"
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" * 8)
+        one_sentence(edgecore(command, path), "cat.pte", "not a .pte file")
+
+    def test_truncated(self, edgecore, pte, command):
+        pte.write_bytes(pte.read_bytes()[:-20])
+        one_sentence(edgecore(command, pte), "model.pte", "truncated")
+
+    def test_empty(self, edgecore, tmp_path, command):
+        (tmp_path / "empty.pte").touch()
+        one_sentence(edgecore(command, tmp_path / "empty.pte"), "not a .pte file")
+
+
+def test_traceback_only_with_debug(edgecore, tmp_path):
+    assert "Traceback" not in edgecore("inspect", tmp_path / "no.pte").err
+    for line in (["--debug", "inspect", "no.pte"], ["inspect", "no.pte", "--debug"]):
+        result = edgecore(*line)
+        assert "Traceback" in result.err
+        assert result.err.strip().splitlines()[-1] == "edgecore: no.pte: No such file or directory"
+        assert result.status == 1
+
+
+@pytest.mark.parametrize("line", [["run"], ["bench", "x.pte", "--runs", "0"], ["frobnicate"], ["run", "--frob"]])
+def test_wrong_usage(edgecore, line):
+    assert edgecore(*line).status == 2
+
+
+def test_help_names_every_command(edgecore):
+    out = edgecore("--help").out
+    for command in ("compile", "run", "bench", "inspect", "verify", "backends", "doctor"):
+        assert command in out
+
+
+def test_backends_json(edgecore):
+    result = edgecore("backends", "--json")
+    assert result.status == 0
+    for row in json.loads(result.out):
+        assert row["state"] in ("ok", "broken", "disabled")
+        assert {"backend_id", "name", "distribution", "version", "summary", "problem", "ambiguous"} <= row.keys()
+
+
+def test_doctor_of_a_backend_that_is_not_installed(edgecore):
+    one_sentence(edgecore("doctor", "qnn"), "pip install edgecore-qnn")
+
+
+class TestModelArgumentOfCompile:
+    def test_absent_file(self, edgecore):
+        one_sentence(edgecore("compile", "no.pt2"), "no.pt2 does not exist")
+
+    def test_file_of_another_kind(self, edgecore, tmp_path):
+        (tmp_path / "bad.pt2").write_bytes(b"nothing")
+        result = edgecore("compile", tmp_path / "bad.pt2")
+        assert result.status == 1
+        assert "bad.pt2 is no file of torch.export.save" in result.err.splitlines()[-1]
+
+    def test_absent_module(self, edgecore):
+        one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")
+
+    def test_absent_function(self, edgecore):
+        one_sentence(edgecore("compile", "json:model"), "module 'json'", "has no function 'model'")
+
+    def test_function_that_gives_something_else(self, edgecore, tmp_path, monkeypatch):
+        (tmp_path / "my_model_file.py").write_text("def model():\n    return 42\n")
+        monkeypatch.chdir(tmp_path)
+        one_sentence(edgecore("compile", "my_model_file:model"), "must give (model, example_inputs[, dynamic_shapes])")
+
+    def test_neither(self, edgecore):
+        assert edgecore("compile", "model").status == 2
+
+
+def test_backend_options():
+    assert parse_backend("xnnpack") == ("xnnpack", {})
+    assert parse_backend("qnn:soc=SM8650,required=true,level=3") == (
+        "qnn",
+        {"soc": "SM8650", "required": True, "level": 3},
+    )
+
+
+def test_random_inputs_are_the_same_every_time():
+    first, second = (random_tensor((2, 3), "float32", 0).tolist() for _ in range(2))
+    assert first == second
+    assert all(-1 <= value < 1 for row in first for value in row)
+    assert {value for row in random_tensor((4, 8), "int64", 1).tolist() for value in row} == {0, 1}
+    assert random_tensor((), "bool", 0).shape == ()
+    with pytest.raises(EdgecoreError, match="float16"):
+        random_tensor((1,), "float16", 0)

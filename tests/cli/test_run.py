@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+FIGURES = {"load_ms", "first_ms", "median_ms", "p95_ms", "peak_rss_mb"}
+
+
+def one_sentence(result, *parts):
+    lines = result.err.strip().splitlines()
+    assert result.status == 1
+    assert len(lines) == 1, result.err
+    assert lines[0].startswith("edgecore: ")
+    assert all(part in lines[0] for part in parts), lines[0]
+
+
+def test_run_with_inputs_and_output_files(edgecore, relu, tmp_path):
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    result = edgecore("run", relu, "--input", tmp_path / "x.npy", "--output-dir", tmp_path / "out", "--json")
+    assert result.status == 0, result.err
+    (output,) = json.loads(result.out)["outputs"]
+    assert (output["dtype"], output["shape"], output["min"], output["max"]) == ("float32", [2, 3], 0, 6)
+    np.testing.assert_array_equal(np.load(output["file"]), np.maximum(x, 0))
+
+
+def test_run_without_inputs_says_that_they_are_random(edgecore, relu):
+    first, second = edgecore("run", relu, "--json"), edgecore("run", relu, "--json")
+    assert first.status == 0, first.err
+    assert "random values" in first.err
+    assert json.loads(first.out)["outputs"] == json.loads(second.out)["outputs"]
+
+
+def test_run_as_text(edgecore, relu):
+    result = edgecore("run", relu)
+    assert result.status == 0, result.err
+    assert "output 0: dtype float32  shape [2, 3]" in result.out
+
+
+def test_bench(edgecore, relu):
+    result = edgecore("bench", relu, "--runs", 3, "--threads", 1, "--json")
+    assert result.status == 0, result.err
+    figures = json.loads(result.out)
+    assert figures.keys() >= FIGURES
+    assert all(figures[name] > 0 for name in FIGURES)
+    assert edgecore("bench", relu, "--runs", 3).out.split()[::2] == [
+        "load_ms",
+        "first_ms",
+        "median_ms",
+        "p95_ms",
+        "peak_rss_mb",
+    ]
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_method_that_is_not_there(edgecore, relu, command):
+    one_sentence(edgecore(command, relu, "--method", "backward"), "no method 'backward'", "it has forward")
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_backend_that_is_not_installed(edgecore, pte, command):
+    one_sentence(edgecore(command, pte), "QnnBackend", "pip install edgecore-qnn")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "parts"),
+    [
+        ([np.zeros((2, 3), np.float32)] * 2, ["2", "1"]),
+        ([np.zeros((2, 4), np.float32)], ["2, 4", "2, 3"]),
+        ([np.zeros((2, 3), np.int64)], ["int64", "float32"]),
+    ],
+    ids=["count", "shape", "dtype"],
+)
+def test_wrong_inputs(edgecore, relu, tmp_path, arrays, parts):
+    options = []
+    for index, array in enumerate(arrays):
+        np.save(tmp_path / f"{index}.npy", array)
+        options += ["--input", tmp_path / f"{index}.npy"]
+    one_sentence(edgecore("run", relu, *options), *parts)
+
+
+def test_input_that_is_no_npy_file(edgecore, relu, tmp_path):
+    (tmp_path / "x.npy").write_text("1 2 3")
+    one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is no .npy file")
+    one_sentence(edgecore("run", relu, "--input", tmp_path / "y.npy"), "y.npy: No such file or directory")

@@ -1,0 +1,85 @@
+"""What can go wrong when compiling: one sentence each, with what, where and what to do."""
+
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+from edgecore.errors import BackendNotFound, CompileError
+
+
+class Sum(nn.Module):
+    def forward(self, x):
+        return x.sum()
+
+
+class Kernelless(nn.Module):
+    def forward(self, x):
+        return torch.linalg.qr(x)[0] + 1
+
+
+class DataDependent(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+INPUT = (torch.randn(3, 3),)
+
+
+def test_no_such_backend():
+    with pytest.raises(BackendNotFound, match="'nonesuch'"):
+        edgecore.compile(Sum(), INPUT, backends=["nonesuch"])
+
+
+def test_a_known_backend_that_is_not_installed_says_what_to_install():
+    with pytest.raises(BackendNotFound, match="pip install edgecore-vulkan"):
+        edgecore.compile(Sum(), INPUT, backends=["vulkan"])
+
+
+def test_a_model_that_does_not_export_keeps_torchs_reason():
+    with pytest.raises(CompileError, match="(?s)could not export DataDependent.*torch said:.*data-dependent"):
+        edgecore.compile(DataDependent().eval(), INPUT)
+
+
+def test_an_operator_without_a_kernel_is_found_when_compiling():
+    with pytest.raises(CompileError, match=r"linalg_qr.*test_errors\.py:\d+"):
+        edgecore.compile(Kernelless().eval(), INPUT)
+
+
+def test_training_mode():
+    with pytest.raises(CompileError, match=r"call model.eval\(\)"):
+        edgecore.compile(nn.Dropout().train(), INPUT)
+
+
+def test_not_a_model():
+    with pytest.raises(CompileError, match="model is a str"):
+        edgecore.compile("model.pt", INPUT)
+
+
+def test_missing_example_inputs():
+    with pytest.raises(CompileError, match="example_inputs are needed"):
+        edgecore.compile(Sum().eval())
+
+
+def test_unknown_profile_and_memory():
+    with pytest.raises(CompileError, match="no runtime profile 'executorch-9'"):
+        edgecore.compile(Sum().eval(), INPUT, runtime="executorch-9")
+    with pytest.raises(CompileError, match="memory='heap'"):
+        edgecore.compile(Sum().eval(), INPUT, memory="heap")
+
+
+def test_required_backend_lists_what_it_left():
+    pytest.importorskip("edgecore_xnnpack")
+    with pytest.raises(CompileError, match=r"'xnnpack' is required, but .* outside: .*(sort|cumsum)"):
+        edgecore.compile(Cumulative().eval(), INPUT, backends=[edgecore.Backend("xnnpack", required=True)])
+
+
+class Cumulative(nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, 0) * 2
+
+
+def test_unknown_option_of_a_backend():
+    pytest.importorskip("edgecore_xnnpack")
+    with pytest.raises(CompileError, match="options of backend 'xnnpack': speed"):
+        edgecore.compile(Sum().eval(), INPUT, backends=[edgecore.Backend("xnnpack", speed="fast")])

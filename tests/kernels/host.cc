@@ -1,0 +1,100 @@
+// A host for tests of the kernel library: error text, scratch, loops cut into pieces, resizing.
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "edgecore/kernels.h"
+
+struct edgecore_error {
+  char text[600];
+};
+
+struct edgecore_scope {
+  std::vector<void *> blocks;
+  uint32_t workers = 1;
+};
+
+namespace {
+
+int32_t fail(edgecore_error *error, int32_t code, edgecore_str text) {
+  if (error != nullptr) {
+    const uint64_t size = text.size < sizeof(error->text) - 1 ? text.size : sizeof(error->text) - 1;
+    std::memcpy(error->text, text.data, size);
+    error->text[size] = 0;
+  }
+  return code;
+}
+
+void *scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
+  void *block = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  scope->blocks.push_back(block);
+  return block;
+}
+
+// As many pieces as workers, one after the other.
+void parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg, uint32_t) {
+  uint64_t piece = (n + scope->workers - 1) / scope->workers;
+  if (piece < grain) piece = grain;
+  uint32_t worker = 0;
+  for (uint64_t begin = 0; begin < n; begin += piece, ++worker) {
+    fn(arg, begin, begin + piece < n ? begin + piece : n, worker);
+  }
+}
+
+uint32_t worker_count(edgecore_scope *scope) { return scope->workers; }
+
+int32_t resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim, edgecore_error *error) {
+  uint64_t bytes = (tensor->dl.dtype.bits + 7u) / 8u;
+  for (int32_t d = 0; d < ndim; ++d) bytes *= static_cast<uint64_t>(shape[d]);
+  if (ndim != tensor->dl.ndim || bytes > tensor->capacity) {
+    const char text[] = "the test host cannot resize that far";
+    return fail(error, EDGECORE_OUT_OF_RESOURCES, {text, sizeof(text) - 1});
+  }
+  int64_t stride = 1;
+  for (int32_t i = ndim - 1; i >= 0; --i) {
+    const int32_t d = tensor->dim_order[i];
+    tensor->dl.shape[d] = shape[d];
+    tensor->dl.strides[d] = stride;
+    stride *= shape[d];
+  }
+  return EDGECORE_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { return edgecore_kernels_library(); }
+
+EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(const char *name) {
+  return edgecore_kernels_library_for(name);
+}
+
+// Runs a kernel; on failure the sentence is in `text` (600 bytes).
+EDGECORE_EXPORT int32_t edgecore_kernels_test_call(edgecore_kernel_fn kernel, const edgecore_value *args, uint64_t count,
+                                                   uint32_t workers, char *text) {
+  edgecore_host host = {};
+  host.header = {sizeof(host), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  host.fail = fail;
+  host.scratch = scratch;
+  host.parallel_for = parallel_for;
+  host.worker_count = worker_count;
+  host.resize = resize;
+  edgecore_scope scope;
+  scope.workers = workers;
+  edgecore_error error = {};
+  edgecore_call call = {};
+  call.header = {sizeof(call), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  call.host = &host;
+  call.scope = &scope;
+  call.args = args;
+  call.arg_count = count;
+  call.arg_stride = sizeof(edgecore_value);
+  call.error = &error;
+  const int32_t code = kernel(&call);
+  std::memcpy(text, error.text, sizeof(error.text));
+  for (void *block : scope.blocks) std::free(block);
+  return code;
+}
+
+}  // extern "C"

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from edgecore.errors import BackendNotFound
+from edgecore.plugin.doctor import diagnose
+
+TABLE = """
+#include <stdint.h>
+typedef struct { const char *data; uint64_t size; } str;
+static struct {
+  uint32_t size; uint16_t major, minor, least_major, least_minor; uint32_t flags, features, reserved;
+  str id, distribution, version;
+} table = {%s, 0, 1, 0, 1, 4, 0, 0, {"%s", %d}, {"edgecore-fake", 13}, {"1.2", 3}};
+const void *edgecore_backend_v0(void) { return &table; }
+"""
+
+
+def finding(check, name="fake"):
+    (diagnosis,) = diagnose(name)
+    return next(row for row in diagnosis.findings if row.check == check)
+
+
+def build(tmp_path, source):
+    (tmp_path / "fake.c").write_text(source)
+    library = tmp_path / "libfake.so"
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-16")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "fake.c"], check=True)
+    return f"lambda: Path({str(library)!r})"
+
+
+def with_table(tmp_path, backend_id="FakeBackend"):
+    return build(tmp_path, TABLE % ("sizeof(table)", backend_id, len(backend_id)))
+
+
+def test_library_that_is_well(add_package, tmp_path):
+    add_package("edgecore-fake", "FakeBackend", library=with_table(tmp_path))
+    found = finding("native library")
+    assert found.ok
+    assert "interface 0.1" in found.detail
+
+
+def test_library_of_another_backend(add_package, tmp_path):
+    add_package("edgecore-fake", "FakeBackend", library=with_table(tmp_path, "OtherBackend"))
+    found = finding("native library")
+    assert not found.ok
+    assert "is the library of OtherBackend" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("library", "reason"),
+    [
+        ("lambda: Path('/nowhere/libfake.so')", "/nowhere/libfake.so does not exist"),
+        ("lambda: Path('libfake.so')", "libfake.so is not an absolute path"),
+        ("lambda: 1 / 0", "ZeroDivisionError"),
+        ("lambda: Path(__file__)", "does not load"),
+    ],
+)
+def test_library_that_is_missing_or_none(add_package, library, reason):
+    add_package("edgecore-fake", "FakeBackend", library=library)
+    found = finding("native library")
+    assert not found.ok
+    assert reason in found.detail
+    assert found.remedy == "pip install --force-reinstall --no-deps edgecore-fake"
+
+
+def test_library_without_the_symbol(add_package, tmp_path):
+    add_package("edgecore-fake", "FakeBackend", library=build(tmp_path, "int other;"))
+    assert "edgecore_backend_v0" in finding("native library").detail
+
+
+def test_library_that_kills_its_process(add_package, tmp_path):
+    source = "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }"
+    add_package("edgecore-fake", "FakeBackend", library=build(tmp_path, source))
+    assert "dies of signal 6" in finding("native library").detail
+
+
+def test_broken_package_is_found_by_its_name(add_package):
+    add_package("edgecore-bad", "BadBackend", "raise OSError('no driver')")
+    found = finding("import and hook", "bad")
+    assert not found.ok
+    assert "no driver" in found.detail
+    assert found.remedy
+
+
+def test_two_packages_for_one_id(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    add_package("vendor-fake", "FakeBackend")
+    for diagnosis in diagnose("FakeBackend"):
+        row = next(row for row in diagnosis.findings if row.check == "provider")
+        assert not row.ok
+        assert row.remedy == f"export EDGECORE_PROVIDER_FAKEBACKEND={diagnosis.backend.distribution}"
+
+
+def test_disabled_on_purpose_is_no_problem(add_package, monkeypatch):
+    add_package("edgecore-fake", "FakeBackend")
+    monkeypatch.setenv("EDGECORE_BACKENDS_DENY", "FakeBackend")
+    (diagnosis,) = diagnose("fake")
+    assert diagnosis.ok
+
+
+def test_declaration_that_nobody_could_use(add_package):
+    add_package("edgecore-fake", "FakeBackend", name="Fake Backend")
+    found = finding("declaration", "FakeBackend")
+    assert not found.ok
+    assert "'Fake Backend'" in found.detail
+
+
+def test_name_that_is_not_installed(add_package):
+    with pytest.raises(BackendNotFound, match="pip install edgecore-qnn"):
+        diagnose("qnn")

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "numpy", "pydantic", "typer", "rich", "jinja2", "tomllib", "tomli")
+
+
+def test_finding_a_backend_imports_nothing_heavy(add_package):
+    """The path that loading a file takes."""
+    add_package("edgecore-fake", "FakeBackend")
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import edgecore
+from edgecore.plugin import registry
+registry.find("FakeBackend")
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout.strip()) == (0, "[]"), result.stderr
+
+
+def test_paths_for_a_plugin_build_or_a_sentence():
+    for option, suffix in (("--include-dir", "include"), ("--cmake-dir", "cmake")):
+        result = subprocess.run(
+            [sys.executable, "-m", "edgecore.plugin", option], capture_output=True, text=True, check=False
+        )
+        if result.returncode == 0:
+            assert result.stdout.strip().endswith(f"edgecore/{suffix}")
+        else:
+            assert "install its wheel" in result.stderr
+    assert subprocess.run([sys.executable, "-m", "edgecore.plugin"], capture_output=True, check=False).returncode == 2

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import sys
+import warnings
+
+import pytest
+
+import edgecore
+from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendNotFound
+from edgecore.plugin import known, registry
+
+RAISING = """
+    raise OSError("libvendor.so.3: cannot open shared object file")
+"""
+EXITING = """
+    raise SystemExit("no licence")
+"""
+WRONG_HOOK = """
+    from edgecore.plugin import hookimpl
+
+    @hookimpl
+    def edgecore_bakends():
+        return []
+"""
+NO_HOOK = """
+    answer = 42
+"""
+WRONG_TYPE = """
+    from edgecore.plugin import hookimpl
+
+    @hookimpl
+    def edgecore_backends():
+        return ["FakeBackend"]
+"""
+
+
+def state_of(backend_id):
+    return next(backend for backend in registry.installed() if backend.backend_id == backend_id)
+
+
+def test_find_imports_only_the_package_asked_for(add_package):
+    wanted = add_package("edgecore-fake", "FakeBackend")
+    other = add_package("edgecore-other", "OtherBackend", RAISING)
+    info = registry.find("FakeBackend")
+    assert (info.name, info.backend_id) == ("fake", "FakeBackend")
+    assert wanted in sys.modules
+    assert other not in sys.modules
+
+
+def test_find_by_name_and_by_id(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    assert registry.find_by_name("fake") is registry.find_by_name("FakeBackend") is registry.find("FakeBackend")
+
+
+def test_all_backends_with_their_state(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    add_package("edgecore-bad", "BadBackend", RAISING)
+    good, bad = state_of("FakeBackend"), state_of("BadBackend")
+    assert (good.state, good.name, good.distribution, good.version) == ("ok", "fake", "edgecore-fake", "1.2")
+    assert bad.state == "broken"
+    assert "OSError: libvendor.so.3: cannot open shared object file" in bad.problem
+
+
+def test_a_broken_backend_gives_one_warning_and_nothing_worse(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    add_package("edgecore-bad", "BadBackend", RAISING)
+    with pytest.warns(RuntimeWarning, match="edgecore-bad 1.2 is broken.*edgecore doctor") as caught:
+        found = edgecore.backends()
+    assert len(caught) == 1
+    assert {"FakeBackend", "BadBackend"} <= {backend.backend_id for backend in found}
+
+
+def test_using_the_good_one_does_not_warn_about_the_broken_one(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    add_package("edgecore-bad", "BadBackend", RAISING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        registry.find_by_name("fake")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (RAISING, "OSError: libvendor.so.3"),
+        (EXITING, "SystemExit: no licence"),
+        (WRONG_HOOK, "edgecore_bakends"),
+        (NO_HOOK, "implements no hook edgecore_backends"),
+        (WRONG_TYPE, "gave a str, not a BackendInfo"),
+        ("import torhc", "No module named 'torhc'"),
+        ("def", "SyntaxError"),
+    ],
+)
+def test_each_way_to_be_broken(add_package, source, reason):
+    add_package("edgecore-bad", "BadBackend", source)
+    with pytest.raises(BackendBroken, match="backend 'BadBackend' of edgecore-bad 1.2 is broken") as caught:
+        registry.find("BadBackend")
+    assert reason in str(caught.value)
+    with pytest.raises(BackendBroken):
+        registry.find_by_name("bad")
+
+
+def test_entry_point_and_hook_disagree(add_package):
+    add_package("edgecore-fake", "FakeBackend", hook_id="OtherBackend")
+    with pytest.raises(BackendBroken, match="entry point is named 'FakeBackend' but its hook .* gave OtherBackend"):
+        registry.find("FakeBackend")
+
+
+def test_unknown_backend_names_the_package_to_install(add_package):
+    with pytest.raises(BackendNotFound, match=r"'QnnBackend' .*is not installed; run: pip install edgecore-qnn$"):
+        registry.find("QnnBackend")
+    with pytest.raises(BackendNotFound, match=r"'qnn' .*is not installed; run: pip install edgecore-qnn$"):
+        registry.find_by_name("qnn")
+
+
+def test_backend_that_nobody_knows(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    with pytest.raises(BackendNotFound, match="'nothing' is not installed.*installed are: .*FakeBackend"):
+        registry.find_by_name("nothing")
+
+
+@pytest.mark.parametrize(
+    "entry", ["FakeBackend", "fakebackend", "edgecore-fake", "edgecore_fake", " x , Edgecore.Fake"]
+)
+def test_deny(add_package, monkeypatch, entry):
+    module = add_package("edgecore-fake", "FakeBackend")
+    monkeypatch.setenv("EDGECORE_BACKENDS_DENY", entry)
+    with pytest.raises(BackendDisabled, match="edgecore-fake is disabled by .*EDGECORE_BACKENDS_DENY"):
+        registry.find("FakeBackend")
+    assert state_of("FakeBackend").state == "disabled"
+    assert module not in sys.modules
+
+
+def test_allow(add_package, monkeypatch):
+    add_package("edgecore-fake", "FakeBackend")
+    add_package("edgecore-other", "OtherBackend", name="other")
+    monkeypatch.setenv("EDGECORE_BACKENDS_ALLOW", "OtherBackend")
+    assert registry.find("OtherBackend").name == "other"
+    with pytest.raises(BackendDisabled, match="EDGECORE_BACKENDS_ALLOW"):
+        registry.find("FakeBackend")
+
+
+class TestTwoPackagesForOneId:
+    @pytest.fixture(autouse=True)
+    def _two(self, add_package, monkeypatch):
+        monkeypatch.delenv("EDGECORE_PROVIDER_FAKEBACKEND", raising=False)
+        add_package("edgecore-fake", "FakeBackend", name="fake")
+        add_package("vendor-fake", "FakeBackend", name="vendor")
+
+    def test_using_it_is_an_error_that_shows_the_choice(self):
+        with pytest.raises(BackendAmbiguous, match="provided by edgecore-fake and vendor-fake") as caught:
+            registry.find("FakeBackend")
+        assert 'providers={"FakeBackend": "edgecore-fake"}' in str(caught.value)
+        assert "EDGECORE_PROVIDER_FAKEBACKEND=edgecore-fake" in str(caught.value)
+
+    def test_both_are_listed(self):
+        both = [backend for backend in registry.installed() if backend.backend_id == "FakeBackend"]
+        assert [backend.distribution for backend in both] == ["edgecore-fake", "vendor-fake"]
+        assert all(backend.ambiguous for backend in both)
+
+    def test_choice_by_argument(self):
+        assert registry.find("FakeBackend", providers={"FakeBackend": "Vendor_Fake"}).name == "vendor"
+
+    def test_choice_by_environment(self, monkeypatch):
+        monkeypatch.setenv("EDGECORE_PROVIDER_FAKEBACKEND", "vendor-fake")
+        assert registry.find("FakeBackend").name == "vendor"
+        assert not any(backend.ambiguous for backend in registry.installed())
+
+    def test_denying_one_is_a_choice(self, monkeypatch):
+        monkeypatch.setenv("EDGECORE_BACKENDS_DENY", "edgecore-fake")
+        assert registry.find("FakeBackend").name == "vendor"
+
+    def test_choice_of_what_is_not_there(self):
+        with pytest.raises(BackendNotFound, match="edgecore-fake and vendor-fake, not by edgecore-x, which was chosen"):
+            registry.find("FakeBackend", providers={"FakeBackend": "edgecore-x"})
+
+
+def test_compiler_that_cannot_be_imported(add_package):
+    add_package("edgecore-fake", "FakeBackend")
+    with pytest.raises(BackendBroken, match=r"compiler of backend 'fake' \(nowhere:Nothing\)"):
+        registry.load_compiler(registry.find("FakeBackend"))
+
+
+def test_known_backends_table():
+    rows = known.known_backends()
+    assert all(row.package == f"edgecore-{row.name}" and row.summary for row in rows)
+    assert len({row.backend_id for row in rows}) == len({row.name for row in rows}) == len(rows)
+    assert known.lookup("xnnpack") is known.lookup("XnnpackBackend")

@@ -1,0 +1,133 @@
+"""Load and run randomly corrupted copies of a `.pte`, each in a forked child, and count how the children end.
+
+    python tests/robustness/corrupt.py FILE.pte [--count 10000] [--seed 0]
+
+A child that ends by a signal is a failure: its file is kept (`--keep DIR`) and the exit status is 1. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import random
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import edgecore
+from edgecore import format as fmt
+
+SECONDS = 20
+"""Processor time that one file may take; beyond it the child is killed, which counts as a failure."""
+
+INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+def regions(data: bytes) -> dict[str, range]:
+    """Where the corruptions go: header, flatbuffer, delegate blobs, weights."""
+    pte = fmt.read_pte(data)
+    end = int.from_bytes(data[16:24], "little")
+    found = {"header": range(0, 40), "flatbuffer": range(40, end)}
+    for index, segment in enumerate(pte.segments):
+        kind = "blob" if segment.kind == "delegate" else "data"
+        found[f"{kind} {index}"] = range(segment.offset, segment.offset + segment.size)
+    return {name: place for name, place in found.items() if len(place)}
+
+
+def corruptions(data: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    """`count` corrupted copies, the same for the same seed, spread over header, flatbuffer, blobs and the rest alike."""
+    rng = random.Random(seed)
+    places = regions(data)
+    kinds: dict[str, list[range]] = collections.defaultdict(list)
+    for name, place in places.items():
+        kinds[name.partition(" ")[0]].append(place)
+    for number in range(count):
+        kind = rng.choice(sorted(kinds))
+        place = rng.choice(kinds[kind])
+        damaged = bytearray(data)
+        if number % 50 == 49:
+            yield f"truncated {number}", bytes(damaged[: rng.randrange(len(data))])
+            continue
+        for _ in range(rng.randint(1, 4)):
+            at = rng.choice(place)
+            choice = rng.randrange(3)
+            if choice == 0:
+                damaged[at] ^= 1 << rng.randrange(8)
+            elif choice == 1:
+                damaged[at] = rng.randrange(256)
+            else:
+                width = rng.choice((1, 2, 4, 8))
+                at -= at % width
+                damaged[at : at + width] = bytes([rng.choice(INTERESTING)]) * width
+        yield f"{kind} {number}", bytes(damaged[: len(data)])
+
+
+def try_file(data: bytes) -> int:
+    """Load and run in a forked child; its wait status."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os._exit(_load_and_run(data))
+    return os.waitpid(child, 0)[1]
+
+
+def _load_and_run(data: bytes) -> int:
+    try:
+        model = edgecore.load(data, threads=1)
+        for name in model.methods:
+            inputs = [_zeros(info) for info in model[name].inputs]
+            model[name](*inputs)
+    except (edgecore.errors.EdgecoreError, ValueError, TypeError):
+        return 1
+    return 0
+
+
+def _zeros(info: object) -> object:
+    import math
+
+    sizes = {"float32": ("f", 4), "int64": ("q", 8), "int32": ("i", 4), "float64": ("d", 8), "uint8": ("B", 1)}
+    code, width = sizes.get(info.dtype, ("B", 1))
+    count = math.prod(info.shape)
+    if count * width > 1 << 28:
+        raise ValueError("too large an input to try")
+    shape = list(info.shape)
+    return memoryview(bytes(count * width)).cast(code, shape) if count and shape else memoryview(bytes(width)).cast(code)
+
+
+def run(path: Path, count: int, seed: int, keep: Path | None) -> collections.Counter[str]:
+    """Outcome -> number: `ran`, `refused`, or `died: region, signal`."""
+    data = path.read_bytes()
+    outcomes: collections.Counter[str] = collections.Counter()
+    assert try_file(data) == 0, f"{path} does not run unharmed"
+    for name, damaged in corruptions(data, count, seed):
+        status = try_file(damaged)
+        if os.WIFSIGNALED(status):
+            outcomes[f"died: {name.partition(' ')[0]}, {signal.Signals(os.WTERMSIG(status)).name}"] += 1
+            if keep is not None:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{name.replace(' ', '_')}.pte").write_bytes(damaged)
+        else:
+            outcomes["ran" if os.WEXITSTATUS(status) == 0 else "refused"] += 1
+    return outcomes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path)
+    arguments = parser.parse_args()
+    outcomes = run(arguments.file, arguments.count, arguments.seed, arguments.keep)
+    for outcome, number in sorted(outcomes.items()):
+        print(f"{number:8} {outcome}")
+    return int(any(outcome.startswith("died") for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
