@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 
 sys.path.insert(0, str(Path(__file__).parent))
+from corrupt import damage, in_child  # noqa: E402
 from native_host import NativeError, Output, Session, build_folder  # noqa: E402
 
 from edgecore.format import read_pte  # noqa: E402
@@ -102,10 +105,10 @@ def pools(x: Any) -> Any:
 def movement(x: Any) -> Any:
     """Pads, slices, concatenates two to five tensors, permutes and reshapes."""
     x = F.pad(x, (1, 2, 3, 4), value=0.5)
-    parts = [x[:, :, 1:9, :], x[:, :, 2:10, :], x[:, :, 3:11, :], x[:, :, 4:12, :], x[:, :, 5:13, :]]
+    parts = [torch.narrow(x, 2, start, 8) for start in range(1, 6)]
     x = torch.cat(parts, 2) + torch.cat(parts[::-1], 2)
     for count in (2, 3, 4):
-        x = x[:, :, :8] + torch.cat(parts[:count], 2)[:, :, -8:]
+        x = torch.narrow(x, 2, 0, 8) + torch.narrow(torch.cat(parts[:count], 2), 2, 8 * count - 11, 8)
     return x.permute(0, 2, 3, 1).reshape(1, -1, x.shape[1])
 
 
@@ -239,6 +242,18 @@ def test_damaged_blob(lowered: dict[str, Case], change: Callable[[bytes], bytes]
     assert folder is not None
     with pytest.raises(NativeError, match=text):
         Session(folder, change(case.blob), case.named)
+
+
+def test_random_damage_kills_no_process(lowered: dict[str, Case]) -> None:
+    case = get(lowered, "convolutions")
+    folder = build_folder()
+    assert folder is not None
+    arrays = [i.numpy() for i in case.inputs]
+    results = Counter(
+        in_child(folder, *damage(random.Random(seed), case.blob, case.named), arrays, [Output((1, 10))])
+        for seed in range(300)
+    )
+    assert set(results) == {"ran", "refused"}
 
 
 def test_one_symbol_is_exported() -> None:

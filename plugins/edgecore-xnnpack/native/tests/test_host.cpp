@@ -52,7 +52,13 @@ class Pool {
     pending_ = size() - 1;
     Announce();
     Work(0);
-    while (pending_.load(std::memory_order_acquire) != 0) Pause();
+    for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
+      if (spin < 2000) {
+        Pause();
+      } else {
+        std::this_thread::yield();  // the machine is busy
+      }
+    }
     busy_ = false;
   }
 
@@ -81,7 +87,7 @@ class Pool {
     current_worker = worker;
     uint32_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin) Pause();
+      for (int spin = 0; spin < 5000 && generation_.load(std::memory_order_acquire) == seen; ++spin) Pause();
       if (generation_.load(std::memory_order_acquire) == seen) {
         std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
