@@ -14,8 +14,8 @@ constexpr uint64_t kMaxSpatial = 1u << 24;
 
 bool ReadPooling(const void *table, Node *node, Failure *) {
   const auto *t = static_cast<const wire::Pooling *>(table);
-  node->window = {t->padding_top(),   t->padding_right(),  t->padding_bottom(),  t->padding_left(),
-                  t->pooling_height(), t->pooling_width(), t->stride_height(),   t->stride_width(),
+  node->window = {t->padding_top(),     t->padding_right(), t->padding_bottom(), t->padding_left(),
+                  t->pooling_height(),  t->pooling_width(), t->stride_height(),  t->stride_width(),
                   t->dilation_height(), t->dilation_width()};
   node->input_count = 1;
   node->in[0] = t->input_id();
@@ -169,8 +169,8 @@ xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &, const Node &node
 }
 
 const NodeKind kKinds[] = {
-    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckAverage,
-     InferPooling, DefineAverage},
+    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckAverage, InferPooling,
+     DefineAverage},
     {wire::NodeUnion_MaxPooling2d, "MaxPooling2d", 0, 0, 0, 0, ReadPooling, CheckMax, InferPooling, DefineMax},
     {wire::NodeUnion_ArgMaxPooling2d, "ArgMaxPooling2d", 0, 0, 0, 0, ReadArgMax, CheckArgMax, InferPooling,
      DefineArgMax},
