@@ -18,10 +18,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 
 sys.path.insert(0, str(Path(__file__).parent))
-from corrupt import damage, in_child  # noqa: E402
-from native_host import NativeError, Output, Session, build_folder  # noqa: E402
+from corrupt import damage, in_child
+from native_host import NativeError, Output, Session, build_folder
 
-from edgecore.format import read_pte  # noqa: E402
+from edgecore.format import read_pte
 
 F = torch.nn.functional
 TOLERANCE = 1e-5  # of the largest output
@@ -74,8 +74,8 @@ def check(case: Case, inputs: tuple[Any, ...], threads: int = 1, session: Sessio
     shapes = [Output(tuple(e.shape), str(e.numpy().dtype)) for e in expected]
     arrays = [i.numpy() for i in inputs]
     if session is None:
-        with Session(folder, case.blob, case.named, threads) as session:
-            results = session.run(arrays, shapes)
+        with Session(folder, case.blob, case.named, threads) as own:
+            results = own.run(arrays, shapes)
     else:
         results = session.run(arrays, shapes)
     for result, e in zip(results, expected, strict=True):

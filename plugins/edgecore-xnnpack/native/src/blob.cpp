@@ -31,17 +31,18 @@ edgecore_bytes Part(edgecore_bytes blob, uint64_t offset, uint64_t size) {
 bool Split(edgecore_bytes blob, edgecore_bytes *flatbuffer, edgecore_bytes *constants, Failure *failure) {
   *flatbuffer = blob;
   *constants = {nullptr, 0};
-  if (blob.size < 8) return failure->Set(EDGECORE_INVALID_PROGRAM, "blob has only %llu bytes",
-                                         static_cast<unsigned long long>(blob.size));
+  if (blob.size < 8)
+    return failure->Set(EDGECORE_INVALID_PROGRAM, "blob has only %llu bytes",
+                        static_cast<unsigned long long>(blob.size));
   if (std::memcmp(blob.data + 4, kMagic, 4) != 0) return true;
   if (blob.size < kHeaderSize || Load<uint16_t>(blob.data + 8) < kHeaderSize) {
     return failure->Set(EDGECORE_INVALID_PROGRAM, "the XH00 header is cut off");
   }
   *flatbuffer = Part(blob, Load<uint32_t>(blob.data + 10), Load<uint32_t>(blob.data + 14));
   if (flatbuffer->data == nullptr) {
-    return failure->Set(EDGECORE_INVALID_PROGRAM, "the flatbuffer (offset %u, %u bytes) is not in the blob of %llu bytes",
-                        Load<uint32_t>(blob.data + 10), Load<uint32_t>(blob.data + 14),
-                        static_cast<unsigned long long>(blob.size));
+    return failure->Set(
+        EDGECORE_INVALID_PROGRAM, "the flatbuffer (offset %u, %u bytes) is not in the blob of %llu bytes",
+        Load<uint32_t>(blob.data + 10), Load<uint32_t>(blob.data + 14), static_cast<unsigned long long>(blob.size));
   }
   const uint64_t constant_size = Load<uint64_t>(blob.data + 22);
   if (constant_size == 0) return true;

@@ -8,9 +8,9 @@ namespace {
 
 // XNNPACK's numbers of the wire format's types.
 constexpr xnn_datatype kTypes[] = {
-    xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8, xnn_datatype_quint8,
+    xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8,  xnn_datatype_quint8,
     xnn_datatype_qint32,  xnn_datatype_qcint8, xnn_datatype_qcint32, xnn_datatype_qcint4, xnn_datatype_qdint8,
-    xnn_datatype_qbint4,  xnn_datatype_qpint8, xnn_datatype_int32,   xnn_datatype_pfp32, xnn_datatype_bf16,
+    xnn_datatype_qbint4,  xnn_datatype_qpint8, xnn_datatype_int32,   xnn_datatype_pfp32,  xnn_datatype_bf16,
 };
 
 xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, uint32_t *id) {
@@ -84,15 +84,9 @@ bool Define(const Graph &graph, xnn_subgraph_t subgraph, Failure *failure) {
 }  // namespace
 
 const char *StatusName(xnn_status status) {
-  static const char *const names[] = {"success",
-                                      "uninitialized",
-                                      "invalid parameter",
-                                      "invalid state",
-                                      "unsupported parameter",
-                                      "not supported by this processor",
-                                      "out of memory",
-                                      "reallocation required",
-                                      "deprecated"};
+  static const char *const names[] = {"success",       "uninitialized",         "invalid parameter",
+                                      "invalid state", "unsupported parameter", "not supported by this processor",
+                                      "out of memory", "reallocation required", "deprecated"};
   const auto index = static_cast<size_t>(status);
   return index < std::size(names) ? names[index] : "unknown status";
 }

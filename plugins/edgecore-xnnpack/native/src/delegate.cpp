@@ -193,8 +193,7 @@ void EDGECORE_CALL BufferRequirement(edgecore_delegate *delegate, uint64_t index
 int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore_instance_info *info,
                                      edgecore_instance **out, edgecore_error *error) {
   const edgecore_host *host = delegate->host;
-  auto *instance =
-      new (std::nothrow) edgecore_instance{host, &delegate->graph, info->scope, {host, info->scope}};
+  auto *instance = new (std::nothrow) edgecore_instance{host, &delegate->graph, info->scope, {host, info->scope}};
   if (instance == nullptr) {
     return Fail(host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for an instance");
   }
@@ -269,8 +268,8 @@ int32_t ResizeOutputs(const edgecore_instance *instance, const std::vector<Shape
   for (uint32_t index : graph.externals) {
     if (index == kNone || graph.values[index].role != Role::kOutput) continue;
     Failure failure;
-    edgecore_tensor *tensor = Tensor(graph.values[index], Argument(args, stride, graph.values[index].argument),
-                                     &failure);
+    edgecore_tensor *tensor =
+        Tensor(graph.values[index], Argument(args, stride, graph.values[index].argument), &failure);
     if (tensor == nullptr) return Fail(instance->host, error, failure);
     int64_t shape[edgecore::xnnpack::kMaxRank] = {};
     bool same = true;
@@ -290,8 +289,8 @@ int32_t EDGECORE_CALL Prepare(edgecore_instance *instance, const edgecore_value 
                               uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error) {
   Failure failure;
   if (arg_count != instance->graph->externals.size()) {
-    failure.Set(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu",
-                static_cast<unsigned long long>(arg_count), instance->graph->externals.size());
+    failure.Set(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(arg_count),
+                instance->graph->externals.size());
     return Fail(instance->host, error, failure);
   }
   std::vector<Shape> shapes;

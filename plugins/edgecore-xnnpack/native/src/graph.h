@@ -44,8 +44,8 @@ struct Quantization {
   float scale = 0;
   int32_t zero_point = 0;
   uint32_t channel_dim = 0;
-  uint32_t group_size = 0;     // qbint4: input channels that share a scale
-  uint32_t nonbatch_dims = 0;  // qdint8: trailing dims that share parameters
+  uint32_t group_size = 0;                 // qbint4: input channels that share a scale
+  uint32_t nonbatch_dims = 0;              // qdint8: trailing dims that share parameters
   const float *scales = nullptr;           // per channel; belongs to the graph
   const uint16_t *group_scales = nullptr;  // per group, bf16; belongs to the graph
 };
@@ -61,7 +61,7 @@ struct Value {
   Quantization quantization;
   const void *data = nullptr;  // constants: readable for `bytes` and for what XNNPACK reads past them
   uint64_t bytes = 0;
-  uint32_t last_use = 0;         // index of the last node that reads it; inputs and outputs live throughout
+  uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs live throughout
 };
 
 // Window of convolutions and poolings.
@@ -94,7 +94,7 @@ struct Node {
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<uint32_t> externals;  // value index by argument, kNone for a gap
+  std::vector<uint32_t> externals;                // value index by argument, kNone for a gap
   std::vector<std::unique_ptr<uint8_t[]>> owned;  // copies of constants and scales
 };
 

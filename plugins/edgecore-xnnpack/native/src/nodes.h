@@ -13,10 +13,10 @@ namespace edgecore::xnnpack {
 struct NodeKind {
   uint8_t id;  // in the wire format's node union
   const char *name;
-  uint32_t flags;        // XNNPACK node flags that it understands
-  int32_t operation;     // xnn_unary_operator, xnn_binary_operator, or number of concatenated inputs
-  uint32_t constants;    // bit per input: must be a constant, which XNNPACK packs
-  uint32_t optional;     // bit per input: may be absent
+  uint32_t flags;      // XNNPACK node flags that it understands
+  int32_t operation;   // xnn_unary_operator, xnn_binary_operator, or number of concatenated inputs
+  uint32_t constants;  // bit per input: must be a constant, which XNNPACK packs
+  uint32_t optional;   // bit per input: may be absent
 
   // Copies the fields of the flatbuffer table into the node; ids stay the blob's. Checks only what does not fit.
   bool (*read)(const void *table, Node *node, Failure *failure);

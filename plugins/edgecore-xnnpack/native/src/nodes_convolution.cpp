@@ -12,9 +12,9 @@ constexpr uint64_t kMaxSpatial = 1u << 24;
 
 bool ReadConvolution(const void *table, Node *node, Failure *) {
   const auto *t = static_cast<const wire::Convolution *>(table);
-  node->window = {t->padding_top(),       t->padding_right(),     t->padding_bottom(),      t->padding_left(),
-                  t->kernel_height(),     t->kernel_width(),      t->subsampling_height(),  t->subsampling_width(),
-                  t->dilation_height(),   t->dilation_width(),    t->adjustment_height(),   t->adjustment_width()};
+  node->window = {t->padding_top(),     t->padding_right(),  t->padding_bottom(),     t->padding_left(),
+                  t->kernel_height(),   t->kernel_width(),   t->subsampling_height(), t->subsampling_width(),
+                  t->dilation_height(), t->dilation_width(), t->adjustment_height(),  t->adjustment_width()};
   node->groups = t->groups();
   node->group_inputs = t->group_input_channels();
   node->group_outputs = t->group_output_channels();
@@ -81,23 +81,22 @@ bool CheckCommon(const Graph &graph, const Node &node, const Shape &filter, uint
                     static_cast<unsigned long long>(outputs));
     }
   }
-  return CheckTypes(graph, node, failure) && OutputRange(node, failure) && FilterScales(graph, node, outputs, failure) &&
-         RowParameters(graph, node, 3, failure);
+  return CheckTypes(graph, node, failure) && OutputRange(node, failure) &&
+         FilterScales(graph, node, outputs, failure) && RowParameters(graph, node, 3, failure);
 }
 
 bool CheckConv2d(const Graph &graph, const Node &node, Failure *failure) {
   const Shape filter = {4,
-                        {static_cast<uint64_t>(node.groups) * node.group_outputs, node.window.height,
-                         node.window.width, node.group_inputs}};
+                        {static_cast<uint64_t>(node.groups) * node.group_outputs, node.window.height, node.window.width,
+                         node.group_inputs}};
   return CheckCommon(graph, node, filter, 0, failure);
 }
 
 bool CheckDepthwise(const Graph &graph, const Node &node, Failure *failure) {
   if (node.group_inputs != 1) return Refuse(node, failure, "%u input channels per group", node.group_inputs);
   if (In(graph, node, 0).type == Type::kQdint8) return Refuse(node, failure, "does not take qdint8");
-  const Shape filter = {4,
-                        {1, node.window.height, node.window.width,
-                         static_cast<uint64_t>(node.groups) * node.group_outputs}};
+  const Shape filter = {
+      4, {1, node.window.height, node.window.width, static_cast<uint64_t>(node.groups) * node.group_outputs}};
   return CheckCommon(graph, node, filter, 3, failure);
 }
 
@@ -132,8 +131,7 @@ bool InferTransposed(const Graph &, const Node &node, Shape *shapes, Failure *fa
   const Window &w = node.window;
   const Shape &input = shapes[node.in[0]];
   if (!CheckInput(node, input, failure)) return false;
-  const uint64_t height =
-      w.stride_height * (input[1] - 1) + w.adjustment_height + Extent(w.height, w.dilation_height);
+  const uint64_t height = w.stride_height * (input[1] - 1) + w.adjustment_height + Extent(w.height, w.dilation_height);
   const uint64_t width = w.stride_width * (input[2] - 1) + w.adjustment_width + Extent(w.width, w.dilation_width);
   const uint64_t rows = static_cast<uint64_t>(w.top) + w.bottom;
   const uint64_t columns = static_cast<uint64_t>(w.left) + w.right;
@@ -158,10 +156,10 @@ xnn_status DefineConv2d(xnn_subgraph_t subgraph, const Graph &, const Node &node
 
 xnn_status DefineDepthwise(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
-  return xnn_define_depthwise_convolution_2d(
-      subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height, w.stride_width,
-      w.dilation_height, w.dilation_width, node.group_outputs, node.groups, node.min, node.max, ids[node.in[0]],
-      ids[node.in[1]], Bias(node, ids), ids[node.out[0]], node.flags);
+  return xnn_define_depthwise_convolution_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width,
+                                             w.stride_height, w.stride_width, w.dilation_height, w.dilation_width,
+                                             node.group_outputs, node.groups, node.min, node.max, ids[node.in[0]],
+                                             ids[node.in[1]], Bias(node, ids), ids[node.out[0]], node.flags);
 }
 
 xnn_status DefineTransposed(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {

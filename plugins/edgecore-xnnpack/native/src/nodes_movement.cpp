@@ -202,13 +202,13 @@ xnn_status DefineSlice(xnn_subgraph_t subgraph, const Graph &, const Node &node,
 }
 
 xnn_status DefinePad(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_constant_pad(subgraph, Sizes(node.first), Sizes(node.second), node.number,
-                                        ids[node.in[0]], ids[node.out[0]], node.flags);
+  return xnn_define_static_constant_pad(subgraph, Sizes(node.first), Sizes(node.second), node.number, ids[node.in[0]],
+                                        ids[node.out[0]], node.flags);
 }
 
 xnn_status DefineResize(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_resize_bilinear_2d(subgraph, node.first[0], node.first[1], ids[node.in[0]],
-                                              ids[node.out[0]], node.flags);
+  return xnn_define_static_resize_bilinear_2d(subgraph, node.first[0], node.first[1], ids[node.in[0]], ids[node.out[0]],
+                                              node.flags);
 }
 
 xnn_status DefineConcatenate(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {

@@ -24,6 +24,13 @@ bool ReadPooling(const void *table, Node *node, Failure *) {
   return true;
 }
 
+// XNNPACK's average pooling has no dilation, and writers leave the fields empty.
+bool ReadAverage(const void *table, Node *node, Failure *failure) {
+  ReadPooling(table, node, failure);
+  node->window.dilation_height = node->window.dilation_width = 1;
+  return true;
+}
+
 bool ReadArgMax(const void *table, Node *node, Failure *) {
   const auto *t = static_cast<const wire::ArgMaxPooling2d *>(table);
   node->window = {t->padding_top(),    t->padding_right(), t->padding_bottom(), t->padding_left(),
@@ -78,9 +85,6 @@ bool CheckMax(const Graph &graph, const Node &node, Failure *failure) {
 bool CheckAverage(const Graph &graph, const Node &node, Failure *failure) {
   if (!IsFloat(Out(graph, node).type)) {
     return Refuse(node, failure, "does not take %s", TypeName(Out(graph, node).type));
-  }
-  if (node.window.dilation_height != 1 || node.window.dilation_width != 1) {
-    return Refuse(node, failure, "dilation is not supported");
   }
   return SameType(graph, node, failure) && CheckWindow(node, failure);
 }
@@ -143,7 +147,7 @@ bool InferGlobal(const Graph &graph, const Node &node, Shape *shapes, Failure *f
   return true;
 }
 
-// The stock writer sets KEEP_DIMS on pools, which means nothing here and which XNNPACK would only carry along.
+// The stock writer sets KEEP_DIMS on windows, where it means nothing; it is not handed on.
 xnn_status DefineMax(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_max_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,
@@ -169,7 +173,7 @@ xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &, const Node &node
 }
 
 const NodeKind kKinds[] = {
-    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckAverage, InferPooling,
+    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadAverage, CheckAverage, InferPooling,
      DefineAverage},
     {wire::NodeUnion_MaxPooling2d, "MaxPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckMax, InferPooling,
      DefineMax},

@@ -161,8 +161,7 @@ void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpo
 
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
-  Run<2, 2>(pool, {i, j}, {ti, tj}, flags,
-            [=](At at, At size, Size) { task(arg, at[0], at[1], size[0], size[1]); });
+  Run<2, 2>(pool, {i, j}, {ti, tj}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_2d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_with_id_t task,
@@ -236,8 +235,7 @@ void pthreadpool_parallelize_4d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpo
 
 void pthreadpool_parallelize_5d(pthreadpool_t pool, pthreadpool_task_5d_t task, void *arg, Size i, Size j, Size k,
                                 Size l, Size m, uint32_t flags) {
-  Run<5, 0>(pool, {i, j, k, l, m}, {}, flags,
-            [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3], at[4]); });
+  Run<5, 0>(pool, {i, j, k, l, m}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3], at[4]); });
 }
 
 void pthreadpool_parallelize_5d_tile_2d(pthreadpool_t pool, pthreadpool_task_5d_tile_2d_t task, void *arg, Size i,

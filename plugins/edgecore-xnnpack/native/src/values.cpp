@@ -20,9 +20,9 @@ struct TypeInfo {
 };
 
 constexpr TypeInfo kTypes[] = {
-    {"invalid", 0}, {"fp32", 32},  {"fp16", 16},  {"qint8", 8},  {"quint8", 8},  {"qint32", 32}, {"qcint8", 8},
-    {"qcint32", 32}, {"qcint4", 4}, {"qdint8", 8}, {"qbint4", 4}, {"qpint8", 8}, {"int32", 32},  {"pfp32", 32},
-    {"bf16", 16},
+    {"invalid", 0}, {"fp32", 32},  {"fp16", 16},    {"qint8", 8},  {"quint8", 8},
+    {"qint32", 32}, {"qcint8", 8}, {"qcint32", 32}, {"qcint4", 4}, {"qdint8", 8},
+    {"qbint4", 4},  {"qpint8", 8}, {"int32", 32},   {"pfp32", 32}, {"bf16", 16},
 };
 
 unsigned long long Number(uint64_t number) { return number; }
@@ -39,9 +39,10 @@ bool FindConstant(const ConstantTable *constants, uint32_t index, uint64_t size,
   const auto *key = entry->named_key();
   if (key != nullptr && key->size() != 0) {
     if (sources.host->named_data(sources.scope, {key->c_str(), key->size()}, &bytes, nullptr) != EDGECORE_OK) {
-      return failure->Set(EDGECORE_NOT_FOUND,
-                          "value %u: the file has no data under the key '%.*s'; if its weights are in a .ptd file, pass it",
-                          value_id, static_cast<int>(key->size() < 100 ? key->size() : 100), key->c_str());
+      return failure->Set(
+          EDGECORE_NOT_FOUND,
+          "value %u: the file has no data under the key '%.*s'; if its weights are in a .ptd file, pass it", value_id,
+          static_cast<int>(key->size() < 100 ? key->size() : 100), key->c_str());
     }
   } else if (entry->offset() <= sources.section.size && entry->size() <= sources.section.size - entry->offset()) {
     bytes = {sources.section.data + entry->offset(), entry->size()};
@@ -246,8 +247,9 @@ bool ReadTensor(const wire::TensorValue *tensor, Value *value, Failure *failure)
       value->role = Role::kOutput;
       break;
     default:
-      return failure->Set(EDGECORE_INVALID_PROGRAM, "value %u has flags 0x%x; only 1 (input) or 2 (output) are possible",
-                          value->id, tensor->flags());
+      return failure->Set(EDGECORE_INVALID_PROGRAM,
+                          "value %u has flags 0x%x; only 1 (input) or 2 (output) are possible", value->id,
+                          tensor->flags());
   }
   if (tensor->flags() != 0) {
     value->argument = tensor->external_id();

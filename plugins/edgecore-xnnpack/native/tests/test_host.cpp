@@ -312,8 +312,8 @@ edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t thr
                                                   uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                                   int32_t *code, char *error, uint64_t error_size) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  auto entry = library == nullptr ? nullptr
-                                  : reinterpret_cast<edgecore_backend_fn>(dlsym(library, EDGECORE_BACKEND_SYMBOL));
+  auto entry =
+      library == nullptr ? nullptr : reinterpret_cast<edgecore_backend_fn>(dlsym(library, EDGECORE_BACKEND_SYMBOL));
   if (entry == nullptr) {
     *code = EDGECORE_NOT_FOUND;
     std::snprintf(error, error_size, "%s", dlerror());

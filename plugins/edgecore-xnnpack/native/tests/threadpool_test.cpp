@@ -97,14 +97,21 @@ TEST_P(ThreadPool, Count) { EXPECT_EQ(pthreadpool_get_threads_count(pool()), Get
 TEST_P(ThreadPool, OneDim) {
   for (S n : {0u, 1u, 2u, 7u, 100u}) {
     Check({n}, {}, [&](Record *r, U flags) {
-      pthreadpool_parallelize_1d(pool(), [](void *a, S i) { Of(a).Add({i}); }, r, n, flags);
+      pthreadpool_parallelize_1d(
+          pool(), [](void *a, S i) { Of(a).Add({i}); }, r, n, flags);
     });
     Check({n}, {}, [&](Record *r, U flags) {
-      pthreadpool_parallelize_1d_with_thread(pool(), [](void *a, S t, S i) { Of(a).Add({i}, t); }, r, n, flags);
+      pthreadpool_parallelize_1d_with_thread(
+          pool(), [](void *a, S t, S i) { Of(a).Add({i}, t); }, r, n, flags);
     });
     for (S tile : {1u, 3u, 200u}) {
       Check({n}, {tile}, [&](Record *r, U flags) {
-        pthreadpool_parallelize_1d_tile_1d(pool(), [](void *a, S i, S w) { Of(a).Add({i, w}); }, r, n, tile, flags);
+        pthreadpool_parallelize_1d_tile_1d(
+            pool(),
+            [](void *a, S i, S w) {
+              Of(a).Add({i, w});
+            },
+            r, n, tile, flags);
       });
     }
   }
@@ -113,86 +120,163 @@ TEST_P(ThreadPool, OneDim) {
 TEST_P(ThreadPool, TwoDims) {
   const S x = 5, y = 11;
   Check({x, y}, {}, [&](Record *r, U f) {
-    pthreadpool_parallelize_2d(pool(), [](void *a, S i, S j) { Of(a).Add({i, j}); }, r, x, y, f);
+    pthreadpool_parallelize_2d(
+        pool(),
+        [](void *a, S i, S j) {
+          Of(a).Add({i, j});
+        },
+        r, x, y, f);
   });
   Check({x, y}, {}, [&](Record *r, U f) {
-    pthreadpool_parallelize_2d_with_thread(pool(), [](void *a, S t, S i, S j) { Of(a).Add({i, j}, t); }, r, x, y, f);
+    pthreadpool_parallelize_2d_with_thread(
+        pool(),
+        [](void *a, S t, S i, S j) {
+          Of(a).Add({i, j}, t);
+        },
+        r, x, y, f);
   });
   Check({x, y}, {4}, [&](Record *r, U f) {
-    pthreadpool_parallelize_2d_tile_1d(pool(), [](void *a, S i, S j, S w) { Of(a).Add({i, j, w}); }, r, x, y, 4, f);
+    pthreadpool_parallelize_2d_tile_1d(
+        pool(),
+        [](void *a, S i, S j, S w) {
+          Of(a).Add({i, j, w});
+        },
+        r, x, y, 4, f);
   });
   Check({x, y}, {4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_1d_with_uarch(
-        pool(), [](void *a, U, S i, S j, S w) { Of(a).Add({i, j, w}); }, r, 0, 0, x, y, 4, f);
+        pool(),
+        [](void *a, U, S i, S j, S w) {
+          Of(a).Add({i, j, w});
+        },
+        r, 0, 0, x, y, 4, f);
   });
   Check({x, y}, {2, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_2d(
-        pool(), [](void *a, S i, S j, S v, S w) { Of(a).Add({i, j, v, w}); }, r, x, y, 2, 4, f);
+        pool(),
+        [](void *a, S i, S j, S v, S w) {
+          Of(a).Add({i, j, v, w});
+        },
+        r, x, y, 2, 4, f);
   });
   Check({x, y}, {2, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_2d_with_uarch(
-        pool(), [](void *a, U, S i, S j, S v, S w) { Of(a).Add({i, j, v, w}); }, r, 0, 0, x, y, 2, 4, f);
+        pool(),
+        [](void *a, U, S i, S j, S v, S w) {
+          Of(a).Add({i, j, v, w});
+        },
+        r, 0, 0, x, y, 2, 4, f);
   });
 }
 
 TEST_P(ThreadPool, ThreeDims) {
   const S x = 3, y = 4, z = 9;
   Check({x, y, z}, {}, [&](Record *r, U f) {
-    pthreadpool_parallelize_3d(pool(), [](void *a, S i, S j, S k) { Of(a).Add({i, j, k}); }, r, x, y, z, f);
+    pthreadpool_parallelize_3d(
+        pool(),
+        [](void *a, S i, S j, S k) {
+          Of(a).Add({i, j, k});
+        },
+        r, x, y, z, f);
   });
   Check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d(
-        pool(), [](void *a, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}); }, r, x, y, z, 2, f);
+        pool(),
+        [](void *a, S i, S j, S k, S w) {
+          Of(a).Add({i, j, k, w});
+        },
+        r, x, y, z, 2, f);
   });
   Check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_thread(
-        pool(), [](void *a, S t, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}, t); }, r, x, y, z, 2, f);
+        pool(),
+        [](void *a, S t, S i, S j, S k, S w) {
+          Of(a).Add({i, j, k, w}, t);
+        },
+        r, x, y, z, 2, f);
   });
   Check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_uarch(
-        pool(), [](void *a, U, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}); }, r, 0, 0, x, y, z, 2, f);
+        pool(),
+        [](void *a, U, S i, S j, S k, S w) {
+          Of(a).Add({i, j, k, w});
+        },
+        r, 0, 0, x, y, z, 2, f);
   });
   Check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_uarch_with_thread(
-        pool(), [](void *a, U, S t, S i, S j, S k, S w) { Of(a).Add({i, j, k, w}, t); }, r, 0, 0, x, y, z, 2, f);
+        pool(),
+        [](void *a, U, S t, S i, S j, S k, S w) {
+          Of(a).Add({i, j, k, w}, t);
+        },
+        r, 0, 0, x, y, z, 2, f);
   });
   Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_2d(
-        pool(), [](void *a, S i, S j, S k, S v, S w) { Of(a).Add({i, j, k, v, w}); }, r, x, y, z, 3, 4, f);
+        pool(),
+        [](void *a, S i, S j, S k, S v, S w) {
+          Of(a).Add({i, j, k, v, w});
+        },
+        r, x, y, z, 3, 4, f);
   });
   Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_2d_with_uarch(
-        pool(), [](void *a, U, S i, S j, S k, S v, S w) { Of(a).Add({i, j, k, v, w}); }, r, 0, 0, x, y, z, 3, 4, f);
+        pool(),
+        [](void *a, U, S i, S j, S k, S v, S w) {
+          Of(a).Add({i, j, k, v, w});
+        },
+        r, 0, 0, x, y, z, 3, 4, f);
   });
 }
 
 TEST_P(ThreadPool, MoreDims) {
   Check({2, 3, 2, 7}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d(
-        pool(), [](void *a, S i, S j, S k, S l) { Of(a).Add({i, j, k, l}); }, r, 2, 3, 2, 7, f);
+        pool(),
+        [](void *a, S i, S j, S k, S l) {
+          Of(a).Add({i, j, k, l});
+        },
+        r, 2, 3, 2, 7, f);
   });
   Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d_tile_2d(
-        pool(), [](void *a, S i, S j, S k, S l, S v, S w) { Of(a).Add({i, j, k, l, v, w}); }, r, 2, 3, 5, 7, 2, 3, f);
+        pool(),
+        [](void *a, S i, S j, S k, S l, S v, S w) {
+          Of(a).Add({i, j, k, l, v, w});
+        },
+        r, 2, 3, 5, 7, 2, 3, f);
   });
   Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d_tile_2d_with_uarch(
-        pool(), [](void *a, U, S i, S j, S k, S l, S v, S w) { Of(a).Add({i, j, k, l, v, w}); }, r, 0, 0, 2, 3, 5, 7,
-        2, 3, f);
+        pool(),
+        [](void *a, U, S i, S j, S k, S l, S v, S w) {
+          Of(a).Add({i, j, k, l, v, w});
+        },
+        r, 0, 0, 2, 3, 5, 7, 2, 3, f);
   });
   Check({2, 3, 2, 2, 3}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_5d(
-        pool(), [](void *a, S i, S j, S k, S l, S m) { Of(a).Add({i, j, k, l, m}); }, r, 2, 3, 2, 2, 3, f);
+        pool(),
+        [](void *a, S i, S j, S k, S l, S m) {
+          Of(a).Add({i, j, k, l, m});
+        },
+        r, 2, 3, 2, 2, 3, f);
   });
   Check({2, 3, 2, 5, 3}, {2, 2}, [&](Record *r, U f) {
     pthreadpool_parallelize_5d_tile_2d(
-        pool(), [](void *a, S i, S j, S k, S l, S m, S v, S w) { Of(a).Add({i, j, k, l, m, v, w}); }, r, 2, 3, 2, 5, 3,
-        2, 2, f);
+        pool(),
+        [](void *a, S i, S j, S k, S l, S m, S v, S w) {
+          Of(a).Add({i, j, k, l, m, v, w});
+        },
+        r, 2, 3, 2, 5, 3, 2, 2, f);
   });
   Check({2, 1, 2, 3, 5, 3}, {2, 2}, [&](Record *r, U f) {
     pthreadpool_parallelize_6d_tile_2d(
-        pool(), [](void *a, S i, S j, S k, S l, S m, S n, S v, S w) { Of(a).Add({i, j, k, l, m, n, v, w}); }, r, 2, 1,
-        2, 3, 5, 3, 2, 2, f);
+        pool(),
+        [](void *a, S i, S j, S k, S l, S m, S n, S v, S w) {
+          Of(a).Add({i, j, k, l, m, n, v, w});
+        },
+        r, 2, 1, 2, 3, 5, 3, 2, 2, f);
   });
 }
 
