@@ -41,7 +41,7 @@ def strided(value: Any) -> Any:
     """The same numbers with the first and last dims swapped in memory, and channels last for four dims."""
     if isinstance(value, (list, tuple)):
         return type(value)(strided(v) for v in value)
-    if not isinstance(value, torch.Tensor) or value.dim() < 2:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.dim() < 2:
         return value
     if value.dim() == 4:
         return value.contiguous(memory_format=torch.channels_last)
