@@ -96,7 +96,7 @@ EDGECORE_FUNCTOR(Identity, x)
 EDGECORE_FUNCTOR(Abs, static_cast<C>(x < C{0} ? -x : x + C{0}))
 EDGECORE_FUNCTOR(Neg, static_cast<C>(-x))
 EDGECORE_FUNCTOR(Relu, x < C{0} ? C{0} : x)
-EDGECORE_FUNCTOR(Sign, static_cast<C>((x > C{0}) - (x < C{0})) + (is_nan(x) ? x : C{0}))
+EDGECORE_FUNCTOR(Sign, static_cast<C>((x > C{0}) - (x < C{0})))
 EDGECORE_FUNCTOR(BitwiseNot, ~x)
 
 EDGECORE_FUNCTOR(IsInf, static_cast<uint8_t>(x - x != C{0} && x == x))

@@ -1,0 +1,52 @@
+"""The builds for several instruction sets share no symbol that a linker could merge, and agree with each other."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from native import Library
+
+VARIANTS = ["baseline", "avx2", "avx512"]
+
+
+def shared_symbols(folder: Path) -> set[str]:
+    """Names that a folder of objects defines for other objects to see (weak ones included)."""
+    names = set()
+    for obj in folder.glob("**/*.o"):
+        output = subprocess.run(["nm", "--defined-only", "--extern-only", obj], capture_output=True, text=True, check=True)
+        names |= {line.split()[-1] for line in output.stdout.splitlines() if line}
+    return names
+
+
+def test_variants_share_no_symbol(build_dir: Path) -> None:
+    folders = {v: build_dir / "CMakeFiles" / f"edgecore_kernels_{v}.dir" for v in VARIANTS}
+    symbols = {v: shared_symbols(folder) for v, folder in folders.items() if folder.exists()}
+    assert symbols["baseline"]
+    for a, b in itertools.combinations(symbols, 2):
+        assert not symbols[a] & symbols[b]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variant_works(library_path: Path, variant: str) -> None:
+    library = Library(library_path, variant)
+    if not library.available:
+        pytest.skip(f"this processor cannot run {variant}")
+    x = torch.randn(37, 65) * 3
+    w = torch.randn(65, 29)
+    out = torch.empty(37, 29)
+    library.call("aten::mm.out", x, w, out)
+    torch.testing.assert_close(out, x @ w, rtol=1e-5, atol=1e-5)
+    y = torch.empty_like(x)
+    for name in ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos"):
+        library.call(f"aten::{name}.out", x, y)
+        exact = getattr(torch, name)(x.double())
+        torch.testing.assert_close(y.double(), exact, rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
+def test_unknown_variant_is_absent(library_path: Path) -> None:
+    assert not Library(library_path, "avx1024").available
