@@ -249,6 +249,7 @@ TEST(Program, LimitsAreKept) {
       {"flatbuffer_bytes", [](Limits &limits) { limits.flatbuffer_bytes = 100; }},
       {"nesting 2", [](Limits &limits) { limits.nesting = 2; }},
       {"tables 5", [](Limits &limits) { limits.tables = 5; }},
+      {"the limit methods is 0", [](Limits &limits) { limits.methods = 0; }},
       {"limit items", [](Limits &limits) { limits.items = 5; }},
       {"limit rank 1", [](Limits &limits) { limits.rank = 1; }},
       {"tensor_bytes 8", [](Limits &limits) { limits.tensor_bytes = 8; }},
