@@ -124,7 +124,7 @@ TEST(Program, HeaderFieldsAreChecked) {
 
 // ExecuTorch writes a file whose only segment is empty without an extended header.
 TEST(Program, AnEmptySegmentNeedsNoHeader) {
-  for (const uint64_t size : {0, 4}) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{4}}) {
     flatbuffers::FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<fb::Chain>> chains = {fb::CreateChainDirect(builder)};
     std::vector<flatbuffers::Offset<fb::ExecutionPlan>> plans = {
