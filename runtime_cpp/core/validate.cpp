@@ -322,11 +322,36 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
+// Needs of one delegate are compared with each other, so there must not be too many.
+constexpr size_t kMostNeeds = 4096;
+
+Status validate_meta(const fb::meta::Meta &meta, size_t plan_count, Error &error) {
+  if (size_of(meta.methods()) > plan_count) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(meta.methods()), " methods, the program ",
+                plan_count, ".");
+  }
+  for (uint32_t i = 0; i < size_of(meta.methods()); ++i) {
+    const fb::meta::Method &method = *meta.methods()->Get(i);
+    for (uint32_t j = 0; j < size_of(method.delegates()); ++j) {
+      const fb::meta::Delegate &delegate = *method.delegates()->Get(j);
+      if (size_of(delegate.sha256()) == 32 && size_of(delegate.memory()) <= kMostNeeds) continue;
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Metadata of method '", view_of(method.name()), "', delegate ", j,
+                  ": its SHA-256 has ", size_of(delegate.sha256()), " bytes, and it declares ",
+                  size_of(delegate.memory()), " memory needs (at most ", kMostNeeds, ").");
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status validate_program(const ProgramTables &tables, const Limits &limits, Error &error) {
   const auto *plans = tables.root->execution_plan();
   if (size_of(plans) == 0) return fail(error, EDGECORE_INVALID_PROGRAM, "The program has no methods.");
+  if (plans->size() > limits.methods) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The program has ", plans->size(), " methods; the limit methods is ",
+                limits.methods, ".");
+  }
   const auto *constants = tables.root->constant_segment();
   bool aligned = constants == nullptr || is_aligned(constants->offsets());
   for (uint32_t i = 0; i < size_of(tables.root->mutable_data_segments()); ++i) {
@@ -339,16 +364,7 @@ Status validate_program(const ProgramTables &tables, const Limits &limits, Error
     if (plan.name() == nullptr) return fail(error, EDGECORE_INVALID_PROGRAM, "Method ", i, " has no name.");
     EDGECORE_TRY(PlanValidator(tables, limits, plan, items, error).validate());
   }
-  for (uint32_t i = 0; i < size_of(tables.meta == nullptr ? nullptr : tables.meta->methods()); ++i) {
-    const fb::meta::Method &method = *tables.meta->methods()->Get(i);
-    for (uint32_t j = 0; j < size_of(method.delegates()); ++j) {
-      if (size_of(method.delegates()->Get(j)->sha256()) != 32) {
-        return fail(error, EDGECORE_INVALID_PROGRAM, "Metadata of method '", view_of(method.name()), "', delegate ", j,
-                    ": the SHA-256 has ", size_of(method.delegates()->Get(j)->sha256()), " bytes.");
-      }
-    }
-  }
-  return Status();
+  return tables.meta == nullptr ? Status() : validate_meta(*tables.meta, plans->size(), error);
 }
 
 }  // namespace edgecore

@@ -221,28 +221,38 @@ Status MethodImpl::build_arenas(Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
+  // What the tensors reach, which a damaged file's arena size may exceed by far.
+  Span<uint64_t> reached;
+  EDGECORE_TRY(make_array(arenas.size(), reached, error));
+  for (uint32_t i = 0; i < size_of(plan->values()); ++i) {
+    const fb::Tensor *tensor = plan->values()->Get(i)->val_as_Tensor();
+    if (tensor == nullptr || tensor->allocation_info() == nullptr) continue;
+    uint64_t &end = reached[tensor->allocation_info()->memory_id() - 1];
+    const uint64_t tensor_end = planned_offset(*tensor->allocation_info()) + tensor_bytes(*tensor);
+    if (tensor_end > end) end = tensor_end;
+  }
   for (size_t i = 0; i < arenas.size(); ++i) {
-    const uint64_t bytes = info.arena_bytes(i);
-    planned_total += bytes;
+    planned_total += info.arena_bytes(i);
     if (!config.arenas.empty()) {
+      const uint64_t needed = info.arena_bytes(i) + kArenaTail;
       const MutableBytes given = config.arenas[i];
-      if (given.size() < bytes + kArenaTail || reinterpret_cast<uintptr_t>(given.data()) % kArenaAlignment != 0) {
-        return fail(error, EDGECORE_INVALID_ARGUMENT, "Arena ", i, " of method '", name, "' needs ", bytes + kArenaTail,
+      if (given.size() < needed || reinterpret_cast<uintptr_t>(given.data()) % kArenaAlignment != 0) {
+        return fail(error, EDGECORE_INVALID_ARGUMENT, "Arena ", i, " of method '", name, "' needs ", needed,
                     " bytes aligned to ", kArenaAlignment, "; ", given.size(),
                     " bytes were given, or they are not aligned.");
       }
       arenas[i] = given;
       continue;
     }
-    void *data = bytes > SIZE_MAX - kArenaTail
+    void *data = reached[i] > SIZE_MAX - kArenaTail
                      ? nullptr
-                     : config.allocator->allocate(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
+                     : config.allocator->allocate(static_cast<size_t>(reached[i]) + kArenaTail, kArenaAlignment);
     if (data == nullptr) {
       return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", name, "': no memory for planned arena ", i,
-                  " of ", bytes, " bytes.");
+                  " of ", reached[i], " bytes.");
     }
-    memset(data, 0, static_cast<size_t>(bytes) + kArenaTail);
-    arenas[i] = MutableBytes(static_cast<uint8_t *>(data), static_cast<size_t>(bytes) + kArenaTail);
+    memset(data, 0, static_cast<size_t>(reached[i]) + kArenaTail);
+    arenas[i] = MutableBytes(static_cast<uint8_t *>(data), static_cast<size_t>(reached[i]) + kArenaTail);
   }
   return Status();
 }

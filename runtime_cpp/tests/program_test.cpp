@@ -124,7 +124,7 @@ TEST(Program, HeaderFieldsAreChecked) {
 
 // ExecuTorch writes a file whose only segment is empty without an extended header.
 TEST(Program, AnEmptySegmentNeedsNoHeader) {
-  for (const uint64_t size : {0, 4}) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{4}}) {
     flatbuffers::FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<fb::Chain>> chains = {fb::CreateChainDirect(builder)};
     std::vector<flatbuffers::Offset<fb::ExecutionPlan>> plans = {
@@ -249,6 +249,7 @@ TEST(Program, LimitsAreKept) {
       {"flatbuffer_bytes", [](Limits &limits) { limits.flatbuffer_bytes = 100; }},
       {"nesting 2", [](Limits &limits) { limits.nesting = 2; }},
       {"tables 5", [](Limits &limits) { limits.tables = 5; }},
+      {"the limit methods is 0", [](Limits &limits) { limits.methods = 0; }},
       {"limit items", [](Limits &limits) { limits.items = 5; }},
       {"limit rank 1", [](Limits &limits) { limits.rank = 1; }},
       {"tensor_bytes 8", [](Limits &limits) { limits.tensor_bytes = 8; }},

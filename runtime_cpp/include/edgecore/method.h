@@ -24,7 +24,7 @@ struct MethodConfig {
   Span<const MutableBytes> arenas;
   EventTracer *tracer = nullptr;
   bool trust = false;                              // accept blobs without a matching SHA-256
-  uint64_t instruction_limit = uint64_t{1} << 32;  // executed in one run; past it the run fails
+  uint64_t instruction_limit = uint64_t{1} << 24;  // executed in one run; past it the run fails
 };
 
 // A tensor that the caller hands in.

@@ -16,8 +16,9 @@ struct Limits {
   uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
   uint32_t nesting = 64;                          // depth of flatbuffer tables
   uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
-  uint64_t items = uint64_t{1} << 26;             // entries of all lists of indices, strings and shapes together
-  uint32_t rank = 16;                             // dimensions of a tensor; at most 255
+  uint32_t methods = 1024;
+  uint64_t items = uint64_t{1} << 26;  // entries of all lists of indices, strings and shapes together
+  uint32_t rank = 16;                  // dimensions of a tensor; at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
 };
