@@ -34,8 +34,7 @@ ArrayType classify(PyObject *type) {
   PyErr_Clear();
   const nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::object());
   if (capsule.is_valid() && PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api") != 0) {
-    const auto *api =
-        static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    const auto *api = static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
     while (api != nullptr && api->version.major > 1) api = api->previous;
     if (api != nullptr && api->version.major == 1 && api->view_object != nullptr) found.exchange = api;
   }
@@ -89,6 +88,17 @@ void copy_all(const ArrayView &view, const uint8_t *dim_order, void *to) {
 }  // namespace
 
 Status ArrayView::open(PyObject *object, StringView what, Error &error) {
+  try {
+    return open_any(object, what, error);
+  } catch (nb::python_error &failure) {  // from the object's own library; its text may have many lines
+    const nb::str text = nb::str(failure.value());
+    const char *line = text.c_str();
+    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " cannot be read as a tensor in CPU memory (",
+                type_text(object).c_str(), " says: ", StringView(line, std::strcspn(line, "\n")), ").");
+  }
+}
+
+Status ArrayView::open_any(PyObject *object, StringView what, Error &error) {
   array_type = array_type_of(object);
   if (array_type->exchange != nullptr) {
     edgecore_dl_tensor tensor;

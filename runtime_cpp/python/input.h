@@ -44,6 +44,7 @@ class ArrayView {
   ArrayView &operator=(const ArrayView &) = delete;
 
  private:
+  Status open_any(PyObject *object, StringView what, Error &error);
   Status open_buffer(PyObject *object, StringView what, Error &error);
   Status open_dlpack(PyObject *object, StringView what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, StringView what, Error &error);

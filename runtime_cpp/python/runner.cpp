@@ -212,8 +212,9 @@ Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error
   const auto rank = static_cast<int>(expected.sizes.size());
   bool same = made.out.scalar_type == expected.scalar_type && made.out.ndim == rank;
   for (int i = 0; same && i < rank; ++i) {
-    same = made.out.shape[i] == expected.sizes[static_cast<size_t>(i)] ||
-           (expected.shape_kind == EDGECORE_SHAPE_BOUNDED && made.out.shape[i] < expected.sizes[static_cast<size_t>(i)]);
+    same =
+        made.out.shape[i] == expected.sizes[static_cast<size_t>(i)] ||
+        (expected.shape_kind == EDGECORE_SHAPE_BOUNDED && made.out.shape[i] < expected.sizes[static_cast<size_t>(i)]);
   }
   const Span<const int64_t> shape(made.out.shape, static_cast<size_t>(made.out.ndim));
   if (!same) {
@@ -222,8 +223,8 @@ Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error
   }
   if (!made.out.writable) return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " is read-only.");
   if (!made.out.dense_in(expected.dim_order.data())) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be contiguous with dim order ",
-                expected.dim_order, ".");
+    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be contiguous with dim order ", expected.dim_order,
+                ".");
   }
   return {};
 }
