@@ -338,17 +338,15 @@ int32_t convolution_out(const edgecore_call *raw) {
   if (!call.check(conv.out_h >= 0 && conv.out_w >= 0, "the output would have a negative size") ||
       !call.check(bias.t == nullptr || (bias.ndim() == 1 && bias.size(0) == conv.out_channels),
                   "the bias must have an entry for each output channel") ||
-      !call.check(is_floating(input.type()) && input.type() == weight.type(),
-                  "input and weight must have the same floating dtype") ||
+      !call.check(input.type() == weight.type(), "input and weight must have the same dtype") ||
       !call.check_cast(input.type(), out) || !call.resize(out, shape)) {
     return call.status();
   }
   if (out.numel() == 0) return call.status();
-  if (input.type() == Type::kF64) {
-    run<double>(call, conv, input, weight, bias, out);
-  } else {
-    run<float>(call, conv, input, weight, bias, out);
-  }
+  const Compute compute = compute_of(input.type());
+  if (compute == Compute::kFloat) run<float>(call, conv, input, weight, bias, out);
+  if (compute == Compute::kDouble) run<double>(call, conv, input, weight, bias, out);
+  if (compute == Compute::kInt) run<int64_t>(call, conv, input, weight, bias, out);
   return call.status();
 }
 

@@ -55,11 +55,16 @@ int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
       !call.check((end.real() - start.real()) / step.real() >= 0, "the bounds contradict the sign of step")) {
     return call.status();
   }
-  const bool integers = !start.is_floating() && !end.is_floating() && !step.is_floating();
+  // As in ATen, an int64 out decides over the bounds before they are counted, other integers only over the values.
+  const bool integers = !is_floating(out.type());
+  const bool counted = out.type() == Type::kI64;
+  const int64_t first = start.integer();
+  const int64_t stride_value = step.integer();
+  if (!call.check(!counted || stride_value != 0, "step must not be zero")) return call.status();
   Shape shape;
-  if (integers) {
-    const int64_t sign = step.i > 0 ? 1 : -1;
-    shape.push((end.i - start.i + step.i - sign) / step.i);
+  if (counted) {
+    const int64_t sign = stride_value > 0 ? 1 : -1;
+    shape.push((end.integer() - first + stride_value - sign) / stride_value);
   } else {
     shape.push(static_cast<int64_t>(__builtin_ceil((end.real() - start.real()) / step.real())));
   }
@@ -67,7 +72,7 @@ int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
   const int64_t stride = out.stride(0) * item_size(out.type());
   for (int64_t i = 0; i < shape.sizes[0]; ++i) {
     if (integers) {
-      const int64_t value = start.i + i * step.i;
+      const int64_t value = first + i * stride_value;
       store(out.type(), out.data() + i * stride, stride, 1, &value);
     } else {
       const double value = start.real() + static_cast<double>(i) * step.real();

@@ -117,10 +117,13 @@ void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *wei
   });
 }
 
-template void depthwise_planes<float>(Call &, const Conv &, const float *, const float *, float *);
-template void depthwise_planes<double>(Call &, const Conv &, const double *, const double *, double *);
-template void depthwise_pixels<float>(Call &, const Conv &, const float *, const float *, float *);
-template void depthwise_pixels<double>(Call &, const Conv &, const double *, const double *, double *);
+#define EDGECORE_INSTANTIATE(C)                                                          \
+  template void depthwise_planes<C>(Call &, const Conv &, const C *, const C *, C *);    \
+  template void depthwise_pixels<C>(Call &, const Conv &, const C *, const C *, C *);
+EDGECORE_INSTANTIATE(float)
+EDGECORE_INSTANTIATE(double)
+EDGECORE_INSTANTIATE(int64_t)
+#undef EDGECORE_INSTANTIATE
 
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore

@@ -16,6 +16,7 @@ static int same(const char *a, const char *b) { return __builtin_strcmp(a, b) ==
 const edgecore_kernel_library *edgecore_kernels_library_for(const char *name) {
   if (same(name, "baseline")) return edgecore_kernels_baseline();
 #if defined(EDGECORE_HAVE_X86_VARIANTS)
+  __builtin_cpu_init();
   const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const int has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

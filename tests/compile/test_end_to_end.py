@@ -93,3 +93,21 @@ def test_compiling_twice_gives_the_same_file():
     torch.manual_seed(0)
     model, inputs = Convolutional().eval(), (torch.randn(1, 3, 16, 16),)
     assert edgecore.compile(model, inputs).buffer == edgecore.compile(model, inputs).buffer
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.ones(3))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * 2
+
+
+def test_state_keeps_its_initial_value_and_what_calls_add():
+    x = torch.tensor([1.0, 2.0, 3.0])
+    loaded = edgecore.load(edgecore.compile(Counter().eval(), (x,)).buffer)
+    model = Counter()
+    for _ in range(3):
+        torch.testing.assert_close(loaded.forward(x), model(x))

@@ -55,7 +55,7 @@ def check(function: Any, *inputs: torch.Tensor, tolerance: float = 1e-5) -> Coun
     runtime = pytest.importorskip("executorch.runtime")
     program = compiled(function, *inputs)
     loaded = runtime.Runtime.get().load_program(bytes(program.buffer))
-    actual = loaded.load_method("forward").execute([value.contiguous() for value in inputs])
+    actual = loaded.load_method("forward").execute(list(inputs))
     with torch.no_grad():
         expected = as_module(function)(*inputs)
     expected = expected if isinstance(expected, (tuple, list)) else (expected,)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
@@ -66,23 +66,27 @@ class MemoryPlanningPass:
         """The specs that need a place, with their lifetimes, in order of appearance."""
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
+        outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
         end = len(program.graph.nodes)
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
+        state: set[TensorSpec] = set()  # mutable buffers keep their memory to themselves
         for index, node in enumerate(program.graph.nodes):
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
                     last[spec] = end if node.op == "output" else index
-                    if node.op == "output" and not self.alloc_graph_output:
+                    if node.op == "output" and source.name in outputs and not self.alloc_graph_output:
                         unplanned.add(spec)
             for spec in specs_of(node):
                 first.setdefault(spec, 0 if node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
                     unplanned.add(spec)
+                elif node.op == "placeholder" and node.name not in inputs:
+                    state.add(spec)
         for spec, start in first.items():
-            spec.lifetime = (start, last[spec])
+            spec.lifetime = (start, end if spec in state else last[spec])
         return [spec for spec in first if spec not in unplanned]
 
 

@@ -82,14 +82,15 @@ bool ReadBlob(edgecore_bytes blob, const edgecore_host *host, edgecore_scope *sc
   if (!Split(blob, &flatbuffer, &sources.section, failure)) return false;
 
   // A private, aligned copy: nobody can change it after the verifier has seen it.
-  if (flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
-    return failure->Set(EDGECORE_INVALID_PROGRAM, "the flatbuffer is larger than 2 GiB");
+  if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
+    return failure->Set(EDGECORE_INVALID_PROGRAM, "a flatbuffer of %llu bytes is not possible",
+                        static_cast<unsigned long long>(flatbuffer.size));
   }
   std::vector<uint64_t> copy((flatbuffer.size + 7) / 8);
   std::memcpy(copy.data(), flatbuffer.data, flatbuffer.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());
   const auto identified = [&](const char *id) { return std::memcmp(bytes + 4, id, 4) == 0; };
-  if (flatbuffer.size < 8 || !(identified("XN00") || identified("XN01"))) {
+  if (!identified("XN00") && !identified("XN01")) {
     return failure->Set(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00 or XN01 is missing");
   }
   // A vector may be shared by many tables of a crafted file, so the number of tables is limited as well.

@@ -78,7 +78,6 @@ class Resolver {
         return Refuse(*node, failure, "input %u must be a constant", i);
       }
       node->in[i] = index;
-      graph_->values[index].last_use = node->index;
     }
     for (uint32_t &out : node->out) {
       if (&out != &node->out[0] && out == kNone) continue;
@@ -89,7 +88,6 @@ class Resolver {
       }
       out = index;
       defined_[index] = true;
-      graph_->values[index].last_use = node->index;
     }
     return true;
   }
@@ -115,6 +113,36 @@ class Resolver {
   const std::vector<ById> &by_id_;
   std::vector<bool> defined_;
 };
+
+// Drops nodes whose results nobody uses. XNNPACK drops only the last node of such a chain and aborts on the one before.
+bool DropUnused(Graph *graph, Failure *failure) {
+  std::vector<bool> used(graph->values.size());
+  for (size_t i = 0; i < used.size(); ++i) used[i] = graph->values[i].role == Role::kOutput;
+  std::vector<bool> live(graph->nodes.size());
+  for (size_t n = graph->nodes.size(); n-- > 0;) {
+    const Node &node = graph->nodes[n];
+    const bool second = node.out[1] != kNone;
+    live[n] = used[node.out[0]] || (second && used[node.out[1]]);
+    if (!live[n]) continue;
+    if (second && used[node.out[0]] != used[node.out[1]]) {
+      return Refuse(node, failure, "one of its two outputs is not used, which XNNPACK cannot do");
+    }
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      if (node.in[i] != kNone) used[node.in[i]] = true;
+    }
+  }
+  std::vector<Node> kept;
+  for (size_t n = 0; n < live.size(); ++n) {
+    if (live[n]) kept.push_back(graph->nodes[n]);
+  }
+  graph->nodes = std::move(kept);
+  for (const Node &node : graph->nodes) {
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      if (node.in[i] != kNone) graph->values[node.in[i]].last_use = node.index;
+    }
+  }
+  return true;
+}
 
 uint64_t Bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (Elements(shape) * TypeBits(graph.values[value].type) + 7) / 8;
@@ -148,7 +176,7 @@ bool CheckGraph(Graph *graph, Failure *failure) {
   for (Node &node : graph->nodes) {
     if (!resolver.Resolve(&node, failure) || !node.kind->check(*graph, node, failure)) return false;
   }
-  if (!resolver.Finish(failure)) return false;
+  if (!resolver.Finish(failure) || !DropUnused(graph, failure)) return false;
 
   for (size_t i = 0; i < shapes.size(); ++i) shapes[i] = graph->values[i].shape;
   uint64_t peak;
@@ -191,9 +219,6 @@ bool InferShapes(const Graph &graph, Shape *shapes, uint64_t *peak_bytes, Failur
     for (uint32_t i = 0; i < node.input_count; ++i) {
       const bool repeated = std::find(node.in.begin(), node.in.begin() + i, node.in[i]) != node.in.begin() + i;
       if (node.in[i] != kNone && !repeated) release(node.in[i]);
-    }
-    for (uint32_t out : node.out) {
-      if (out != kNone) release(out);
     }
   }
   *peak_bytes = peak + tables;

@@ -14,8 +14,8 @@ constexpr uint64_t kMaxSpatial = 1u << 24;
 
 bool ReadPooling(const void *table, Node *node, Failure *) {
   const auto *t = static_cast<const wire::Pooling *>(table);
-  node->window = {t->padding_top(),   t->padding_right(),  t->padding_bottom(),  t->padding_left(),
-                  t->pooling_height(), t->pooling_width(), t->stride_height(),   t->stride_width(),
+  node->window = {t->padding_top(),     t->padding_right(), t->padding_bottom(), t->padding_left(),
+                  t->pooling_height(),  t->pooling_width(), t->stride_height(),  t->stride_width(),
                   t->dilation_height(), t->dilation_width()};
   node->input_count = 1;
   node->in[0] = t->input_id();
@@ -143,14 +143,14 @@ bool InferGlobal(const Graph &graph, const Node &node, Shape *shapes, Failure *f
   return true;
 }
 
+// The stock writer sets KEEP_DIMS on pools, which means nothing here and which XNNPACK would only carry along.
 xnn_status DefineMax(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_max_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,
                                    w.stride_width, w.dilation_height, w.dilation_width, node.min, node.max,
-                                   ids[node.in[0]], ids[node.out[0]], node.flags);
+                                   ids[node.in[0]], ids[node.out[0]], 0);
 }
 
-// The stock writer sets KEEP_DIMS, which means nothing here and which XNNPACK would only carry along.
 xnn_status DefineAverage(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_average_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,
@@ -169,9 +169,10 @@ xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &, const Node &node
 }
 
 const NodeKind kKinds[] = {
-    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckAverage,
-     InferPooling, DefineAverage},
-    {wire::NodeUnion_MaxPooling2d, "MaxPooling2d", 0, 0, 0, 0, ReadPooling, CheckMax, InferPooling, DefineMax},
+    {wire::NodeUnion_AvgPooling2d, "AvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckAverage, InferPooling,
+     DefineAverage},
+    {wire::NodeUnion_MaxPooling2d, "MaxPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadPooling, CheckMax, InferPooling,
+     DefineMax},
     {wire::NodeUnion_ArgMaxPooling2d, "ArgMaxPooling2d", 0, 0, 0, 0, ReadArgMax, CheckArgMax, InferPooling,
      DefineArgMax},
     {wire::NodeUnion_GlobalAvgPooling2d, "GlobalAvgPooling2d", XNN_FLAG_KEEP_DIMS, 0, 0, 0, ReadGlobal, CheckGlobal,

@@ -52,7 +52,13 @@ class Pool {
     pending_ = size() - 1;
     Announce();
     Work(0);
-    while (pending_.load(std::memory_order_acquire) != 0) Pause();
+    for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
+      if (spin < 2000) {
+        Pause();
+      } else {
+        std::this_thread::yield();  // the machine is busy
+      }
+    }
     busy_ = false;
   }
 
@@ -81,7 +87,7 @@ class Pool {
     current_worker = worker;
     uint32_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < 20000 && generation_.load(std::memory_order_acquire) == seen; ++spin) Pause();
+      for (int spin = 0; spin < 5000 && generation_.load(std::memory_order_acquire) == seen; ++spin) Pause();
       if (generation_.load(std::memory_order_acquire) == seen) {
         std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
@@ -213,7 +219,7 @@ struct edgecore_test_session {
   edgecore_program *program = nullptr;
   edgecore_delegate *delegate = nullptr;
   edgecore_instance *instance = nullptr;
-  std::vector<int64_t> shapes;  // of the last prepare, all arguments one after the other
+  std::vector<int64_t> shapes;  // and dim orders of the last prepare, all arguments one after the other
 
   ~edgecore_test_session() {
     if (instance != nullptr) backend->instance_destroy(instance);
@@ -222,9 +228,9 @@ struct edgecore_test_session {
     if (driver != nullptr) backend->driver_destroy(driver);
   }
 
-  int32_t Open(const uint8_t *blob, uint64_t size, edgecore_error *error) {
+  int32_t Open(const edgecore_host *host, const uint8_t *blob, uint64_t size, edgecore_error *error) {
     const edgecore_header header = {0, EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
-    int32_t code = backend->driver_create(&kHost, &scope, &driver, error);
+    int32_t code = backend->driver_create(host, &scope, &driver, error);
     if (code != EDGECORE_OK) return code;
     edgecore_program_info program_info = {header, &scope, {}};
     program_info.header.struct_size = sizeof(program_info);
@@ -260,6 +266,7 @@ struct edgecore_test_session {
       values[i].tag = EDGECORE_TAG_TENSOR;
       values[i].as.tensor = &view;
       now.insert(now.end(), t.shape, t.shape + t.ndim);
+      now.insert(now.end(), t.dim_order, t.dim_order + t.ndim);
     }
     int32_t code = EDGECORE_OK;
     if (now != shapes) {
@@ -270,6 +277,7 @@ struct edgecore_test_session {
       shapes.clear();
       for (uint64_t i = 0; i < count; ++i) {
         shapes.insert(shapes.end(), tensors[i].shape, tensors[i].shape + tensors[i].ndim);
+        shapes.insert(shapes.end(), tensors[i].dim_order, tensors[i].dim_order + tensors[i].ndim);
       }
     }
     edgecore_execute_info info = {};
@@ -278,18 +286,26 @@ struct edgecore_test_session {
   }
 };
 
-edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
-                                          uint64_t size, const edgecore_test_data *named, uint64_t named_count,
-                                          int32_t *code, char *error, uint64_t error_size) {
+edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *backend, const edgecore_host *host,
+                                                    uint32_t threads, const uint8_t *blob, uint64_t size,
+                                                    const edgecore_test_data *named, uint64_t named_count,
+                                                    int32_t *code, char *error, uint64_t error_size) {
   auto session = std::make_unique<edgecore_test_session>();
   session->backend = backend;
   session->scope.pool = std::make_unique<Pool>(threads);
   session->scope.named = named;
   session->scope.named_count = named_count;
   edgecore_error failure;
-  *code = session->Open(blob, size, &failure);
+  *code = session->Open(host, blob, size, &failure);
   Report(failure, error, error_size);
   return *code == EDGECORE_OK ? session.release() : nullptr;
+}
+
+edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
+                                          uint64_t size, const edgecore_test_data *named, uint64_t named_count,
+                                          int32_t *code, char *error, uint64_t error_size) {
+  return edgecore_test_open_with_host(backend, &kHost, threads, blob, size, named, named_count, code, error,
+                                      error_size);
 }
 
 edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t threads, const uint8_t *blob,

@@ -99,7 +99,7 @@ class _Encoder:
     def _buffer(self, value: Value) -> int:
         if value.constant is None:
             return 0
-        data = memoryview(value.constant).cast("B")
+        data = memoryview(value.constant.data).cast("B")
         key = hashlib.sha256(data).hexdigest()
         if key not in self.buffers:
             self.buffers[key] = len(self.graph.constant_data)

@@ -9,7 +9,7 @@ from edgecore.format import FormatError
 from edgecore_xnnpack.blob import read_graph
 from edgecore_xnnpack.schema import graph as g
 
-_FORBIDDEN = {g.ScaledDotProductAttention: "the node ScaledDotProductAttention"}
+_FORBIDDEN: dict[type, str] = {g.ScaledDotProductAttention: "the node ScaledDotProductAttention"}
 _STOCK_FLAGS = (0, g.EXTERNAL_INPUT, g.EXTERNAL_OUTPUT, g.EXTERNAL_INPUT | g.EXTERNAL_OUTPUT)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
@@ -19,7 +20,7 @@ aten = torch.ops.aten
 def binary(low: Lowering, kind: type, left: Value, right: Value, clamp: tuple[float, float] | None = None) -> Value:
     """A binary operation with ATen's broadcasting."""
     rank = max(len(left.shape), len(right.shape))
-    shape = tuple(torch.broadcast_shapes(left.shape, right.shape))
+    shape = np.broadcast_shapes(left.shape, right.shape)
     return low.emit(kind, [_with_rank(low, left, rank), _with_rank(low, right, rank)], shape, clamp=clamp)
 
 

@@ -100,7 +100,7 @@ def _check_tensors(node: Node, constants: Constants) -> str | None:
         return "computes from constants only"
     val = node.meta["val"]
     results = val if isinstance(val, (tuple, list)) else (val,)
-    used = [user.args[1] for user in node.users] if isinstance(val, (tuple, list)) else [0]
+    used: list[Any] = [user.args[1] for user in node.users] if isinstance(val, (tuple, list)) else [0]
     tensors = [source.meta["val"] for source in sources] + [results[index] for index in used]
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):

@@ -1,0 +1,85 @@
+// libFuzzer target: load, prepare and execute any bytes as a delegate blob. Named data exists under every key.
+//
+//   blob_fuzz CORPUS   with real blobs as the corpus's first files
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "blob.h"
+#include "check.h"
+#include "test_host.h"
+
+extern "C" const edgecore_backend *edgecore_backend_v0(void);
+
+namespace {
+
+constexpr uint64_t kConstantBytes = 1 << 20;
+constexpr uint64_t kMostBytes = 1 << 22;  // of an argument
+constexpr size_t kPadding = 16;
+
+const std::vector<float> &Constants() {
+  static const std::vector<float> constants = [] {
+    std::vector<float> values(kConstantBytes / sizeof(float));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 97 + 1);
+    return values;
+  }();
+  return constants;
+}
+
+int32_t EDGECORE_CALL AnyData(edgecore_scope *, edgecore_str, edgecore_bytes *out, edgecore_error *) {
+  *out = {reinterpret_cast<const uint8_t *>(Constants().data()), kConstantBytes};
+  return EDGECORE_OK;
+}
+
+int32_t Scalar(edgecore::xnnpack::Type type) {
+  using edgecore::xnnpack::Type;
+  switch (type) {
+    case Type::kFp16:
+      return 5;
+    case Type::kQint8:
+      return 1;
+    case Type::kQuint8:
+      return 0;
+    case Type::kInt32:
+      return 3;
+    default:
+      return 6;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static edgecore_host host = *edgecore_test_host();
+  host.named_data = AnyData;
+  static edgecore_scope *scope = edgecore_test_scope_new(1);
+
+  edgecore::xnnpack::Graph graph;
+  edgecore::xnnpack::Failure failure;
+  if (!edgecore::xnnpack::ReadBlob({data, size}, &host, scope, &graph, &failure)) return -1;
+  if (!edgecore::xnnpack::CheckGraph(&graph, &failure)) return 0;
+
+  std::vector<edgecore_test_tensor> tensors(graph.externals.size());
+  std::vector<std::vector<uint8_t>> memory;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (graph.externals[i] == edgecore::xnnpack::kNone) continue;
+    const edgecore::xnnpack::Value &value = graph.values[graph.externals[i]];
+    if (value.bytes > kMostBytes) return 0;
+    memory.emplace_back(value.bytes + kPadding);
+    tensors[i].data = memory.back().data();
+    tensors[i].capacity = value.bytes;
+    tensors[i].scalar_type = Scalar(value.type);
+    tensors[i].ndim = static_cast<int32_t>(value.shape.rank);
+    for (uint32_t d = 0; d < value.shape.rank; ++d) {
+      tensors[i].shape[d] = static_cast<int64_t>(value.shape[d]);
+      tensors[i].dim_order[d] = static_cast<uint8_t>(d);
+    }
+  }
+  int32_t code = 0;
+  edgecore_test_session *session =
+      edgecore_test_open_with_host(edgecore_backend_v0(), &host, 1, data, size, nullptr, 0, &code, nullptr, 0);
+  if (session == nullptr) return 0;
+  edgecore_test_run(session, tensors.data(), tensors.size(), nullptr, 0);
+  edgecore_test_close(session);
+  return 0;
+}

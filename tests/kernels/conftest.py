@@ -1,0 +1,34 @@
+"""Builds the kernel library once for the tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native import Library
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build folder; EDGECORE_KERNELS_BUILD keeps one between runs."""
+    given = os.environ.get("EDGECORE_KERNELS_BUILD")
+    folder = Path(given) if given else tmp_path_factory.mktemp("kernels")
+    source = ROOT / "runtime_cpp" / "kernels"
+    subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release"], check=True)
+    subprocess.run(["cmake", "--build", folder, "--target", "edgecore_kernels_test", "-j2"], check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library_path(build_dir: Path) -> Path:
+    return build_dir / "libedgecore_kernels_test.so"
+
+
+@pytest.fixture(scope="session")
+def library(library_path: Path) -> Library:
+    return Library(library_path)

@@ -1,0 +1,48 @@
+"""What the package promises as a whole: names, imports, and what a wheel holds."""
+
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import files
+
+import pytest
+
+import edgecore
+
+TORCH_FREE = ["edgecore", "edgecore.format", "edgecore.plugin", "edgecore.plugin.registry", "edgecore.runtime"]
+
+
+def submodules():
+    return {module.name for module in pkgutil.iter_modules(edgecore.__path__)}
+
+
+def test_no_public_name_is_also_a_submodule():
+    assert not submodules() & set(edgecore.__all__)
+
+
+def test_every_public_name_survives_the_import_of_every_submodule():
+    for module in pkgutil.walk_packages(edgecore.__path__, "edgecore."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    for name in edgecore.__all__:
+        assert callable(getattr(edgecore, name)), name
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_no_torch_where_files_are_loaded(module):
+    code = f"import sys, {module}; print('torch' in sys.modules, 'pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
+        edgecore.nonesuch
+
+
+def test_the_wheel_has_neither_tests_nor_examples():
+    names = [str(path) for path in files("edgecore") or ()]
+    assert names
+    assert len(names) < 300
+    assert not [name for name in names if name.partition("/")[0] in ("tests", "examples", "benchmarks")]
