@@ -30,8 +30,8 @@ const edgecore_option_spec *find_option(const edgecore_backend *table, StringVie
 }
 
 Status unknown_option(const edgecore_backend *table, StringView name, Error &error) {
-  const Status status = fail(error, EDGECORE_INVALID_ARGUMENT, "The backend ", table->backend_id,
-                             " has no option '", name, "' for loading; it has: ");
+  const Status status = fail(error, EDGECORE_INVALID_ARGUMENT, "The backend ", table->backend_id, " has no option '",
+                             name, "' for loading; it has: ");
   const auto *at = reinterpret_cast<const uint8_t *>(table->options);
   const char *separator = "";
   for (uint64_t i = 0; i < table->option_count; ++i, at += table->option_stride) {
@@ -76,8 +76,8 @@ Status check_options(const edgecore_backend *table, Span<edgecore_option> option
       option.type = EDGECORE_OPTION_FLOAT;
     }
     if (spec->type != option.type) {
-      return fail(error, EDGECORE_INVALID_ARGUMENT, "The option '", option.name, "' of the backend ",
-                  table->backend_id, " is of type ", type_name(spec->type), "; got ", type_name(option.type), ".");
+      return fail(error, EDGECORE_INVALID_ARGUMENT, "The option '", option.name, "' of the backend ", table->backend_id,
+                  " is of type ", type_name(spec->type), "; got ", type_name(option.type), ".");
     }
   }
   return {};

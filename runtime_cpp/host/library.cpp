@@ -37,15 +37,16 @@ Result<const edgecore_backend *> load_backend_library(const char *path, StringVi
   }
   void *symbol = dlsym(handle, EDGECORE_BACKEND_SYMBOL);
   if (symbol == nullptr) {
-    return fail(error, EDGECORE_NOT_FOUND, "The library ", path, " exports no " EDGECORE_BACKEND_SYMBOL
+    return fail(error, EDGECORE_NOT_FOUND, "The library ", path,
+                " exports no " EDGECORE_BACKEND_SYMBOL
                 ": it is no backend, or one for another version of the native interface (this edgecore has ",
                 EDGECORE_ABI_MAJOR, ".", EDGECORE_ABI_MINOR, ").");
   }
   const edgecore_backend *table = reinterpret_cast<edgecore_backend_fn>(symbol)();
   EDGECORE_TRY(check_backend(table, host_features(), path, error));
   if (!backend_id.empty() && StringView(table->backend_id) != backend_id) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "The library ", path, " is the backend ", table->backend_id,
-                ", not ", backend_id, " as its package declares.");
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "The library ", path, " is the backend ", table->backend_id, ", not ",
+                backend_id, " as its package declares.");
   }
   return table;
 }

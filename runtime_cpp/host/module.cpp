@@ -155,8 +155,8 @@ Status Module::allocate_outputs(size_t method, Error &error) {
   for (size_t i = 0; i < info.output_count(); ++i) {
     if (!open.method->output_needs_memory(i)) continue;
     const uint64_t bytes = info.output(i).tensor.bytes;
-    HeapBlock block = bytes > SIZE_MAX - kArenaTail ? nullptr
-                                                    : heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
+    HeapBlock block =
+        bytes > SIZE_MAX - kArenaTail ? nullptr : heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
     if (block == nullptr) {
       return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the ", bytes, " bytes of output ", i,
                   " of method ", info.name(), ".");

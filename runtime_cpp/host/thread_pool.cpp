@@ -12,9 +12,9 @@ namespace {
 // How long a worker without work, or a caller waiting for the last unit, spins before it sleeps. The loops of a network
 // are a few microseconds apart; waking a thread costs ten times that.
 constexpr std::chrono::microseconds kSpinTime{100};
-constexpr int kSpinsPerClock = 32;         // the clock is read once in so many pauses
-constexpr uint64_t kUnitsPerThread = 32;   // no more pieces than that a participant, however small the grain
-constexpr uint64_t kOwnGrainPieces = 4;    // pieces a participant where the grain is ours
+constexpr int kSpinsPerClock = 32;        // the clock is read once in so many pauses
+constexpr uint64_t kUnitsPerThread = 32;  // no more pieces than that a participant, however small the grain
+constexpr uint64_t kOwnGrainPieces = 4;   // pieces a participant where the grain is ours
 
 struct Identity {
   uint32_t index = 0;

@@ -34,8 +34,7 @@ ArrayType classify(PyObject *type) {
   PyErr_Clear();
   const nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::object());
   if (capsule.is_valid() && PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api") != 0) {
-    const auto *api =
-        static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    const auto *api = static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
     while (api != nullptr && api->version.major > 1) api = api->previous;
     if (api != nullptr && api->version.major == 1 && api->view_object != nullptr) found.exchange = api;
   }
@@ -88,7 +87,18 @@ void copy_all(const ArrayView &view, const uint8_t *dim_order, void *to) {
 
 }  // namespace
 
-Status ArrayView::open(PyObject *object, StringView what, Error &error) {
+Status ArrayView::open(PyObject *object, const Subject &what, Error &error) {
+  try {
+    return open_any(object, what, error);
+  } catch (nb::python_error &failure) {  // from the object's own library; its text may have many lines
+    const nb::str text = nb::str(failure.value());
+    const char *line = text.c_str();
+    return what.refuse(error, " cannot be read as a tensor in CPU memory (", type_text(object).c_str(),
+                       " says: ", StringView(line, std::strcspn(line, "\n")), ").");
+  }
+}
+
+Status ArrayView::open_any(PyObject *object, const Subject &what, Error &error) {
   array_type = array_type_of(object);
   if (array_type->exchange != nullptr) {
     edgecore_dl_tensor tensor;
@@ -103,21 +113,18 @@ Status ArrayView::open(PyObject *object, StringView what, Error &error) {
     PyErr_Clear();
   }
   if (PyObject_HasAttrString(object, "__dlpack__") != 0) return open_dlpack(object, what, error);
-  return fail(error, EDGECORE_INVALID_ARGUMENT, what,
-              " must be a tensor (a numpy array, a torch tensor, a buffer or a DLPack object); got ",
-              type_text(object).c_str(), ".");
+  return what.refuse(error, " must be a tensor (a numpy array, a torch tensor, a buffer or a DLPack object); got ",
+                     type_text(object).c_str(), ".");
 }
 
-Status ArrayView::open_buffer(PyObject *object, StringView what, Error &error) {
+Status ArrayView::open_buffer(PyObject *object, const Subject &what, Error &error) {
   scalar_type = scalar_type_of(buffer_.format, buffer_.itemsize);
   if (scalar_type == kUnknownType) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has elements of format '",
-                buffer_.format == nullptr ? "B" : buffer_.format, "', which no tensor has; got ",
-                type_text(object).c_str(), ".");
+    return what.refuse(error, " has elements of format '", buffer_.format == nullptr ? "B" : buffer_.format,
+                       "', which no tensor has; got ", type_text(object).c_str(), ".");
   }
   if (buffer_.ndim > kMaxRank) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has ", buffer_.ndim, " dimensions; at most ", kMaxRank,
-                " are supported.");
+    return what.refuse(error, " has ", buffer_.ndim, " dimensions; at most ", kMaxRank, " are supported.");
   }
   data = buffer_.buf;
   ndim = buffer_.ndim;
@@ -129,13 +136,12 @@ Status ArrayView::open_buffer(PyObject *object, StringView what, Error &error) {
     aligned = aligned && buffer_.strides[i] % buffer_.itemsize == 0;
   }
   if (!aligned) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what,
-                " has strides that are no multiple of its element size; pass a contiguous copy.");
+    return what.refuse(error, " has strides that are no multiple of its element size; pass a contiguous copy.");
   }
   return {};
 }
 
-Status ArrayView::open_dlpack(PyObject *object, StringView what, Error &error) {
+Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &error) {
   nb::object capsule;
   const nb::object method = nb::getattr(nb::handle(object), "__dlpack__");
   try {
@@ -148,8 +154,7 @@ Status ArrayView::open_dlpack(PyObject *object, StringView what, Error &error) {
     versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     if (versioned_->version.major != 1) {
-      return fail(error, EDGECORE_INVALID_ARGUMENT, what, " speaks version ", versioned_->version.major,
-                  " of DLPack; this edgecore speaks 1.");
+      return what.refuse(error, " speaks version ", versioned_->version.major, " of DLPack; this edgecore speaks 1.");
     }
     writable = (versioned_->flags & kDlpackReadOnly) == 0;
     return take(versioned_->tensor, what, error);
@@ -160,22 +165,20 @@ Status ArrayView::open_dlpack(PyObject *object, StringView what, Error &error) {
     writable = true;
     return take(managed_->tensor, what, error);
   }
-  return fail(error, EDGECORE_INVALID_ARGUMENT, what, " gave no DLPack capsule from __dlpack__.");
+  return what.refuse(error, " gave no DLPack capsule from __dlpack__.");
 }
 
-Status ArrayView::take(const edgecore_dl_tensor &tensor, StringView what, Error &error) {
+Status ArrayView::take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error) {
   if (tensor.device_type != EDGECORE_DEVICE_CPU) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " is on a device (DLPack type ", tensor.device_type,
-                "); move it to the CPU.");
+    return what.refuse(error, " is on a device (DLPack type ", tensor.device_type, "); move it to the CPU.");
   }
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has ", tensor.ndim, " dimensions; at most ", kMaxRank,
-                " are supported.");
+    return what.refuse(error, " has ", tensor.ndim, " dimensions; at most ", kMaxRank, " are supported.");
   }
   scalar_type = scalar_type_of(tensor.dtype);
   if (scalar_type == kUnknownType) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, what, " has elements of DLPack type (", tensor.dtype.code, ", ",
-                tensor.dtype.bits, " bits), which is not supported.");
+    return what.refuse(error, " has elements of DLPack type (", tensor.dtype.code, ", ", tensor.dtype.bits,
+                       " bits), which is not supported.");
   }
   data = static_cast<uint8_t *>(tensor.data) + tensor.byte_offset;
   ndim = tensor.ndim;

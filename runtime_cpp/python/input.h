@@ -18,15 +18,27 @@ struct ArrayType {
   const ExchangeApi *exchange;  // NULL: the type offers none
 };
 
+// What a sentence about an object begins with: "Input 0 of method 'forward'". Put together only when needed.
+struct Subject {
+  const char *kind;
+  size_t index;
+  StringView method;
+
+  template <typename... Pieces>
+  Status refuse(Error &error, const Pieces &...pieces) const {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method, "'", pieces...);
+  }
+};
+
 // A borrowed view of one object. Holds what the object lent until it is destroyed, which needs the GIL.
 class ArrayView {
  public:
   ArrayView() = default;
   ~ArrayView() { release(); }
 
-  // The GIL is held. `what` begins the sentence: "Input 0 of method 'forward'".
+  // The GIL is held.
   // Errors: INVALID_ARGUMENT for what is no tensor in CPU memory, or has elements of an unsupported type.
-  Status open(PyObject *object, StringView what, Error &error);
+  Status open(PyObject *object, const Subject &what, Error &error);
 
   const ArrayType *array_type = nullptr;
   void *data = nullptr;
@@ -44,9 +56,10 @@ class ArrayView {
   ArrayView &operator=(const ArrayView &) = delete;
 
  private:
-  Status open_buffer(PyObject *object, StringView what, Error &error);
-  Status open_dlpack(PyObject *object, StringView what, Error &error);
-  Status take(const edgecore_dl_tensor &tensor, StringView what, Error &error);
+  Status open_any(PyObject *object, const Subject &what, Error &error);
+  Status open_buffer(PyObject *object, const Subject &what, Error &error);
+  Status open_dlpack(PyObject *object, const Subject &what, Error &error);
+  Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
   void release();
 
   bool has_buffer_ = false;

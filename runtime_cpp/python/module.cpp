@@ -1,4 +1,6 @@
 // The Python module edgecore._runtime.
+#include "edgecore/module.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
@@ -6,7 +8,6 @@
 #include <string>
 
 #include "edgecore/backend.h"
-#include "edgecore/module.h"
 #include "runner.h"
 
 namespace nb = nanobind;

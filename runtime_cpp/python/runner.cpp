@@ -1,7 +1,6 @@
 #include "runner.h"
 
 #include <cstring>
-#include <string>
 
 namespace nb = nanobind;
 
@@ -23,12 +22,7 @@ class SmallArray {
   std::unique_ptr<T[]> heap_;
 };
 
-std::string subject(const char *kind, size_t index, const Method &method) {
-  const StringView name = method.info().name();
-  return std::string(kind) + " " + std::to_string(index) + " of method '" + std::string(name.data(), name.size()) + "'";
-}
-
-StringView view(const std::string &text) { return {text.data(), text.size()}; }
+Subject subject(const char *kind, size_t index, const Method &method) { return {kind, index, method.info().name()}; }
 
 const char *type_text(PyObject *object) {
   const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
@@ -147,8 +141,7 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
   }
   if (!status.ok()) raise(error);
 
-  nb::object first;
-  nb::list results;
+  nb::object results = outputs_.size() == 1 ? nb::object() : nb::list();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Made &output = made.get()[i];
     nb::object result;
@@ -169,7 +162,7 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
       result = nb::none();
     }
     if (outputs_.size() == 1) return result;
-    results.append(result);
+    nb::borrow<nb::list>(results).append(result);
   }
   return results;
 }
@@ -178,7 +171,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
   const char *wanted = "None";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
-      return given.view.open(object, view(subject("Input", index, method_)), error);
+      return given.view.open(object, subject("Input", index, method_), error);
     case EDGECORE_TAG_INT:
     case EDGECORE_TAG_BOOL:
       if (PyLong_Check(object) != 0) {
@@ -197,33 +190,32 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
     default:
       if (object == Py_None) return {};
   }
-  return fail(error, EDGECORE_INVALID_ARGUMENT, view(subject("Input", index, method_)), " must be ", wanted, "; got ",
-              type_text(object), ".");
+  return subject("Input", index, method_).refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
 }
 
 Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error) {
-  const std::string what = subject("The buffer in out for output", index, method_);
+  const Subject what = subject("The buffer in out for output", index, method_);
   const ValueInfo &info = outputs_[index].info;
   if (info.tag != EDGECORE_TAG_TENSOR) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " is for an output that is no tensor; call without out.");
+    return what.refuse(error, " is for an output that is no tensor; call without out.");
   }
-  EDGECORE_TRY(made.out.open(object, view(what), error));
+  EDGECORE_TRY(made.out.open(object, what, error));
   const TensorInfo &expected = info.tensor;
   const auto rank = static_cast<int>(expected.sizes.size());
   bool same = made.out.scalar_type == expected.scalar_type && made.out.ndim == rank;
   for (int i = 0; same && i < rank; ++i) {
-    same = made.out.shape[i] == expected.sizes[static_cast<size_t>(i)] ||
-           (expected.shape_kind == EDGECORE_SHAPE_BOUNDED && made.out.shape[i] < expected.sizes[static_cast<size_t>(i)]);
+    same =
+        made.out.shape[i] == expected.sizes[static_cast<size_t>(i)] ||
+        (expected.shape_kind == EDGECORE_SHAPE_BOUNDED && made.out.shape[i] < expected.sizes[static_cast<size_t>(i)]);
   }
   const Span<const int64_t> shape(made.out.shape, static_cast<size_t>(made.out.ndim));
   if (!same) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be ", type_name(expected.scalar_type), " ",
-                expected.sizes, "; got ", type_name(made.out.scalar_type), " ", shape, ".");
+    return what.refuse(error, " must be ", type_name(expected.scalar_type), " ", expected.sizes, "; got ",
+                       type_name(made.out.scalar_type), " ", shape, ".");
   }
-  if (!made.out.writable) return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " is read-only.");
+  if (!made.out.writable) return what.refuse(error, " is read-only.");
   if (!made.out.dense_in(expected.dim_order.data())) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, view(what), " must be contiguous with dim order ",
-                expected.dim_order, ".");
+    return what.refuse(error, " must be contiguous with dim order ", expected.dim_order, ".");
   }
   return {};
 }

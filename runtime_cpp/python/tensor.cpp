@@ -81,7 +81,7 @@ struct Exported {
     auto *self = new Exported{{}, tensor};
     self->managed.context = self;
     self->managed.deleter = [](Managed *managed) { delete static_cast<Exported *>(managed->context); };
-    self->managed.tensor = {tensor.data(),        EDGECORE_DEVICE_CPU, 0, tensor.ndim, dl_dtype_of(tensor.scalar_type),
+    self->managed.tensor = {tensor.data(),      EDGECORE_DEVICE_CPU,  0, tensor.ndim, dl_dtype_of(tensor.scalar_type),
                             self->tensor.shape, self->tensor.strides, 0};
     return &self->managed;
   }
@@ -103,9 +103,7 @@ struct Exported {
     return nb::steal(made);
   }
 
-  static const char *name() {
-    return std::is_same_v<Managed, VersionedTensor> ? "dltensor_versioned" : "dltensor";
-  }
+  static const char *name() { return std::is_same_v<Managed, VersionedTensor> ? "dltensor_versioned" : "dltensor"; }
 };
 
 nb::object to_dlpack(const Tensor &tensor, const nb::object &, const nb::object &max_version,
@@ -205,9 +203,8 @@ void bind_tensor(nb::module_ &module) {
                      "A result in memory of its own: take it through the buffer protocol, DLPack or tolist().")
       .def_prop_ro("shape", shape_tuple)
       .def_prop_ro("dtype", dtype_name)
-      .def("tolist", [](const Tensor &tensor) {
-        return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data()));
-      })
+      .def("tolist",
+           [](const Tensor &tensor) { return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data())); })
       .def("__dlpack__", to_dlpack, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
            "dl_device"_a = nb::none(), "copy"_a = nb::none())
       .def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(EDGECORE_DEVICE_CPU, 0); })

@@ -17,8 +17,8 @@ struct TypeRow {
 };
 
 // Standard-size letters of the struct module. Quantised and packed types never cross this border.
-constexpr TypeRow kTypes[] = {{0, "B"},  {1, "b"},  {2, "h"},      {3, "i"},  {4, "q"},  {5, "e"}, {6, "f"},
-                              {7, "d"},  {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
+constexpr TypeRow kTypes[] = {{0, "B"}, {1, "b"},  {2, "h"},      {3, "i"},  {4, "q"},  {5, "e"}, {6, "f"},
+                              {7, "d"}, {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
 
 }  // namespace
 

@@ -95,8 +95,8 @@ Status write_npy(const std::string &path, int32_t scalar_type, Span<const int64_
     if (type.scalar_type == scalar_type) descr = type.descr;
   }
   if (descr == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "numpy has no dtype for ScalarType ", scalar_type, ", so ",
-                path.c_str(), " is not written.");
+    return fail(error, EDGECORE_NOT_SUPPORTED, "numpy has no dtype for ScalarType ", scalar_type, ", so ", path.c_str(),
+                " is not written.");
   }
   std::string header = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (";
   for (const int64_t size : shape) header += std::to_string(size) + ", ";

@@ -1,5 +1,6 @@
-from collections.abc import Buffer
 from typing import Any
+
+from typing_extensions import Buffer
 
 class Tensor:
     """A result in memory of its own: take it through the buffer protocol, DLPack or `tolist`."""

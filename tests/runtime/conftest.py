@@ -89,9 +89,8 @@ def toy_library(tmp_path_factory):
     return library
 
 
-def write_package(folder: Path, library: Path | None, library_text: str | None = None) -> None:
+def write_package(folder: Path, answer: str) -> None:
     """A package that provides `ToyBackend`, with the entry point that a wheel would have."""
-    answer = library_text or f"Path({str(library)!r})"
     (folder / "edgecore_toy.py").write_text(
         "from pathlib import Path\n"
         "from edgecore.plugin import BackendInfo, hookimpl\n\n"
@@ -109,16 +108,26 @@ def write_package(folder: Path, library: Path | None, library_text: str | None =
 
 
 @pytest.fixture
-def toy_package(tmp_path, toy_library, monkeypatch):
-    """`edgecore-toy` as if installed, for one test; gives the folder to put on the path of a child process."""
+def install_toy(tmp_path, monkeypatch):
+    """install_toy(answer): `edgecore-toy` as if installed, for one test; its library is where `answer` evaluates to."""
     from edgecore.plugin import registry
 
-    write_package(tmp_path, toy_library)
     monkeypatch.syspath_prepend(tmp_path)
-    importlib.invalidate_caches()
-    yield tmp_path
+
+    def install(answer: str) -> Path:
+        write_package(tmp_path, answer)
+        importlib.invalidate_caches()
+        return tmp_path
+
+    yield install
     sys.modules.pop("edgecore_toy", None)
     registry._loaded.pop(("ToyBackend", "edgecore_toy"), None)
+
+
+@pytest.fixture
+def toy_package(install_toy, toy_library):
+    """`edgecore-toy` with its library; gives the folder to put on the path of a child process."""
+    return install_toy(f"Path({str(toy_library)!r})")
 
 
 @pytest.fixture

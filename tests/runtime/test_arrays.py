@@ -184,11 +184,11 @@ def test_unsuitable_out(add, out, words):
         ((ramp(), [1, 2]), "Input 1 of method 'forward' must be a tensor"),
         ((ramp(), None), "got NoneType"),
         ((ramp(), ramp().astype(np.complex64)), "format 'Zf'"),
-        ((ramp(), torch.ones(2, 3, device="meta")), "move it to the CPU"),
+        ((ramp(), torch.ones(2, 3, device="meta")), "cannot be read as a tensor in CPU memory (Tensor says: "),
     ],
 )
 def test_unsuitable_inputs(add, inputs, words):
-    with pytest.raises((ExecutionError, BufferError)) as raised:
+    with pytest.raises(ExecutionError) as raised:
         add(*inputs)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import threading
 
 import pytest
@@ -38,7 +37,7 @@ def test_methods_and_their_description(programs):
     with pytest.raises(KeyError, match="no method 'encode'; it has: forward"):
         model["encode"]
     with pytest.raises(AttributeError, match="no method 'encode'"):
-        model.encode  # noqa: B018
+        model.encode
 
 
 def test_arguments_are_checked(programs):
@@ -117,28 +116,20 @@ def test_options_by_name_and_id(toy_program, toy_package):
         edgecore.load(toy_program, options={"toy": {"offset": "3"}})
 
 
-def test_a_broken_library(toy_program, tmp_path, monkeypatch):
-    from conftest import write_package
-
-    from edgecore.plugin import registry
-
-    not_a_library = tmp_path / "libnone.so"
-    not_a_library.write_bytes(b"nothing")
-    for library, text, error in (
-        (not_a_library, None, ExecutionError),
-        ("libtoy.so", None, ExecutionError),
-        (None, "open('/no/such/file')", BackendBroken),
-    ):
-        folder = tmp_path / f"site{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        write_package(folder, library, text)
-        with monkeypatch.context() as patch:
-            patch.syspath_prepend(folder)
-            with pytest.raises(error) as raised:
-                edgecore.load(toy_program)
-        assert "\n" not in str(raised.value)
-        sys.modules.pop("edgecore_toy", None)
-        registry._loaded.pop(("ToyBackend", "edgecore_toy"), None)
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        ("Path('libtoy.so')", ExecutionError, "not given by an absolute path"),
+        ("Path('/no/such/libtoy.so')", ExecutionError, "/no/such/libtoy.so"),
+        ("Path(__file__)", ExecutionError, "cannot be loaded"),
+        ("open('/no/such/file')", BackendBroken, "library of backend 'toy' cannot be found"),
+    ],
+)
+def test_a_broken_library(toy_program, install_toy, answer, error, words):
+    install_toy(answer)
+    with pytest.raises(error, match=words) as raised:
+        edgecore.load(toy_program)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_blob_that_the_backend_refuses(toy_program, toy_package):

@@ -18,9 +18,7 @@ template <typename Body>
 void loop(ThreadPool &pool, uint32_t threads, uint64_t n, uint64_t grain, Body body) {
   pool.parallel_for(
       threads, n, grain,
-      [](void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
-        (*static_cast<Body *>(arg))(begin, end, worker);
-      },
+      [](void *arg, uint64_t begin, uint64_t end, uint32_t worker) { (*static_cast<Body *>(arg))(begin, end, worker); },
       &body);
 }
 

@@ -129,4 +129,6 @@ def _load_backends(
         program.load_backend(os.fsencode(library), backend_id, given)
     if unknown := set(options) - used:
         needed = ", ".join(backend_ids) or "none"
-        raise BackendError(f"options for {', '.join(sorted(unknown))}, but the backends that the file needs are: {needed}")
+        raise BackendError(
+            f"options for {', '.join(sorted(unknown))}, but the backends that the file needs are: {needed}"
+        )
