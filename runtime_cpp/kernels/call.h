@@ -102,10 +102,10 @@ class Call {
   Ints ints(uint64_t i);  // empty when None
   const double *doubles(uint64_t i, int64_t *count);
   edgecore_str string(uint64_t i);
-  int64_t tensor_count(uint64_t i);                 // of a tensor list
-  Tensor list_tensor(uint64_t i, int64_t item);     // of a tensor list
-  Tensor list_optional(uint64_t i, int64_t item);   // may be absent
-  edgecore_value *result(uint64_t i);               // where a scalar result goes
+  int64_t tensor_count(uint64_t i);                // of a tensor list
+  Tensor list_tensor(uint64_t i, int64_t item);    // of a tensor list
+  Tensor list_optional(uint64_t i, int64_t item);  // may be absent
+  edgecore_value *result(uint64_t i);              // where a scalar result goes
 
   // A dim argument in [0, ndim); zero-dimensional tensors count as having one dim.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }

@@ -20,9 +20,7 @@ struct Conv {
   int64_t in_pixels() const { return in_h * in_w; }
   int64_t out_pixels() const { return out_h * out_w; }
   int64_t taps() const { return kernel_h * kernel_w; }
-  bool is_pointwise() const {
-    return taps() == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0;
-  }
+  bool is_pointwise() const { return taps() == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0; }
   bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
 };
 

@@ -1,5 +1,6 @@
 // Elementary functions without branches, so that loops over them vectorise on every instruction set. Float versions are
-// within 2 units in the last place (erf 3); polynomials were interpolated at Chebyshev nodes. Double versions are libm's.
+// within 2 units in the last place (erf 3); polynomials were interpolated at Chebyshev nodes. Double versions are
+// libm's.
 #ifndef EDGECORE_KERNELS_MATH_H_
 #define EDGECORE_KERNELS_MATH_H_
 
@@ -121,8 +122,8 @@ inline double tanh_of(double x) { return __builtin_tanh(x); }
 inline double erf_of(double x) { return __builtin_erf(x); }
 
 // libm by overload.
-#define EDGECORE_LIBM(name)                                              \
-  inline float name##_of(float x) { return __builtin_##name##f(x); }     \
+#define EDGECORE_LIBM(name)                                          \
+  inline float name##_of(float x) { return __builtin_##name##f(x); } \
   inline double name##_of(double x) { return __builtin_##name(x); }
 EDGECORE_LIBM(acos)
 EDGECORE_LIBM(acosh)

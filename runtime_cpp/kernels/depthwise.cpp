@@ -50,7 +50,8 @@ void row(const Conv &conv, C *out, const C *in, const C *weight) {
     const int64_t right = fused && valid.begin < end ? end : valid.end;
     const C *source = in + shift;
     if (left_end > valid.begin) {
-      row_any(out + valid.begin, source + valid.begin * conv.stride_w, weight[t], conv.stride_w, left_end - valid.begin);
+      row_any(out + valid.begin, source + valid.begin * conv.stride_w, weight[t], conv.stride_w,
+              left_end - valid.begin);
     }
     if (valid.end > right) {
       row_any(out + right, source + right * conv.stride_w, weight[t], conv.stride_w, valid.end - right);
@@ -117,8 +118,8 @@ void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *wei
   });
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                          \
-  template void depthwise_planes<C>(Call &, const Conv &, const C *, const C *, C *);    \
+#define EDGECORE_INSTANTIATE(C)                                                       \
+  template void depthwise_planes<C>(Call &, const Conv &, const C *, const C *, C *); \
   template void depthwise_pixels<C>(Call &, const Conv &, const C *, const C *, C *);
 EDGECORE_INSTANTIATE(float)
 EDGECORE_INSTANTIATE(double)

@@ -71,8 +71,8 @@ EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(con
 }
 
 // Runs a kernel; on failure the sentence is in `text` (600 bytes).
-EDGECORE_EXPORT int32_t edgecore_kernels_test_call(edgecore_kernel_fn kernel, const edgecore_value *args, uint64_t count,
-                                                   uint32_t workers, char *text) {
+EDGECORE_EXPORT int32_t edgecore_kernels_test_call(edgecore_kernel_fn kernel, const edgecore_value *args,
+                                                   uint64_t count, uint32_t workers, char *text) {
   edgecore_host host = {};
   host.header = {sizeof(host), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
   host.fail = fail;

@@ -44,8 +44,8 @@ bool check_types(Call &call, Tensor a, Tensor b, Tensor out) {
 
 bool check_inner(Call &call, Tensor a, Tensor b, int64_t inner_a, int64_t inner_b) {
   if (inner_a != inner_b) {
-    call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "shapes " << a.shape() << " and " << b.shape()
-                                                   << " cannot be multiplied");
+    call.fail(EDGECORE_INVALID_ARGUMENT,
+              Message() << "shapes " << a.shape() << " and " << b.shape() << " cannot be multiplied");
   }
   return !call.failed();
 }

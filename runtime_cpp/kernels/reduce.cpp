@@ -157,8 +157,8 @@ struct Any {
 // Folds the inputs of m outputs, whose first inputs are `stride` bytes apart, into acc[0..m). `prepare` may change a
 // loaded run first; it is given the index of the first output that the run belongs to.
 template <class Op, class C, class Prepare>
-void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m,
-          typename Op::Accumulator *acc, const Prepare &prepare) {
+void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
+          const Prepare &prepare) {
   alignas(64) C buffer[kReduceBlock];
   for (int64_t i = 0; i < m; ++i) acc[i] = Op::start();
   for_each_reduced(r, input, [&](const char *run, int64_t step, int64_t n) {

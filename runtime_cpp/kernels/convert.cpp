@@ -82,11 +82,11 @@ template <class F, class S>
 inline S narrow(F f) {
   return static_cast<S>(static_cast<int64_t>(f));
 }
-#define EDGECORE_NARROW(F, S)                             \
-  template <>                                             \
-  struct Convert<F, S> {                                  \
-    static F load(S s) { return static_cast<F>(s); }      \
-    static S store(F f) { return narrow<F, S>(f); }       \
+#define EDGECORE_NARROW(F, S)                        \
+  template <>                                        \
+  struct Convert<F, S> {                             \
+    static F load(S s) { return static_cast<F>(s); } \
+    static S store(F f) { return narrow<F, S>(f); }  \
   };
 EDGECORE_NARROW(float, uint8_t)
 EDGECORE_NARROW(float, uint16_t)

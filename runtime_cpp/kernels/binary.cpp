@@ -106,12 +106,12 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
   return run(call, binary, a, b.tensor(), promotion, out, params);
 }
 
-#define EDGECORE_FUNCTOR(Name, expression)                             \
-  struct Name {                                                        \
-    template <class C>                                                 \
-    static auto of(C a, C b, C, [[maybe_unused]] const C *s) {         \
-      return expression;                                               \
-    }                                                                  \
+#define EDGECORE_FUNCTOR(Name, expression)                     \
+  struct Name {                                                \
+    template <class C>                                         \
+    static auto of(C a, C b, C, [[maybe_unused]] const C *s) { \
+      return expression;                                       \
+    }                                                          \
   };
 
 template <class C>
@@ -227,21 +227,17 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 }  // namespace
 
 // Kernels (name of the function, operator, kind, functions, index of out, index of alpha or 0).
-#define EDGECORE_TENSORS(name, op, kind, functions, out, alpha)                  \
-  int32_t name(const edgecore_call *raw) {                                       \
-    return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha);   \
-  }
-#define EDGECORE_NUMBER(name, op, kind, functions, out, alpha)                   \
-  int32_t name(const edgecore_call *raw) {                                       \
-    return tensor_scalar(raw, {op, Kind::kind, functions, false}, out, alpha);   \
-  }
+#define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
+  int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
+#define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \
+  int32_t name(const edgecore_call *raw) { return tensor_scalar(raw, {op, Kind::kind, functions, false}, out, alpha); }
 // Both overloads of one operator without alpha.
-#define EDGECORE_BOTH(name, kind, functions, divides)                                                     \
-  int32_t name##_tensor_out(const edgecore_call *raw) {                                                   \
-    return tensor_tensor(raw, {"aten::" #name ".Tensor_out", Kind::kind, functions, divides}, 2);         \
-  }                                                                                                       \
-  int32_t name##_scalar_out(const edgecore_call *raw) {                                                   \
-    return tensor_scalar(raw, {"aten::" #name ".Scalar_out", Kind::kind, functions, divides}, 2);         \
+#define EDGECORE_BOTH(name, kind, functions, divides)                                             \
+  int32_t name##_tensor_out(const edgecore_call *raw) {                                           \
+    return tensor_tensor(raw, {"aten::" #name ".Tensor_out", Kind::kind, functions, divides}, 2); \
+  }                                                                                               \
+  int32_t name##_scalar_out(const edgecore_call *raw) {                                           \
+    return tensor_scalar(raw, {"aten::" #name ".Scalar_out", Kind::kind, functions, divides}, 2); \
   }
 
 EDGECORE_TENSORS(add_out, "aten::add.out", kArithmetic, (all_functions<Add, 2>()), 3, 2)

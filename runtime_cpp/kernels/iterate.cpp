@@ -67,8 +67,8 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
     bool fits = shift >= 0;
     for (int d = 0; fits && d < t.ndim(); ++d) fits = t.size(d) == 1 || t.size(d) == shape.sizes[d + shift];
     if (!fits) {
-      call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "a tensor of shape " << t.shape()
-                                                     << " does not broadcast to shape " << shape);
+      call.fail(EDGECORE_INVALID_ARGUMENT,
+                Message() << "a tensor of shape " << t.shape() << " does not broadcast to shape " << shape);
       loop.ndim = 1;
       return loop;
     }

@@ -1,4 +1,5 @@
-// Convolution of one and two dims: pointwise as a matrix product, depthwise directly, the rest as patches times weights.
+// Convolution of one and two dims: pointwise as a matrix product, depthwise directly, the rest as patches times
+// weights.
 #include "convolution.h"
 
 #include "convert.h"
@@ -107,31 +108,31 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   C *patches = direct ? nullptr : call.scratch<C>(part * call.worker_count());
   if (call.failed()) return;
   const int64_t work = conv.group_out() * rows * conv.out_w * k;
-  call.parallel(conv.batch * conv.groups * blocks, 65536 / (work + 1) + 1,
-                [&](int64_t begin, int64_t end, int64_t worker) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t image = i / blocks;  // of one group
-      const int64_t group = image % conv.groups;
-      const int64_t row0 = i % blocks * rows;
-      const int64_t row1 = row0 + rows < conv.out_h ? row0 + rows : conv.out_h;
-      const int64_t pixels = (row1 - row0) * conv.out_w;
-      const C *source = input + image * conv.group_in() * conv.in_pixels();
-      Matrix<C> columns = {source + row0 * conv.out_w, conv.in_pixels(), false};
-      if (!direct) {
-        C *own = patches + worker * part;
-        patches_of_planes(conv, source, row0, row1, own);
-        columns = {own, pixels, false};
-      }
-      C *target = out + image * conv.group_out() * conv.out_pixels() + row0 * conv.out_w;
-      for (int64_t c = 0; c < conv.group_out(); ++c) {
-        const C value = bias == nullptr ? C{0} : bias[group * conv.group_out() + c];
-        C *line = target + c * conv.out_pixels();
-        for (int64_t p = 0; p < pixels; ++p) line[p] = value;
-      }
-      const Matrix<C> filters = {weight + group * conv.group_out() * k, k, false};
-      gemm_serial<C>(space, worker, conv.group_out(), pixels, k, 1, filters, columns, target, conv.out_pixels());
-    }
-  });
+  call.parallel(
+      conv.batch * conv.groups * blocks, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t image = i / blocks;  // of one group
+          const int64_t group = image % conv.groups;
+          const int64_t row0 = i % blocks * rows;
+          const int64_t row1 = row0 + rows < conv.out_h ? row0 + rows : conv.out_h;
+          const int64_t pixels = (row1 - row0) * conv.out_w;
+          const C *source = input + image * conv.group_in() * conv.in_pixels();
+          Matrix<C> columns = {source + row0 * conv.out_w, conv.in_pixels(), false};
+          if (!direct) {
+            C *own = patches + worker * part;
+            patches_of_planes(conv, source, row0, row1, own);
+            columns = {own, pixels, false};
+          }
+          C *target = out + image * conv.group_out() * conv.out_pixels() + row0 * conv.out_w;
+          for (int64_t c = 0; c < conv.group_out(); ++c) {
+            const C value = bias == nullptr ? C{0} : bias[group * conv.group_out() + c];
+            C *line = target + c * conv.out_pixels();
+            for (int64_t p = 0; p < pixels; ++p) line[p] = value;
+          }
+          const Matrix<C> filters = {weight + group * conv.group_out() * k, k, false};
+          gemm_serial<C>(space, worker, conv.group_out(), pixels, k, 1, filters, columns, target, conv.out_pixels());
+        }
+      });
 }
 
 // `weight` as [out_channels, taps, group_in], or [taps, channels] when depthwise.
@@ -170,8 +171,8 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
           lines = {own, k, false};
         }
         const Matrix<C> filters = {weight + group * conv.group_out() * k, k, true};
-        gemm_serial<C>(space, worker, pixels, conv.group_out(), k, 1, lines, filters,
-                       target + group * conv.group_out(), conv.out_channels);
+        gemm_serial<C>(space, worker, pixels, conv.group_out(), k, 1, lines, filters, target + group * conv.group_out(),
+                       conv.out_channels);
       }
     }
   });
@@ -273,7 +274,8 @@ void run(Call &call, const Conv &conv, Tensor input, Tensor weight, Tensor bias,
 
 // One of the list's entries for each spatial dim; a single entry stands for all.
 bool spatial(Call &call, Ints list, int dims, int64_t least, int64_t *h, int64_t *w) {
-  if (!call.check(list.count == dims || list.count == 1, "a list must have an entry for each spatial dim")) return false;
+  if (!call.check(list.count == dims || list.count == 1, "a list must have an entry for each spatial dim"))
+    return false;
   *w = list[list.count - 1];
   if (dims == 2) *h = list[0];
   return call.check(*h >= least && *w >= least && *h <= INT32_MAX && *w <= INT32_MAX,

@@ -123,8 +123,8 @@ Tensor Call::checked(edgecore_tensor *tensor, uint64_t i) {
   } else if (tensor->buffer != nullptr) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " is in the memory of a device");
   } else if (tensor->dl.data == nullptr && Tensor{tensor}.numel() != 0) {
-    fail(EDGECORE_INVALID_STATE, Message() << "argument " << at << " of shape " << Tensor{tensor}.shape()
-                                           << " has no memory");
+    fail(EDGECORE_INVALID_STATE,
+         Message() << "argument " << at << " of shape " << Tensor{tensor}.shape() << " has no memory");
   } else {
     return {tensor};
   }
@@ -305,8 +305,8 @@ Shape broadcast(Call &call, const Tensor *tensors, int count) {
       const int64_t size = tensors[k].size(d - shift);
       if (size == 1 || size == shape.sizes[d]) continue;
       if (shape.sizes[d] != 1) {
-        call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "shapes " << tensors[0].shape() << " and "
-                                                       << tensors[k].shape() << " do not broadcast");
+        call.fail(EDGECORE_INVALID_ARGUMENT,
+                  Message() << "shapes " << tensors[0].shape() << " and " << tensors[k].shape() << " do not broadcast");
         return shape;
       }
       shape.sizes[d] = size;

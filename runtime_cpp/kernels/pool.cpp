@@ -77,43 +77,44 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   const DenseOut<int64_t> where(call, indices);
   int32_t *positions = call.scratch<int32_t>(p.out_w * call.worker_count());
   if (call.failed()) return;
-  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
-                [&](int64_t begin, int64_t end, int64_t worker) {
-    int32_t *__restrict found = positions + worker * p.out_w;
-    for (int64_t line = begin; line < end; ++line) {
-      const C *plane = x + line / p.out_h * p.in_h * p.in_w;
-      C *__restrict best = result.data() + line * p.out_w;
-      const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
-      const int64_t first_row = top >= 0 ? top : top + (-top + p.dilation_h - 1) / p.dilation_h * p.dilation_h;
-      for (int64_t i = 0; i < p.out_w; ++i) {
-        const int64_t left = i * p.stride_w - p.pad_w;
-        const int64_t column = left >= 0 ? left : left + (-left + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
-        best[i] = nothing_yet<C>();
-        found[i] = static_cast<int32_t>(first_row * p.in_w + column);
-      }
-      for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-        const int64_t ih = top + kh * p.dilation_h;
-        if (ih < 0 || ih >= p.in_h) continue;
-        for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-          int64_t i0;
-          int64_t i1;
-          valid_columns(p, kw, &i0, &i1);
-          const int64_t shift = kw * p.dilation_w - p.pad_w;
-          const C *__restrict source = plane + ih * p.in_w + shift;
-          const int32_t base = static_cast<int32_t>(ih * p.in_w + shift);
-          const int32_t step = static_cast<int32_t>(p.stride_w);
-          for (int64_t i = i0; i < i1; ++i) {
-            const C value = source[i * p.stride_w];
-            const bool better = value > best[i] || is_nan(value);
-            best[i] = better ? value : best[i];
-            found[i] = better ? base + static_cast<int32_t>(i) * step : found[i];
+  call.parallel(
+      p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
+      [&](int64_t begin, int64_t end, int64_t worker) {
+        int32_t *__restrict found = positions + worker * p.out_w;
+        for (int64_t line = begin; line < end; ++line) {
+          const C *plane = x + line / p.out_h * p.in_h * p.in_w;
+          C *__restrict best = result.data() + line * p.out_w;
+          const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
+          const int64_t first_row = top >= 0 ? top : top + (-top + p.dilation_h - 1) / p.dilation_h * p.dilation_h;
+          for (int64_t i = 0; i < p.out_w; ++i) {
+            const int64_t left = i * p.stride_w - p.pad_w;
+            const int64_t column = left >= 0 ? left : left + (-left + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
+            best[i] = nothing_yet<C>();
+            found[i] = static_cast<int32_t>(first_row * p.in_w + column);
           }
+          for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+            const int64_t ih = top + kh * p.dilation_h;
+            if (ih < 0 || ih >= p.in_h) continue;
+            for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+              int64_t i0;
+              int64_t i1;
+              valid_columns(p, kw, &i0, &i1);
+              const int64_t shift = kw * p.dilation_w - p.pad_w;
+              const C *__restrict source = plane + ih * p.in_w + shift;
+              const int32_t base = static_cast<int32_t>(ih * p.in_w + shift);
+              const int32_t step = static_cast<int32_t>(p.stride_w);
+              for (int64_t i = i0; i < i1; ++i) {
+                const C value = source[i * p.stride_w];
+                const bool better = value > best[i] || is_nan(value);
+                best[i] = better ? value : best[i];
+                found[i] = better ? base + static_cast<int32_t>(i) * step : found[i];
+              }
+            }
+          }
+          int64_t *target = where.data() + line * p.out_w;
+          for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
         }
-      }
-      int64_t *target = where.data() + line * p.out_w;
-      for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
-    }
-  });
+      });
   result.finish(call);
   where.finish(call);
 }
@@ -125,35 +126,35 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   if (call.failed()) return;
   call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t) {
-    for (int64_t line = begin; line < end; ++line) {
-      const C *plane = x + line / p.out_h * p.in_h * p.in_w;
-      C *__restrict sum = result.data() + line * p.out_w;
-      const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
-      for (int64_t i = 0; i < p.out_w; ++i) sum[i] = 0;
-      for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-        const int64_t ih = top + kh;
-        if (ih < 0 || ih >= p.in_h) continue;
-        for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-          int64_t i0;
-          int64_t i1;
-          valid_columns(p, kw, &i0, &i1);
-          const C *__restrict source = plane + ih * p.in_w + kw - p.pad_w;
-          for (int64_t i = i0; i < i1; ++i) sum[i] += source[i * p.stride_w];
-        }
-      }
-      // What a window counts: its part of the image, or of the padded image.
-      const int64_t margin_h = count_padding ? p.pad_h : 0;
-      const int64_t margin_w = count_padding ? p.pad_w : 0;
-      const int64_t h0 = top > -margin_h ? top : -margin_h;
-      const int64_t h1 = top + p.kernel_h < p.in_h + margin_h ? top + p.kernel_h : p.in_h + margin_h;
-      for (int64_t i = 0; i < p.out_w; ++i) {
-        const int64_t left = i * p.stride_w - p.pad_w;
-        const int64_t w0 = left > -margin_w ? left : -margin_w;
-        const int64_t w1 = left + p.kernel_w < p.in_w + margin_w ? left + p.kernel_w : p.in_w + margin_w;
-        sum[i] /= static_cast<C>(divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
-      }
-    }
-  });
+                  for (int64_t line = begin; line < end; ++line) {
+                    const C *plane = x + line / p.out_h * p.in_h * p.in_w;
+                    C *__restrict sum = result.data() + line * p.out_w;
+                    const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
+                    for (int64_t i = 0; i < p.out_w; ++i) sum[i] = 0;
+                    for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+                      const int64_t ih = top + kh;
+                      if (ih < 0 || ih >= p.in_h) continue;
+                      for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                        int64_t i0;
+                        int64_t i1;
+                        valid_columns(p, kw, &i0, &i1);
+                        const C *__restrict source = plane + ih * p.in_w + kw - p.pad_w;
+                        for (int64_t i = i0; i < i1; ++i) sum[i] += source[i * p.stride_w];
+                      }
+                    }
+                    // What a window counts: its part of the image, or of the padded image.
+                    const int64_t margin_h = count_padding ? p.pad_h : 0;
+                    const int64_t margin_w = count_padding ? p.pad_w : 0;
+                    const int64_t h0 = top > -margin_h ? top : -margin_h;
+                    const int64_t h1 = top + p.kernel_h < p.in_h + margin_h ? top + p.kernel_h : p.in_h + margin_h;
+                    for (int64_t i = 0; i < p.out_w; ++i) {
+                      const int64_t left = i * p.stride_w - p.pad_w;
+                      const int64_t w0 = left > -margin_w ? left : -margin_w;
+                      const int64_t w1 = left + p.kernel_w < p.in_w + margin_w ? left + p.kernel_w : p.in_w + margin_w;
+                      sum[i] /= static_cast<C>(divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
+                    }
+                  }
+                });
   result.finish(call);
 }
 

@@ -92,8 +92,7 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
 }
 
 void nearest_taps(int64_t in, int64_t out, double factor, int32_t *taps) {
-  const float step =
-      factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
+  const float step = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
   for (int64_t i = 0; i < out; ++i) {
     const int64_t at = static_cast<int64_t>(static_cast<float>(i) * step);
     taps[i] = static_cast<int32_t>(at < in - 1 ? at : in - 1);

@@ -119,8 +119,8 @@ void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mea
   const C *offset = optional_dense<C>(call, bias);
   C *factors = call.scratch<C>(2 * channels);
   const Type type = storage_of(compute_for<C>());
-  const bool channels_last = input.is_channels_last() && out.is_channels_last() && input.type() == type &&
-                             out.type() == type;
+  const bool channels_last =
+      input.is_channels_last() && out.is_channels_last() && input.type() == type && out.type() == type;
   const C *x = channels_last ? reinterpret_cast<const C *>(input.data()) : dense<C>(call, input);
   if (call.failed()) return;
   C *shifts = factors + channels;
@@ -157,8 +157,8 @@ void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mea
 
 bool check_vector(Call &call, Tensor t, int64_t size, const char *what) {
   if (t.t != nullptr && t.numel() != size) {
-    call.fail(EDGECORE_INVALID_ARGUMENT, Message() << what << " has shape " << t.shape() << ", expected " << size
-                                                   << " elements");
+    call.fail(EDGECORE_INVALID_ARGUMENT,
+              Message() << what << " has shape " << t.shape() << ", expected " << size << " elements");
   }
   return !call.failed();
 }

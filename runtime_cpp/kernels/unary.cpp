@@ -9,9 +9,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kFloating,    // integers are computed in, and give, float32
-  kSame,        // the input's type
-  kPredicate,   // gives bool
+  kFloating,   // integers are computed in, and give, float32
+  kSame,       // the input's type
+  kPredicate,  // gives bool
 };
 
 template <class F>
@@ -58,12 +58,12 @@ void cos_floats(const void *const *in, void *out, int64_t n, const Params &) {
 constexpr auto no_params = [](Call &, Params &) {};
 
 // A functor of x with parameters s[0..2].
-#define EDGECORE_FUNCTOR(Name, expression)                                              \
-  struct Name {                                                                         \
-    template <class C>                                                                  \
-    static auto of(C x, C, C, [[maybe_unused]] const C *s) {                            \
-      return expression;                                                                \
-    }                                                                                   \
+#define EDGECORE_FUNCTOR(Name, expression)                   \
+  struct Name {                                              \
+    template <class C>                                       \
+    static auto of(C x, C, C, [[maybe_unused]] const C *s) { \
+      return expression;                                     \
+    }                                                        \
   };
 
 EDGECORE_FUNCTOR(Acos, acos_of(x))
@@ -103,16 +103,15 @@ EDGECORE_FUNCTOR(IsInf, static_cast<uint8_t>(x - x != C{0} && x == x))
 EDGECORE_FUNCTOR(IsNan, static_cast<uint8_t>(x != x))
 EDGECORE_FUNCTOR(LogicalNot, static_cast<uint8_t>(x == C{0}))
 
-EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x *s[0])
+EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x * s[0])
 // s: alpha * scale, scale, input_scale
-EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_near(x *s[2]))
-EDGECORE_FUNCTOR(Clamp, x < s[0] ? s[0] : x > s[1] ? s[1] : x)
+EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_near(x * s[2]))
+EDGECORE_FUNCTOR(Clamp, x<s[0] ? s[0] : x> s[1] ? s[1] : x)
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
-EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x *C(0.70710678118654752440))))
+EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
 // tanh(0.7978845608 (x + 0.044715 x^3)), the approximation of the GELU paper (arXiv 1606.08415)
-EDGECORE_FUNCTOR(GeluTanh,
-                 C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
+EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
 EDGECORE_FUNCTOR(Logit, logit_of(x, s))
 
 EDGECORE_FUNCTOR(SinDouble, __builtin_sin(x))
@@ -130,9 +129,9 @@ constexpr Functions rounding() {
 
 }  // namespace
 
-#define EDGECORE_UNARY(name, kind, functions)                                                         \
-  int32_t name##_out(const edgecore_call *raw) {                                                      \
-    return unary(raw, "aten::" #name ".out", Kind::kind, functions, no_params, 1);                    \
+#define EDGECORE_UNARY(name, kind, functions)                                      \
+  int32_t name##_out(const edgecore_call *raw) {                                   \
+    return unary(raw, "aten::" #name ".out", Kind::kind, functions, no_params, 1); \
   }
 #define EDGECORE_FLOATING(name, Functor) EDGECORE_UNARY(name, kFloating, (real_functions<Functor, 1>()))
 

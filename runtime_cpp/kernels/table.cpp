@@ -34,14 +34,13 @@ constexpr edgecore_kernel kKernels[] = {
 #undef EDGECORE_OPERATOR
 };
 
-constexpr edgecore_kernel_library kLibrary = {
-    {sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},
-    literal("edgecore"),
-    literal(EDGECORE_VERSION),
-    kKernels,
-    sizeof(kKernels) / sizeof(kKernels[0]),
-    sizeof(edgecore_kernel),
-    0};
+constexpr edgecore_kernel_library kLibrary = {{sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},
+                                              literal("edgecore"),
+                                              literal(EDGECORE_VERSION),
+                                              kKernels,
+                                              sizeof(kKernels) / sizeof(kKernels[0]),
+                                              sizeof(edgecore_kernel),
+                                              0};
 
 }  // namespace
 }  // namespace EDGECORE_VARIANT

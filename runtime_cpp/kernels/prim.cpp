@@ -74,17 +74,17 @@ int32_t rounding(const edgecore_call *raw, const char *op, const Round &round) {
 
 }  // namespace
 
-#define EDGECORE_ARITHMETIC(function, name, divides, ints, reals)                                                  \
-  int32_t function(const edgecore_call *raw) {                                                                     \
-    return arithmetic(                                                                                             \
-        raw, "executorch_prim::" name, divides, [](int64_t a, int64_t b) { return ints; },                         \
-        [](double a, double b) { return reals; });                                                                 \
+#define EDGECORE_ARITHMETIC(function, name, divides, ints, reals)                          \
+  int32_t function(const edgecore_call *raw) {                                             \
+    return arithmetic(                                                                     \
+        raw, "executorch_prim::" name, divides, [](int64_t a, int64_t b) { return ints; }, \
+        [](double a, double b) { return reals; });                                         \
   }
-#define EDGECORE_COMPARISON(function, name, sign)                                         \
-  int32_t function(const edgecore_call *raw) {                                            \
-    return comparison(                                                                    \
-        raw, "executorch_prim::" name, [](int64_t a, int64_t b) { return a sign b; },     \
-        [](double a, double b) { return a sign b; });                                     \
+#define EDGECORE_COMPARISON(function, name, sign)                                     \
+  int32_t function(const edgecore_call *raw) {                                        \
+    return comparison(                                                                \
+        raw, "executorch_prim::" name, [](int64_t a, int64_t b) { return a sign b; }, \
+        [](double a, double b) { return a sign b; });                                 \
   }
 EDGECORE_ARITHMETIC(prim_add, "add.Scalar", false, a + b, a + b)
 EDGECORE_ARITHMETIC(prim_sub, "sub.Scalar", false, a - b, a - b)

@@ -134,9 +134,9 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
   return true;
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                                                  \
-  template bool gemm<C>(Call &, int64_t, int64_t, int64_t, int64_t, C, Matrix<C>, int64_t, Matrix<C>, int64_t,   \
-                        C *, int64_t);
+#define EDGECORE_INSTANTIATE(C)                                                                                     \
+  template bool gemm<C>(Call &, int64_t, int64_t, int64_t, int64_t, C, Matrix<C>, int64_t, Matrix<C>, int64_t, C *, \
+                        int64_t);
 template class GemmSpace<float>;
 template class GemmSpace<double>;
 template void gemm_serial<float>(const GemmSpace<float> &, int64_t, int64_t, int64_t, int64_t, float, Matrix<float>,

@@ -14,7 +14,7 @@ struct Plan {
   Result result;
   Type common;
   int inputs;
-  Type types[kMaxOperands];  // out first
+  Type types[kMaxOperands];   // out first
   bool native[kMaxOperands];  // the stored type is what the function takes or gives
 };
 
