@@ -129,7 +129,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seconds, megabytes = start(folder)
-        print(f"start to result, small model: {seconds:.3f} s (at most 0.15), {megabytes:.1f} MB (at most 40)", flush=True)
+        print(
+            f"start to result, small model: {seconds:.3f} s (at most 0.15), {megabytes:.1f} MB (at most 40)", flush=True
+        )
         for model in arguments.models:
             files, lowering = lower(model, folder)
             ratio = lowering["edgecore"] / lowering["executorch"]

@@ -47,9 +47,6 @@ uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_inde
   return total;
 }
 
-// The metadata names spaces in text, the interface numbers them: 0 is the host's memory.
-bool is_host_space(StringView space) { return space.empty() || space == "0"; }
-
 StringView kind_name(uint32_t kind) {
   return kind == EDGECORE_MEMORY_SCRATCH ? "scratch" : kind == EDGECORE_MEMORY_PERSISTENT ? "persistent" : "staging";
 }
@@ -118,7 +115,7 @@ class Preparation {
         const uint64_t limit =
             total_of(static_cast<size_t>(declared.need_count), kind, on_host, [&info, delegate](size_t i) {
               const DeclaredNeed need = info.declared_need(delegate, i);
-              return Need{need.kind, is_host_space(need.space), need.bytes, need.shared_group};
+              return Need{need.kind, need.space == 0, need.bytes, need.shared_group};
             });
         if (asked > limit) {
           return refuse(EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED, "it asks for ", asked, " bytes of ",

@@ -108,7 +108,7 @@ DeclaredNeed MethodInfo::declared_need(size_t delegate, size_t index) const {
       *delegate_meta(program_->tables(), name(), delegate)->memory()->Get(static_cast<uint32_t>(index));
   DeclaredNeed declared;
   declared.kind = static_cast<uint32_t>(need.kind());
-  declared.space = view_of(need.space());
+  declared.space = need.space();
   declared.bytes = need.bytes();
   declared.alignment = need.alignment();
   declared.shared_group = view_of(need.shared_group());

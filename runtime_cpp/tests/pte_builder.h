@@ -118,7 +118,7 @@ class PteBuilder {
     flatbuffers::FlatBufferBuilder meta;
     std::vector<flatbuffers::Offset<fb::meta::MemoryNeed>> memory;
     for (const Declared &need : needs) {
-      memory.push_back(fb::meta::CreateMemoryNeedDirect(meta, need.kind, "0", need.bytes, 16, ""));
+      memory.push_back(fb::meta::CreateMemoryNeedDirect(meta, need.kind, 0, need.bytes, 16, ""));
     }
     std::vector<flatbuffers::Offset<fb::meta::Delegate>> delegates;
     for (size_t i = 0; i < delegates_.size(); ++i) {

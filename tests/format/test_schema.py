@@ -32,7 +32,7 @@ META = fmt.Meta(
                     "xnnpack 1",
                     "edgecore-xnnpack",
                     "0.1.0",
-                    [fmt.MemoryNeed(fmt.MemoryKind.PERSISTENT, "host", 2**40, 64, "weights")],
+                    [fmt.MemoryNeed(fmt.MemoryKind.PERSISTENT, 3, 2**40, 64, "weights")],
                     [1, 2],
                 )
             ],

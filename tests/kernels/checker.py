@@ -7,9 +7,8 @@ from collections import Counter
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from native import SCALAR_TYPES, KernelError, Library
+from torch.utils._python_dispatch import TorchDispatchMode
 
 # Arguments of functional overloads that out variants express through `out`.
 FACTORY = {"dtype", "layout", "device", "pin_memory"}
@@ -131,8 +130,10 @@ class Checker(TorchDispatchMode):
     def check(self, name: str, op: Any, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
         given = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
         results = list(result) if isinstance(result, (tuple, list)) else [result]
-        outs = [torch.empty_strided(r.shape, r.stride(), dtype=r.dtype) if dense(r) else torch.empty_like(r).contiguous()
-                for r in results]
+        outs = [
+            torch.empty_strided(r.shape, r.stride(), dtype=r.dtype) if dense(r) else torch.empty_like(r).contiguous()
+            for r in results
+        ]
         for out in outs:
             fill_with_rubbish(out)
         call_args = []

@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from native import Library
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-
 from native import KernelError, Library, Tensor
 
 
@@ -55,10 +54,14 @@ def test_a_wrong_call_is_one_sentence(library: Library, name: str, args: tuple[o
         assert caught.value.text.startswith(name + ": ")
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "relu", "sign", "round", "sin"])
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "relu", "sign", "round", "sin"]
+)
 def test_special_values(library: Library, name: str) -> None:
     inf = math.inf
-    x = torch.tensor([0.0, -0.0, inf, -inf, math.nan, 1e-40, 88.8, 89.5, -87.5, -103.0, -104.5, 1e30, -1e30, 0.5, 2.5] * 3)
+    x = torch.tensor(
+        [0.0, -0.0, inf, -inf, math.nan, 1e-40, 88.8, 89.5, -87.5, -103.0, -104.5, 1e30, -1e30, 0.5, 2.5] * 3
+    )
     out = torch.empty_like(x)
     library.call(f"aten::{name}.out", x, out)
     expected = getattr(torch, name)(x)
@@ -71,7 +74,9 @@ def test_conversion_of_every_half(library: Library, dtype: torch.dtype) -> None:
     wide = torch.empty(65536)
     library.call("aten::_to_copy.out", every, False, None, wide)
     torch.testing.assert_close(wide, every.float(), rtol=0, atol=0, equal_nan=True)
-    values = torch.cat([wide, wide.nextafter(torch.tensor(math.inf)), wide * 1.0003, wide.nextafter(torch.tensor(-math.inf))])
+    values = torch.cat(
+        [wide, wide.nextafter(torch.tensor(math.inf)), wide * 1.0003, wide.nextafter(torch.tensor(-math.inf))]
+    )
     narrow = torch.empty(values.shape, dtype=dtype)
     library.call("aten::_to_copy.out", values, False, None, narrow)
     torch.testing.assert_close(narrow, values.to(dtype), rtol=0, atol=0, equal_nan=True)
@@ -111,9 +116,7 @@ def test_batch_norm(library: Library, shape: tuple[int, ...]) -> None:
     c = shape[1]
     x, weight, bias, mean, var = torch.randn(shape), torch.randn(c), torch.randn(c), torch.randn(c), torch.rand(c) + 0.1
     out, saved = torch.empty(shape), [torch.empty(0), torch.empty(0)]
-    library.call(
-        "aten::_native_batch_norm_legit_no_training.out", x, weight, bias, mean, var, 0.1, 1e-5, out, *saved
-    )
+    library.call("aten::_native_batch_norm_legit_no_training.out", x, weight, bias, mean, var, 0.1, 1e-5, out, *saved)
     expected = torch.nn.functional.batch_norm(x, mean, var, weight, bias, False, 0.1, 1e-5)
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
 

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
-
 from checker import Catalog, Checker
 from native import Library
+from torch.testing._internal.common_methods_invocations import op_db
 
-DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16, torch.bfloat16]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.float16,
+    torch.bfloat16,
+]
 SAMPLES = {torch.float32: 8, torch.int64: 4}  # of an operator and dtype; 1 of the other dtypes
 
 # Entries of the database whose implementation reaches our operators under another name.
@@ -72,7 +80,9 @@ def test_kernels_agree_with_eager(library: Library, layout: str, record_property
                 run(op, dtype, checker, change)
     unexpected = {name: found for name, found in checker.failed.items() if name not in KNOWN}
     record_property("passed", dict(checker.passed))
-    lines = [f"{name}: {len(found)} failed, {checker.passed[name]} passed; {found[0]}" for name, found in unexpected.items()]
+    lines = [
+        f"{name}: {len(found)} failed, {checker.passed[name]} passed; {found[0]}" for name, found in unexpected.items()
+    ]
     print(f"\n{layout}: {len(checker.passed)} kernels, {sum(checker.passed.values())} calls agree")
     untested = sorted(name for name in library.kernels if name.startswith("aten::") and not checker.passed[name])
     print("not reached:", *untested)

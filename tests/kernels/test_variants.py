@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from native import Library
 
 VARIANTS = ["baseline", "avx2", "avx512"]
@@ -18,7 +17,9 @@ def shared_symbols(folder: Path) -> set[str]:
     """Names that a folder of objects defines for other objects to see (weak ones included)."""
     names = set()
     for obj in folder.glob("**/*.o"):
-        output = subprocess.run(["nm", "--defined-only", "--extern-only", obj], capture_output=True, text=True, check=True)
+        output = subprocess.run(
+            ["nm", "--defined-only", "--extern-only", obj], capture_output=True, text=True, check=True
+        )
         names |= {line.split()[-1] for line in output.stdout.splitlines() if line}
     return names
 

@@ -96,7 +96,9 @@ def _zeros(info: object) -> object:
     if count * width > 1 << 28:
         raise ValueError("too large an input to try")
     shape = list(info.shape)
-    return memoryview(bytes(count * width)).cast(code, shape) if count and shape else memoryview(bytes(width)).cast(code)
+    return (
+        memoryview(bytes(count * width)).cast(code, shape) if count and shape else memoryview(bytes(width)).cast(code)
+    )
 
 
 def run(path: Path, count: int, seed: int, keep: Path | None) -> collections.Counter[str]:

@@ -31,7 +31,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def pin_of(script: ModuleType, name: str, data: bytes) -> object:
-    return script.Pin(hashlib.sha256(data).hexdigest(), len(data), "source", name.split("_")[0], name)
+    return script.Pin(hashlib.sha256(data).hexdigest(), len(data), "source", name.split("_", maxsplit=1)[0], name)
 
 
 def test_pins_are_complete(script: ModuleType) -> None:

@@ -54,8 +54,8 @@ struct OperatorName {
 
 // One need that the compiler declared in edgecore.meta.v1.
 struct DeclaredNeed {
-  uint32_t kind = 0;  // EDGECORE_MEMORY_*
-  StringView space;   // empty: host memory
+  uint32_t kind = 0;   // EDGECORE_MEMORY_*
+  uint32_t space = 0;  // 0: host memory
   uint64_t bytes = 0;
   uint64_t alignment = 0;
   StringView shared_group;

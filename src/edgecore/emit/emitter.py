@@ -244,7 +244,7 @@ class Emitter:
     def _delegate_meta(self, module: LoweredBackendModule) -> None:
         needs = [
             fmt.MemoryNeed(
-                fmt.MemoryKind[need.kind.upper()], str(need.space), need.bytes, need.alignment, need.shared_group
+                fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group
             )
             for need in module.result.memory
         ]

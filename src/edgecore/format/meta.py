@@ -28,7 +28,7 @@ class MemoryNeed:
     """Memory of a delegate beside its arguments, at the greatest shape; members of a shared group need its maximum."""
 
     kind: MemoryKind = scalar(0, "i8", enum=MemoryKind)
-    space: str = string(1)
+    space: int = scalar(1, "u32")
     bytes: int = scalar(2, "u64")
     alignment: int = scalar(3, "u32")
     shared_group: str = string(4)
