@@ -243,9 +243,7 @@ class Emitter:
 
     def _delegate_meta(self, module: LoweredBackendModule) -> None:
         needs = [
-            fmt.MemoryNeed(
-                fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group
-            )
+            fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group)
             for need in module.result.memory
         ]
         nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
