@@ -25,12 +25,12 @@ namespace {
 
 constexpr float kInputScale = 0.02f, kWeightScale = 0.005f, kOutputScale = 0.05f;
 
-[[noreturn]] void Fail(const std::string& message) {
+[[noreturn]] void Fail(const std::string &message) {
   std::cerr << "layers: " << message << '\n';
   std::exit(1);
 }
 
-void Check(xnn_status status, const char* call) {
+void Check(xnn_status status, const char *call) {
   if (status != xnn_status_success) Fail(std::string(call) + " failed with status " + std::to_string(status));
 }
 
@@ -46,7 +46,7 @@ struct Spec {
   size_t OutputSize() const { return (size + 2 * (kernel / 2) - kernel) / stride + 1; }
 };
 
-size_t Product(const std::vector<size_t>& dims) {
+size_t Product(const std::vector<size_t> &dims) {
   size_t product = 1;
   for (size_t dim : dims) product *= dim;
   return product;
@@ -61,11 +61,11 @@ class Buffer {
   template <typename T, typename Draw>
   static Buffer Random(size_t count, Draw draw) {
     Buffer buffer(count * sizeof(T));
-    for (size_t i = 0; i < count; ++i) reinterpret_cast<T*>(buffer.data())[i] = static_cast<T>(draw());
+    for (size_t i = 0; i < count; ++i) reinterpret_cast<T *>(buffer.data())[i] = static_cast<T>(draw());
     return buffer;
   }
 
-  void* data() { return bytes_.data(); }
+  void *data() { return bytes_.data(); }
 
  private:
   std::vector<char> bytes_;
@@ -73,7 +73,7 @@ class Buffer {
 
 class Layer {
  public:
-  Layer(const Spec& spec, pthreadpool_t pool) : spec_(spec) {
+  Layer(const Spec &spec, pthreadpool_t pool) : spec_(spec) {
     std::vector<size_t> input = {1, spec.size, spec.size, spec.in};
     std::vector<size_t> output = {1, spec.OutputSize(), spec.OutputSize(), spec.out};
     std::vector<size_t> filter = {spec.out, spec.kernel, spec.kernel, spec.in};
@@ -101,8 +101,8 @@ class Layer {
     const xnn_external_value values[] = {{0, input_.data()}, {1, output_.data()}};
     Check(xnn_setup_runtime_v2(runtime_, 2, values), "xnn_setup_runtime_v2");
   }
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
+  Layer(const Layer &) = delete;
+  Layer &operator=(const Layer &) = delete;
   ~Layer() { xnn_delete_runtime(runtime_); }
 
   double RunMicroseconds() {
@@ -137,8 +137,8 @@ class Layer {
     }
   }
 
-  uint32_t Value(xnn_subgraph_t subgraph, const std::vector<size_t>& dims, xnn_datatype quantized, float scale,
-                 const void* data, uint32_t external, uint32_t flags) const {
+  uint32_t Value(xnn_subgraph_t subgraph, const std::vector<size_t> &dims, xnn_datatype quantized, float scale,
+                 const void *data, uint32_t external, uint32_t flags) const {
     uint32_t id = XNN_INVALID_VALUE_ID;
     if (spec_.Quantized()) {
       Check(xnn_define_quantized_tensor_value(subgraph, quantized, 0, scale, dims.size(), dims.data(), data, external,
@@ -151,8 +151,8 @@ class Layer {
     return id;
   }
 
-  uint32_t Constant(xnn_subgraph_t subgraph, const std::vector<size_t>& dims, xnn_datatype quantized,
-                    const std::vector<float>& scales, size_t channel_dim, const void* data) const {
+  uint32_t Constant(xnn_subgraph_t subgraph, const std::vector<size_t> &dims, xnn_datatype quantized,
+                    const std::vector<float> &scales, size_t channel_dim, const void *data) const {
     if (!spec_.Quantized()) return Value(subgraph, dims, quantized, 0, data, XNN_INVALID_VALUE_ID, 0);
     uint32_t id = XNN_INVALID_VALUE_ID;
     Check(xnn_define_channelwise_quantized_tensor_value(subgraph, quantized, scales.data(), dims.size(), channel_dim,
@@ -188,7 +188,7 @@ class Layer {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   const int threads = argc == 2 ? std::atoi(argv[1]) : 0;
   if (threads < 1) Fail("usage: layers THREADS");
   Check(xnn_initialize(nullptr), "xnn_initialize");
