@@ -58,9 +58,10 @@ ctest: $(DONE)/native-tests
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
 
-# The plugin's Python tests drive the delegate through its C++ test host.
+# Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
 pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-tests
 	$(SAY) "Python tests"
+	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
 
 bench: install $(DONE)/torchvision $(DONE)/test
@@ -126,7 +127,7 @@ $(DONE)/release: pyproject.toml | $(PY)
 $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
 	$(SAY) "C++ tests: build"
 	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
-	cmake --build build/test
+	cmake --build build/test --target all edgecore_kernels_test
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack

@@ -1,6 +1,6 @@
-"""Makes the helpers of this folder (`zoo`) importable from every test."""
+"""Makes the helpers beside the tests (`zoo`, `kernels/native`, ...) importable from every test."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "kernels")]

@@ -14,9 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build folder; EDGECORE_KERNELS_BUILD keeps one between runs."""
-    given = os.environ.get("EDGECORE_KERNELS_BUILD")
-    folder = Path(given) if given else tmp_path_factory.mktemp("kernels")
+    """The build folder: the finished one that EDGECORE_KERNELS_BUILD names, else one of our own."""
+    if given := os.environ.get("EDGECORE_KERNELS_BUILD"):
+        return Path(given)
+    folder = tmp_path_factory.mktemp("kernels")
     source = ROOT / "runtime_cpp" / "kernels"
     subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release"], check=True)
     subprocess.run(["cmake", "--build", folder, "--target", "edgecore_kernels_test", "-j2"], check=True)
