@@ -99,11 +99,12 @@ def lower(name: str, folder: Path) -> tuple[dict[str, Path], dict[str, float]]:
 
 
 START = """
-import resource, sys, time
+import sys
 import edgecore
 model = edgecore.load(sys.argv[1])
 model.forward(memoryview(bytes(4 * 64)).cast("f", [1, 1, 8, 8]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(int(peak.split()[1]) / 1024)
 """
 
 
