@@ -88,9 +88,9 @@ def _group(text: str) -> Iterator[tuple[str, str]]:
 
 def _distributions() -> Iterator[tuple[str, Reader]]:
     """Normalised name of each installed distribution, and its reader."""
-    from importlib.machinery import PathFinder
-
-    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+    # PathFinder is of this module; any other finder of distributions has ways of its own to find them.
+    builtin = "_frozen_importlib_external"
+    if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(sys.path)
         return
     for path in map(os.fspath, sys.path):

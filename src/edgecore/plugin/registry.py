@@ -155,12 +155,11 @@ def _load(provider: Provider) -> BackendInfo:
 
 def _call_hook(provider: Provider) -> BackendInfo:
     plugin = provider.load()
-    hook = getattr(plugin, "edgecore_backends", None)
-    if not hasattr(hook, "edgecore_impl"):
+    if not hasattr(getattr(plugin, "edgecore_backends", None), "edgecore_impl"):
         marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "edgecore_impl")]
         instead = f", only {', '.join(marked)}" if marked else ""
         raise BackendError(f"{provider.value} implements no hook edgecore_backends{instead}")
-    infos = list(hook())
+    infos = list(plugin.edgecore_backends())
     for info in infos:
         if not isinstance(info, BackendInfo):
             raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
