@@ -51,9 +51,7 @@ class Provider:
 
     def _metadata(self, key: str) -> str:
         if self._fields is None:
-            head = (self._read("METADATA") or self._read("PKG-INFO") or "").partition("\n\n")[0]
-            pairs = (line.partition(":") for line in head.splitlines())
-            self._fields = {name: value.strip() for name, _, value in pairs}
+            self._fields = _metadata_fields(self._read)
         return self._fields.get(key) or "unknown"
 
 
@@ -74,6 +72,12 @@ def scan() -> list[Provider]:
 def normalised(distribution: str) -> str:
     """The name as PEP 503 has it."""
     return "-".join(filter(None, distribution.lower().replace("_", "-").replace(".", "-").split("-")))
+
+
+def _metadata_fields(read: Reader) -> dict[str, str]:
+    head = (read("METADATA") or read("PKG-INFO") or "").partition("\n\n")[0]
+    pairs = (line.partition(":") for line in head.splitlines())
+    return {name: value.strip() for name, _, value in pairs}
 
 
 def _group(text: str) -> Iterator[tuple[str, str]]:
@@ -125,4 +129,4 @@ def _of_importlib(paths: Iterable[str]) -> Iterator[tuple[str, Reader]]:
     from importlib.metadata import distributions
 
     for distribution in distributions(path=list(paths)):
-        yield normalised(distribution.metadata["Name"] or ""), distribution.read_text
+        yield normalised(_metadata_fields(distribution.read_text).get("Name", "")), distribution.read_text
