@@ -97,7 +97,7 @@ def _distributions() -> Iterator[tuple[str, Reader]]:
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(sys.path)
         return
-    for path in map(os.fspath, sys.path):
+    for path in map(os.fsdecode, sys.path):
         try:
             # An .egg names its metadata folder otherwise.
             names = None if path.endswith(".egg") else os.listdir(path or ".")
