@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from edgecore.memory import MemoryPlanningPass
     from edgecore.pipeline import (
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         to_edge,
         to_edge_transform_and_lower,
     )
-    from edgecore.plugin.registry import InstalledBackend
+    from edgecore.plugin.types import InstalledBackend
     from edgecore.runtime import Model, Tensor
     from edgecore.target import Backend
 

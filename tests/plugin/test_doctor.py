@@ -86,6 +86,24 @@ def test_broken_package_is_found_by_its_name(add_package):
     assert found.remedy
 
 
+def test_hook_that_edgecore_does_not_have(add_package):
+    source = """
+        from edgecore.plugin import BackendInfo, hookimpl
+
+        @hookimpl
+        def edgecore_backends():
+            return [BackendInfo(name={name!r}, backend_id={backend_id!r}, summary="", compiler="a:b")]
+
+        @hookimpl
+        def edgecore_bakends():
+            return []
+    """
+    add_package("edgecore-fake", "FakeBackend", source)
+    found = finding("import and hook")
+    assert not found.ok
+    assert "edgecore_bakends" in found.detail
+
+
 def test_two_packages_for_one_id(add_package):
     add_package("edgecore-fake", "FakeBackend")
     add_package("vendor-fake", "FakeBackend")

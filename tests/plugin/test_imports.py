@@ -3,16 +3,27 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("torch", "numpy", "pydantic", "typer", "rich", "jinja2", "tomllib", "tomli")
+# These take longer to import than a small file takes to load.
+HEAVY = (
+    *("torch", "numpy", "pydantic", "typer", "rich", "jinja2", "pluggy", "tomllib", "tomli"),
+    *("importlib.metadata", "dataclasses", "typing", "pathlib", "inspect", "re", "enum", "contextlib", "collections"),
+)
+LIGHT = """
+    from edgecore.plugin import BackendInfo, hookimpl
+
+    @hookimpl
+    def edgecore_backends():
+        return [BackendInfo(name={name!r}, backend_id={backend_id!r}, summary="a fake", compiler="nowhere:Nothing")]
+"""
 
 
 def test_finding_a_backend_imports_nothing_heavy(add_package):
     """The path that loading a file takes."""
-    add_package("edgecore-fake", "FakeBackend")
+    add_package("edgecore-fake", "FakeBackend", LIGHT)
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
-import edgecore
+import edgecore, edgecore.runtime
 from edgecore.plugin import registry
 registry.find("FakeBackend")
 print([name for name in {HEAVY!r} if name in sys.modules])

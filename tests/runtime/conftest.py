@@ -92,7 +92,6 @@ def toy_library(tmp_path_factory):
 def write_package(folder: Path, answer: str) -> None:
     """A package that provides `ToyBackend`, with the entry point that a wheel would have."""
     (folder / "edgecore_toy.py").write_text(
-        "from pathlib import Path\n"
         "from edgecore.plugin import BackendInfo, hookimpl\n\n"
         "def native_library():\n"
         f"    return {answer}\n\n"
@@ -127,7 +126,7 @@ def install_toy(tmp_path, monkeypatch):
 @pytest.fixture
 def toy_package(install_toy, toy_library):
     """`edgecore-toy` with its library; gives the folder to put on the path of a child process."""
-    return install_toy(f"Path({str(toy_library)!r})")
+    return install_toy(repr(str(toy_library)))
 
 
 @pytest.fixture

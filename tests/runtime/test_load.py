@@ -119,9 +119,9 @@ def test_options_by_name_and_id(toy_program, toy_package):
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        ("Path('libtoy.so')", ExecutionError, "not given by an absolute path"),
-        ("Path('/no/such/libtoy.so')", ExecutionError, "/no/such/libtoy.so"),
-        ("Path(__file__)", ExecutionError, "cannot be loaded"),
+        ("__import__('pathlib').Path('libtoy.so')", ExecutionError, "not given by an absolute path"),
+        ("'/no/such/libtoy.so'", ExecutionError, "/no/such/libtoy.so"),
+        ("__file__", ExecutionError, "cannot be loaded"),
         ("open('/no/such/file')", BackendBroken, "library of backend 'toy' cannot be found"),
     ],
 )

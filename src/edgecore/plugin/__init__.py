@@ -1,16 +1,23 @@
-"""How backends are found and what they provide. Imports no torch."""
+"""How backends are found and what they provide. Imports no torch, and of this package only what loading a file needs."""
 
-from edgecore.plugin.spec import hookimpl, hookspec
-from edgecore.plugin.types import (
-    BackendCompiler,
-    BackendInfo,
-    CompileSpec,
-    MemoryNeed,
-    NamedBlob,
-    OperatorSupport,
-    PreprocessResult,
-    Problem,
-)
+from __future__ import annotations
+
+from edgecore.plugin.declaration import BackendInfo, hookimpl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from edgecore.plugin.spec import hookspec
+    from edgecore.plugin.types import (
+        BackendCompiler,
+        CompileSpec,
+        MemoryNeed,
+        NamedBlob,
+        OperatorSupport,
+        PreprocessResult,
+        Problem,
+    )
 
 __all__ = [
     "BackendCompiler",
@@ -24,3 +31,13 @@ __all__ = [
     "hookimpl",
     "hookspec",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the other public names on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module 'edgecore.plugin' has no attribute {name!r}")
+    from importlib import import_module
+
+    home = "edgecore.plugin.spec" if name == "hookspec" else "edgecore.plugin.types"
+    return getattr(import_module(home), name)

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgecore.plugin.registry import InstalledBackend, installed, load_compiler, select
-from edgecore.plugin.types import BackendInfo
+import pluggy
+
+from edgecore.plugin import entries, spec
+from edgecore.plugin.declaration import BackendInfo
+from edgecore.plugin.registry import installed, load_compiler, select
+from edgecore.plugin.types import InstalledBackend
 
 _PROBE_SECONDS = 60
 
@@ -66,10 +70,24 @@ def _check(backend: InstalledBackend) -> Iterator[Finding]:
     if backend.info is None:
         yield Finding("import and hook", False, backend.problem, reinstall)
         return
-    yield Finding("import and hook", True, f"{backend.distribution} {backend.version}")
+    yield _check_hooks(backend, reinstall)
     yield _check_fields(backend.info, reinstall)
     yield _check_library(backend.info, reinstall)
     yield from _check_compiler(backend)
+
+
+def _check_hooks(backend: InstalledBackend, remedy: str) -> Finding:
+    """Loading a file calls the hook directly; pluggy also finds wrong arguments and hooks that edgecore does not have."""
+    wanted = (backend.backend_id, backend.distribution)
+    provider = next(row for row in entries.scan() if (row.backend_id, row.distribution) == wanted)
+    manager = pluggy.PluginManager("edgecore")
+    manager.add_hookspecs(spec)
+    try:
+        manager.register(provider.load())
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        return Finding("import and hook", False, " ".join(str(error).split()), remedy)
+    return Finding("import and hook", True, f"{backend.distribution} {backend.version}")
 
 
 def _check_fields(info: BackendInfo, remedy: str) -> Finding:

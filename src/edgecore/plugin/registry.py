@@ -1,4 +1,4 @@
-"""Which backends are installed, and getting at one of them. Imports no torch.
+"""Which backends are installed, and getting at one of them. Loading a file imports this: nothing heavy at the top.
 
 Entry points of group `edgecore.backends` are named after the backend_id, so `find` imports one package only. Every
 package is loaded in its own `try`: a broken one concerns those who use it.
@@ -9,66 +9,17 @@ Environment: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-se
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Literal, cast
-
-import pluggy
 
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendError, BackendNotFound
-from edgecore.plugin import spec
-from edgecore.plugin.types import BackendCompiler, BackendInfo
+from edgecore.plugin.declaration import BackendInfo
+from edgecore.plugin.entries import Provider, normalised, scan
 
-State = Literal["ok", "broken", "disabled"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
-
-@dataclass(frozen=True)
-class InstalledBackend:
-    """One backend of one installed package, and whether it can be used.
-
-    `problem` is the exception's text if the state is `broken`, the variable's name if `disabled`. `ambiguous`: another
-    package provides the same backend_id, and using it needs a choice. `name` and `summary` are empty and `info` is
-    None unless the state is `ok`.
-    """
-
-    backend_id: str
-    distribution: str
-    version: str
-    state: State
-    name: str = ""
-    summary: str = ""
-    problem: str = ""
-    ambiguous: bool = False
-    info: BackendInfo | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class _Provider:
-    """An entry point. What its distribution is called is read only when needed: it parses a file."""
-
-    entry: EntryPoint
-
-    @property
-    def backend_id(self) -> str:
-        return self.entry.name
-
-    @cached_property
-    def distribution(self) -> str:
-        return _normalised(self._metadata("Name"))
-
-    @cached_property
-    def version(self) -> str:
-        return self._metadata("Version")
-
-    def _metadata(self, key: str) -> str:
-        return (self.entry.dist.metadata[key] if self.entry.dist else None) or "unknown"
-
+    from edgecore.plugin.types import BackendCompiler, InstalledBackend
 
 # Loaded once a process, also when it failed: importing a broken package again would not mend it. By backend_id and
 # entry point value.
@@ -85,7 +36,7 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
     """
-    candidates = [provider for provider in _providers() if provider.backend_id == backend_id]
+    candidates = [provider for provider in scan() if provider.backend_id == backend_id]
     if not candidates:
         raise BackendNotFound(_not_found(backend_id))
     allowed = [provider for provider in candidates if not _excluded_by(provider)]
@@ -130,7 +81,9 @@ def select(name: str) -> list[InstalledBackend]:
 
 def installed() -> list[InstalledBackend]:
     """Every backend of every installed package with its state, sorted by id."""
-    providers = sorted(_providers(), key=lambda provider: (provider.backend_id, provider.distribution))
+    from edgecore.plugin.types import InstalledBackend
+
+    providers = sorted(scan(), key=lambda provider: (provider.backend_id, provider.distribution))
     usable = [provider.backend_id for provider in providers if not _excluded_by(provider)]
     result = []
     for provider in providers:
@@ -154,6 +107,8 @@ def installed() -> list[InstalledBackend]:
 
 def backends() -> list[InstalledBackend]:
     """What `installed` gives, with one warning for each broken backend."""
+    import warnings
+
     found = installed()
     for backend in found:
         if backend.state == "broken":
@@ -167,22 +122,21 @@ def load_compiler(info: BackendInfo) -> BackendCompiler:
     Raises:
         BackendBroken: Its module cannot be imported, or lacks the attribute.
     """
+    from importlib import import_module
+
     module, _, attribute = info.compiler.partition(":")
     try:
-        return cast(BackendCompiler, getattr(importlib.import_module(module), attribute)())
+        compiler: BackendCompiler = getattr(import_module(module), attribute)()
     except Exception as error:
         raise BackendBroken(
             f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {_text(error)}"
         ) from error
+    return compiler
 
 
-def _providers() -> list[_Provider]:
-    return [_Provider(entry) for entry in entry_points(group=spec.ENTRY_POINT_GROUP)]
-
-
-def _load(provider: _Provider) -> BackendInfo:
+def _load(provider: Provider) -> BackendInfo:
     """Import the package and call its hook."""
-    key = (provider.backend_id, provider.entry.value)
+    key = (provider.backend_id, provider.value)
     if key not in _loaded:
         try:
             _loaded[key] = _call_hook(provider)
@@ -199,15 +153,13 @@ def _load(provider: _Provider) -> BackendInfo:
     return outcome
 
 
-def _call_hook(provider: _Provider) -> BackendInfo:
-    manager = pluggy.PluginManager("edgecore")
-    manager.add_hookspecs(spec)
-    manager.register(provider.entry.load(), name=provider.distribution)
-    manager.check_pending()
-    answers: list[Sequence[BackendInfo]] = manager.hook.edgecore_backends()
-    if not answers:
-        raise BackendError(f"{provider.entry.value} implements no hook edgecore_backends")
-    infos = list(answers[0])
+def _call_hook(provider: Provider) -> BackendInfo:
+    plugin = provider.load()
+    if not hasattr(getattr(plugin, "edgecore_backends", None), "edgecore_impl"):
+        marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "edgecore_impl")]
+        instead = f", only {', '.join(marked)}" if marked else ""
+        raise BackendError(f"{provider.value} implements no hook edgecore_backends{instead}")
+    infos = list(plugin.edgecore_backends())
     for info in infos:
         if not isinstance(info, BackendInfo):
             raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
@@ -217,7 +169,7 @@ def _call_hook(provider: _Provider) -> BackendInfo:
     raise BackendError(f"its entry point is named {provider.backend_id!r} but its hook edgecore_backends gave {given}")
 
 
-def _choose(candidates: Sequence[_Provider], providers: Mapping[str, str] | None) -> _Provider:
+def _choose(candidates: Sequence[Provider], providers: Mapping[str, str] | None) -> Provider:
     backend_id = candidates[0].backend_id
     chosen = _choice(backend_id, providers)
     if chosen is None and len(candidates) == 1:
@@ -238,14 +190,14 @@ def _choose(candidates: Sequence[_Provider], providers: Mapping[str, str] | None
 
 def _choice(backend_id: str, providers: Mapping[str, str] | None) -> str | None:
     chosen = (providers or {}).get(backend_id) or os.environ.get(_choice_variable(backend_id))
-    return _normalised(chosen) if chosen else None
+    return normalised(chosen) if chosen else None
 
 
 def _choice_variable(backend_id: str) -> str:
     return f"EDGECORE_PROVIDER_{backend_id.upper()}"
 
 
-def _excluded_by(provider: _Provider) -> str:
+def _excluded_by(provider: Provider) -> str:
     """Name of the environment variable that excludes it, or nothing."""
     allow, deny = "EDGECORE_BACKENDS_ALLOW", "EDGECORE_BACKENDS_DENY"
     if os.environ.get(deny) and _listed(provider, deny):
@@ -253,14 +205,9 @@ def _excluded_by(provider: _Provider) -> str:
     return allow if os.environ.get(allow) and not _listed(provider, allow) else ""
 
 
-def _listed(provider: _Provider, variable: str) -> bool:
-    entries = {_normalised(entry.strip()) for entry in os.environ[variable].split(",")}
-    return bool(entries & {_normalised(provider.backend_id), provider.distribution})
-
-
-def _normalised(distribution: str) -> str:
-    """PEP 503."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
+def _listed(provider: Provider, variable: str) -> bool:
+    entries = {normalised(entry.strip()) for entry in os.environ[variable].split(",")}
+    return bool(entries & {normalised(provider.backend_id), provider.distribution})
 
 
 def _not_found(name_or_id: str) -> str:
@@ -268,7 +215,7 @@ def _not_found(name_or_id: str) -> str:
 
     if row := lookup(name_or_id):
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
-    installed = ", ".join(provider.backend_id for provider in _providers()) or "none"
+    installed = ", ".join(provider.backend_id for provider in scan()) or "none"
     return f"backend {name_or_id!r} is not installed, and edgecore knows no package of it; installed are: {installed}"
 
 

@@ -1,19 +1,14 @@
-"""The hooks that a package implements; its entry point in group `edgecore.backends` is named after the backend_id."""
+"""The hooks that a package implements, for `edgecore doctor`, which lets pluggy judge an implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pluggy
 
-if TYPE_CHECKING:
-    from edgecore.plugin.types import BackendInfo
+from edgecore.plugin.declaration import BackendInfo
 
 hookspec = pluggy.HookspecMarker("edgecore")
-hookimpl = pluggy.HookimplMarker("edgecore")
-
-ENTRY_POINT_GROUP = "edgecore.backends"
 
 
 @hookspec

@@ -1,10 +1,9 @@
-"""What a backend package hands to edgecore, as data. No torch here: loading a file imports this module."""
+"""What the compile side of a backend hands to edgecore, and the state of an installed one, as data. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -12,24 +11,10 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from edgecore.partition import Partitioner
+    from edgecore.plugin.declaration import BackendInfo
 
 MemoryKind = Literal["scratch", "persistent", "staging"]
-
-
-@dataclass(frozen=True)
-class BackendInfo:
-    """One backend that a package provides.
-
-    `name` is what users write (`backends=["xnnpack"]`), `backend_id` what the `.pte` holds and what the entry point is
-    called. `compiler` is `"module:attribute"`, imported on first use. `native_library` gives the absolute path of the
-    delegate's shared library and is called when a file needs it.
-    """
-
-    name: str
-    backend_id: str
-    summary: str
-    compiler: str
-    native_library: Callable[[], Path] | None = None
+State = Literal["ok", "broken", "disabled"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +77,26 @@ class Problem:
 
     what: str
     remedy: str
+
+
+@dataclass(frozen=True)
+class InstalledBackend:
+    """One backend of one installed package, and whether it can be used.
+
+    `problem` is the exception's text if the state is `broken`, the variable's name if `disabled`. `ambiguous`: another
+    package provides the same backend_id, and using it needs a choice. `name` and `summary` are empty and `info` is
+    None unless the state is `ok`.
+    """
+
+    backend_id: str
+    distribution: str
+    version: str
+    state: State
+    name: str = ""
+    summary: str = ""
+    problem: str = ""
+    ambiguous: bool = False
+    info: BackendInfo | None = field(default=None, repr=False)
 
 
 class BackendCompiler(Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from edgecore._runtime import Method, Program, Tensor, TensorInfo, kernels, open_bytes, open_path
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
 __all__ = ["Method", "Model", "Tensor", "TensorInfo", "kernels", "load"]
 

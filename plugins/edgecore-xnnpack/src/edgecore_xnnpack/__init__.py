@@ -1,17 +1,17 @@
-"""The XNNPACK backend: fast inference on Arm and x86 CPUs. Imports no torch."""
+"""The XNNPACK backend: fast inference on Arm and x86 CPUs. Loading a file imports this: neither torch nor pathlib."""
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 from edgecore.plugin import BackendInfo, hookimpl
 
 
-def native_library() -> Path:
+def native_library() -> str:
     """Absolute path of the delegate's shared library."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return Path(__file__).parent.resolve() / "lib" / f"libedgecore_xnnpack{suffix}"
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_xnnpack{suffix}")
 
 
 @hookimpl

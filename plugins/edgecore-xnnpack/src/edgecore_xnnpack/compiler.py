@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -42,7 +43,7 @@ class XnnpackCompiler:
 
     def check(self) -> Sequence[Problem]:
         """Compiling needs nothing; running needs the delegate's library."""
-        if native_library().is_file():
+        if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-xnnpack"
         return [Problem(f"the delegate's library {native_library()} is missing", remedy)]

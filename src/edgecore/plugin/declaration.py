@@ -1,0 +1,49 @@
+"""What the `__init__` of a backend's package needs. Loading a file imports this, so it imports nothing itself."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any, TypeVar
+
+    Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def hookimpl(function: Hook) -> Hook:
+    """Mark the implementation of a hook, as `pluggy.HookimplMarker("edgecore")` does without options."""
+    function.edgecore_impl = {}  # type: ignore[attr-defined]
+    return function
+
+
+class BackendInfo:
+    """One backend that a package provides.
+
+    `name` is what users write (`backends=["xnnpack"]`), `backend_id` what the `.pte` holds and what the entry point is
+    called. `compiler` is `"module:attribute"`, imported on first use. `native_library` gives the absolute path of the
+    delegate's shared library and is called when a file needs it.
+    """
+
+    __slots__ = ("backend_id", "compiler", "name", "native_library", "summary")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        backend_id: str,
+        summary: str,
+        compiler: str,
+        native_library: Callable[[], str | Path] | None = None,
+    ) -> None:
+        self.name = name
+        self.backend_id = backend_id
+        self.summary = summary
+        self.compiler = compiler
+        self.native_library = native_library
+
+    def __repr__(self) -> str:
+        return (
+            f"BackendInfo(name={self.name!r}, backend_id={self.backend_id!r}, summary={self.summary!r}, "
+            f"compiler={self.compiler!r}, native_library={self.native_library!r})"
+        )
