@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMostNeeds = 4096;
+constexpr uint64_t kMostNeeds = 256;
 constexpr uint64_t kLeastAlignment = 64;
 
 // A need in the form that declared and returned needs share.
@@ -288,6 +288,7 @@ void stage_out(Staging &staging, TensorSlot &slot, bool copy) {
 }
 
 void fill_arguments(MethodImpl &method, const Instruction &instruction) {
+  method.arg_count = instruction.args.size();
   for (size_t i = 0; i < instruction.args.size(); ++i) {
     method.args[i] = method.values[static_cast<size_t>(instruction.args[i])];
   }

@@ -64,8 +64,14 @@ class Run {
       if (!status.ok()) return status;
       pc_ = next;
     }
-    for (const int32_t output : span_of(method_.plan->outputs())) {
-      EDGECORE_TRY(refresh_list(static_cast<size_t>(output)));
+    const Span<const int32_t> outputs = span_of(method_.plan->outputs());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const size_t value = static_cast<size_t>(outputs[i]);
+      EDGECORE_TRY(refresh_list(value));
+      if (method_.values[value].tag == EDGECORE_TAG_TENSOR && lacks_memory(*method_.values[value].as.tensor)) {
+        return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name, "' (value ", value,
+                    ") was moved from a tensor that has no memory.");
+      }
     }
     return Status();
   }
@@ -124,7 +130,7 @@ class Run {
   }
 
   Status fill_arguments(const Instruction &instruction) {
-    const size_t count = instruction.args.size();
+    const size_t count = method_.arg_count = instruction.args.size();
     for (size_t i = 0; i < count; ++i) {
       const size_t value = static_cast<size_t>(instruction.args[i]);
       EDGECORE_TRY(refresh_list(value));
@@ -164,13 +170,17 @@ class Run {
 
   // A view shares the memory of its base, with the base's limits.
   Status bind_view(const Instruction &instruction) {
-    const size_t last = instruction.args.size() - 1;
-    if (instruction.args.size() < 2 || method_.args[0].tag != EDGECORE_TAG_TENSOR ||
-        method_.args[last].tag != EDGECORE_TAG_TENSOR) {
-      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "a view needs a tensor and an output tensor.");
+    if (instruction.args.size() != 3 || method_.args[0].tag != EDGECORE_TAG_TENSOR ||
+        method_.args[2].tag != EDGECORE_TAG_TENSOR) {
+      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM,
+                           "a view needs a tensor, a shape and an output tensor.");
     }
     const TensorSlot &base = slot_of(method_.args[0].as.tensor);
-    TensorSlot &view = slot_of(method_.args[last].as.tensor);
+    TensorSlot &view = slot_of(method_.args[2].as.tensor);
+    // The caller's memory may be smaller than the greatest shape, which the view could keep until the next run.
+    if (view.place == Place::kInput) {
+      return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
+    }
     if (base.element_size != view.element_size) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", view.element_size,
                            " bytes per element, its base ", base.element_size, ".");

@@ -20,6 +20,16 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args) {
   return true;
 }
 
+// Whether `moved` may take the place of `tensor`: whoever knows the declared tensor relies on its type, its layout and
+// its greatest shape.
+bool can_stand_for(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
+  if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
+  for (int32_t i = 0; i < tensor.dl.ndim; ++i) {
+    if (moved.dim_order[i] != tensor.dim_order[i] || moved.max_shape[i] > tensor.max_shape[i]) return false;
+  }
+  return true;
+}
+
 void append_operator(Error &error, OperatorName name) {
   append(error, name.name);
   if (name.overload.empty()) return;
@@ -86,10 +96,10 @@ Status MethodImpl::build_instructions(Error &error) {
           out.other = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
           used[out.target] = 1;
           if (tensor_of[out.other] == nullptr) break;
-          if (tensor_of[out.other]->tensor.dl.ndim != tensor_of[out.target]->tensor.dl.ndim ||
-              tensor_of[out.other]->tensor.scalar_type != tensor_of[out.target]->tensor.scalar_type) {
+          if (!can_stand_for(tensor_of[out.target]->tensor, tensor_of[out.other]->tensor)) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, " moves value ",
-                        out.target, " to value ", out.other, ", a tensor of another rank or element type.");
+                        out.target, " to value ", out.other,
+                        ", a tensor of another element type, rank or dim order, or of a smaller greatest shape.");
           }
           ++moves;
           break;
@@ -124,6 +134,7 @@ Status MethodImpl::build_instructions(Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && tensor_of[instruction.other] != nullptr) {
       moved[moves++] = static_cast<int32_t>(instruction.other);
+      rebinds[instruction.target] = 1;  // as the moved value it may become a view
     }
     if (!instruction.is_view) continue;
     rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;

@@ -120,6 +120,7 @@ struct MethodImpl : Method {
   Span<TensorSlot *> rebound;  // slots to put back to their home before a run
   Span<int32_t> moved;         // tensor values that a MoveCall rebinds
   Span<edgecore_value> args;   // of the current instruction
+  size_t arg_count = 0;        // how many it has
   edgecore_memory_block scratch_area = {nullptr, 0};
   uint64_t scratch_alignment = 1;
   MemoryGroup *groups = nullptr;

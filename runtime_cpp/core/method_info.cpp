@@ -164,10 +164,11 @@ Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor,
     offsets = tables.root->mutable_data_segments()->Get(0);
   } else if (offsets == nullptr || size_of(offsets->offsets()) <= 1) {
     const auto *buffers = tables.root->constant_buffer();
-    if (index >= size_of(buffers) || size_of(buffers->Get(index)->storage()) < bytes) {
+    const Bytes stored = index < size_of(buffers) ? span_of(buffers->Get(index)->storage()) : Bytes();
+    if (index >= size_of(buffers) || stored.size() < bytes) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "constant ", index, " of ", bytes, " bytes is not in the file");
     }
-    return Bytes(buffers->Get(index)->storage()->data(), static_cast<size_t>(bytes));
+    return Bytes(stored.data(), static_cast<size_t>(bytes));
   }
   if (index >= size_of(offsets->offsets()) || offsets->segment_index() >= tables.segments.size()) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "data ", index, " of ", size_of(offsets->offsets()), " in segment ",

@@ -143,6 +143,7 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
     tables.meta = fb::meta::GetMeta((*copy).data());
+    return Status();  // once: a small file may name one segment many times
   }
   return Status();
 }

@@ -38,7 +38,20 @@ int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key
   return data.status().code();
 }
 
-int32_t EDGECORE_CALL service_resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
+// Whether the call that runs has the tensor as more than one argument.
+bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
+  size_t count = 0;
+  for (size_t i = 0; i < method.arg_count; ++i) {
+    const edgecore_value &arg = method.args[i];
+    if (arg.tag == EDGECORE_TAG_TENSOR) count += arg.as.tensor == tensor;
+    for (uint64_t j = 0; arg.tag == EDGECORE_TAG_TENSOR_LIST && j < arg.as.list->count; ++j) {
+      count += arg.as.list->items.tensors[j] == tensor;
+    }
+  }
+  return count > 1;
+}
+
+int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                      edgecore_error *error) {
   Error unheard;
   Error &reason = error == nullptr ? unheard : *error;
@@ -56,6 +69,12 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *, edgecore_tensor *tensor, 
   const Span<const int64_t> greatest(tensor->max_shape, current.size());
   if (ndim != tensor->dl.ndim || (tensor->flags & EDGECORE_TENSOR_RESIZABLE) == 0) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot take shape ", wanted)
+        .code();
+  }
+  // Whoever read the shape of that argument before relies on it.
+  if (scope != nullptr && scope->method != nullptr && is_repeated(MethodImpl::of(scope->method), tensor)) {
+    return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", current,
+                " is another argument as well and cannot take shape ", wanted)
         .code();
   }
   uint64_t bytes = static_cast<uint64_t>(tensor->dl.dtype.bits) / 8;

@@ -323,7 +323,7 @@ class PlanValidator {
 };
 
 // Needs of one delegate are compared with each other, so there must not be too many.
-constexpr size_t kMostNeeds = 4096;
+constexpr size_t kMostNeeds = 256;
 
 Status validate_meta(const fb::meta::Meta &meta, size_t plan_count, Error &error) {
   if (size_of(meta.methods()) > plan_count) {

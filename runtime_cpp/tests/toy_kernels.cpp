@@ -145,6 +145,21 @@ int32_t et_view(const edgecore_call *call) {
                             call->error);
 }
 
+// x n times, one after the other.
+int32_t repeat(const edgecore_call *call) {
+  if (!has_tags(call, "tit")) return fail(call, "expected a tensor, an int and an output.");
+  const edgecore_tensor *x = arg(call, 0).as.tensor;
+  edgecore_tensor *out = arg(call, 2).as.tensor;
+  if (!is_float(x) || !is_float(out) || x->dl.ndim != 1) return fail(call, "expected float32 tensors of one dim.");
+  const int64_t times = arg(call, 1).as.i;
+  const int64_t count = x->dl.shape[0];
+  const int64_t shape[1] = {times * count};
+  if (const int32_t code = call->host->resize(call->scope, out, shape, 1, call->error)) return code;
+  float *to = static_cast<float *>(out->dl.data);
+  for (int64_t i = 0; i < shape[0]; ++i) to[i] = floats(x)[i % count];
+  return EDGECORE_OK;
+}
+
 edgecore_str text(const char *chars) { return {chars, strlen(chars)}; }
 
 edgecore_kernel kernel(const char *name, const char *overload, edgecore_kernel_fn run) {
@@ -155,15 +170,11 @@ edgecore_kernel kernel(const char *name, const char *overload, edgecore_kernel_f
 
 extern "C" const edgecore_kernel_library *toy_kernels() {
   static const edgecore_kernel kernels[] = {
-      kernel("test::scale", "out", scale),
-      kernel("test::fill", "out", fill),
-      kernel("test::sum", "out", sum),
-      kernel("test::positive", "out", positive),
-      kernel("test::copy_", "", copy_),
-      kernel("test::size", "", size),
-      kernel("test::add", "", add),
-      kernel("test::scratch", "out", scratch),
-      kernel("executorch_prim::et_view", "", et_view),
+      kernel("test::scale", "out", scale),   kernel("test::fill", "out", fill),
+      kernel("test::sum", "out", sum),       kernel("test::positive", "out", positive),
+      kernel("test::copy_", "", copy_),      kernel("test::size", "", size),
+      kernel("test::add", "", add),          kernel("test::scratch", "out", scratch),
+      kernel("test::repeat", "out", repeat), kernel("executorch_prim::et_view", "", et_view),
   };
   static const edgecore_kernel_library library = {
       {sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},

@@ -1,0 +1,132 @@
+// Programs that no compiler writes: aliases between values, and views and moves that would leave memory behind.
+#include "loaded.h"
+
+namespace edgecore {
+namespace {
+
+TensorOptions bounded() {
+  TensorOptions options;
+  options.dynamism = fb::TensorShapeDynamism::DYNAMIC_BOUND;
+  return options;
+}
+
+// A tensor that stood for a view must not keep the memory of an input beyond the run.
+TEST(Hostile, AMovedViewLeavesNoPointerBehind) {
+  PteBuilder pte;
+  pte.arenas = {128};
+  const int32_t x = pte.add_tensor({2, 3});
+  const int32_t planned = pte.add_planned({2, 3}, {1, 0});
+  const int32_t view = pte.add_tensor({2, 3});
+  const int32_t out = pte.add_tensor({2, 3});
+  const int32_t two = pte.add_int(2);
+  const int32_t size = pte.add_int_list({two, pte.add_int(3)});
+  pte.kernel(pte.add_operator("test::scale", "out"), {planned, two, out, out});
+  pte.move(planned, view);
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, view});
+  pte.inputs = {x};
+  pte.outputs = {out};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(6);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  for (int run = 0; run < 2; ++run) {
+    std::vector<float> data(6, 1.0f);  // another address, and gone after the run
+    ASSERT_TRUE(loaded.set_floats(0, {2, 3}, data));
+    ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
+    EXPECT_EQ(y, std::vector<float>(6)) << "run " << run;
+  }
+}
+
+TEST(Hostile, AnOutputMovedFromATensorWithoutMemory) {
+  PteBuilder pte;
+  const int32_t nowhere = pte.add_tensor({4});
+  const int32_t out = pte.add_tensor({4});
+  pte.move(nowhere, out);
+  pte.outputs = {out};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(4);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "Output 0 of method 'forward' (value 1) was moved from a tensor that has no memory.");
+}
+
+// Callers give an output memory for its declared shape, and delegates are prepared for the declared layout.
+TEST(Hostile, MovesKeepLayoutAndGreatestShape) {
+  TensorOptions columns;
+  columns.dim_order = {1, 0};
+  for (int which = 0; which < 2; ++which) {
+    PteBuilder pte;
+    pte.arenas = {1024};
+    const int32_t from = which == 0 ? pte.add_planned({64}, {1, 0}, bounded()) : pte.add_planned({2, 2}, {1, 0});
+    const int32_t out = which == 0 ? pte.add_tensor({4}, bounded()) : pte.add_tensor({2, 2}, columns);
+    pte.move(from, out);
+    pte.outputs = {out};
+    Loaded loaded(pte.finish());
+    EXPECT_FALSE(loaded.load_method());
+    EXPECT_SENTENCE(loaded, "dim order, or of a smaller greatest shape");
+  }
+}
+
+TEST(Hostile, AViewHasThreeArguments) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({2});
+  const int32_t size = pte.add_int_list({pte.add_int(2)});
+  const int32_t hidden = pte.add_tensor({2});
+  const int32_t view = pte.add_tensor({2});
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, hidden, view});
+  pte.inputs = {x};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(2);
+  ASSERT_TRUE(loaded.set_floats(0, {2}, data));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
+}
+
+// It would keep a shape that its caller's memory has no room for.
+TEST(Hostile, AnInputIsNoView) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({8}, bounded());
+  const int32_t small = pte.add_tensor({8}, bounded());
+  const int32_t size = pte.add_int_list({pte.add_int(8)});
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, small});
+  pte.inputs = {x, small};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(8), one(1);
+  ASSERT_TRUE(loaded.set_floats(0, {8}, data));
+  ASSERT_TRUE(loaded.set_floats(1, {1}, one));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "an input cannot be made a view.");
+}
+
+// A kernel read the shape of its input before it resized the output, which is the same tensor here.
+TEST(Hostile, AnOutputThatIsAnInputKeepsItsShape) {
+  PteBuilder pte;
+  pte.arenas = {128};
+  const int32_t x = pte.add_planned({8}, {1, 0}, bounded());
+  pte.kernel(pte.add_operator("test::repeat", "out"), {x, pte.add_int(2), x, x});
+  pte.inputs = {x};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(8, 1.0f);
+  ASSERT_TRUE(loaded.set_floats(0, {4}, data));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot take shape [8]");
+}
+
+// A small file may list its metadata under one key a million times.
+TEST(Hostile, MetadataIsCopiedOnce) {
+  PteBuilder pte;
+  pte.add_delegate("NullBackend", {'n', 'u', 'l', 'l', '1'});
+  for (int i = 0; i < 50; ++i) pte.add_meta({}, std::string(100000, 'x'), std::vector<uint8_t>(32));
+  pte.outputs = {pte.add_none()};
+  pte.move(0, 0);
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
+  EXPECT_LT(loaded.program_memory.used(), 400000u);
+}
+
+}  // namespace
+}  // namespace edgecore
