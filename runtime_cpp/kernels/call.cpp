@@ -88,14 +88,12 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// What a kernel reads after a failed access: a zero-dimensional float.
+// What a kernel reads after a failed access: a zero-dimensional float. Shared by all threads, and never written to.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
-  static edgecore_tensor tensor = {};
-  tensor.scalar_type = static_cast<int32_t>(Type::kF32);
-  tensor.dl.data = storage;
-  tensor.dl.shape = storage;
-  tensor.dl.strides = storage;
+  static edgecore_tensor tensor = {
+      {}, 0,      static_cast<int32_t>(Type::kF32), {storage, 0, 0, 0, {}, storage, storage, 0}, nullptr, nullptr,
+      0,  nullptr};
   return {&tensor};
 }
 
@@ -246,13 +244,14 @@ bool Call::check_same_shape(const Shape &a, const Shape &b, const char *what) {
 bool Call::resize(Tensor out, const Shape &shape, const char *name) {
   if (failed()) return false;
   const Shape old = out.shape();
-  if (old == shape) return true;
   const edgecore_host *host = call_->host;
   if (old.ndim != shape.ndim || !EDGECORE_HAS(host, resize) || host->resize == nullptr) {
+    if (old == shape) return true;
     fail(EDGECORE_INVALID_ARGUMENT,
          Message() << "tensor '" << name << "' has shape " << old << ", the result has shape " << shape);
     return false;
   }
+  // With the same shape too: the host refuses what may not be written.
   const int32_t code = host->resize(call_->scope, out.t, shape.sizes, shape.ndim, call_->error);
   if (code != EDGECORE_OK) status_ = code;
   return code == EDGECORE_OK;

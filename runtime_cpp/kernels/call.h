@@ -119,7 +119,7 @@ class Call {
   bool check(bool ok, const char *text);
   bool check_same_shape(const Shape &a, const Shape &b, const char *what);
 
-  // Gives `out` the shape, through the host if it has another one. False after a failure.
+  // Gives `out` the shape through the host, before anything is written to it. False after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
   // Fails if a result of type `from` may not be stored in `out`.
   bool check_cast(Type from, Tensor out);

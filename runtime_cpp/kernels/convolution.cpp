@@ -332,6 +332,13 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << weight.shape() << " and " << conv.groups
                                                           << " groups do not fit");
   }
+  // Of one row of patches, or of one image's columns: its size in bytes for all workers does not overflow then.
+  constexpr int64_t kMostElements = int64_t{1} << 40;
+  const int64_t pixels = conv.transposed ? conv.in_pixels() : conv.out_w;
+  const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();
+  if (!call.check(pixels <= 0 || depth <= kMostElements / pixels, "input, weight or padding are too large")) {
+    return call.status();
+  }
   Shape shape;
   shape.push(conv.batch);
   shape.push(conv.out_channels);

@@ -52,7 +52,8 @@ int32_t copied(const edgecore_call *raw, const char *op, uint64_t source, uint64
 
 int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
   if (!call.check(step.real() != 0, "step must not be zero") ||
-      !call.check((end.real() - start.real()) / step.real() >= 0, "the bounds contradict the sign of step")) {
+      !call.check((end.real() - start.real()) / step.real() >= 0, "the bounds contradict the sign of step") ||
+      !call.check((end.real() - start.real()) / step.real() <= INT32_MAX, "there are too many numbers")) {
     return call.status();
   }
   // As in ATen, an int64 out decides over the bounds before they are counted, other integers only over the values.

@@ -7,26 +7,24 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 // The positions as row-major int64 in [0, size); negative ones count from the end when `wrap`. NULL after a failure.
+// Always a copy: `index` may lie in memory that changes after the check, be it that of the output.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap) {
   if (!call.check(index.type() == Type::kI64 || index.type() == Type::kI32, "an index must be int32 or int64")) {
     return nullptr;
   }
-  const int64_t *source = dense<int64_t>(call, index);
-  if (source == nullptr) return nullptr;
   const int64_t n = index.numel();
-  bool negative = false;
+  int64_t *where = call.scratch<int64_t>(n);
+  if (where == nullptr) return nullptr;
+  TensorOn copy(where, Type::kI64, index.shape());
+  copy_tensor(call, copy.tensor(), index);
   for (int64_t i = 0; i < n; ++i) {
-    if (source[i] >= (wrap ? -size : 0) && source[i] < size) {
-      negative = negative || source[i] < 0;
-      continue;
+    if (where[i] < (wrap ? -size : 0) || where[i] >= size) {
+      call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "index " << where[i] << " is out of range for size " << size);
+      return nullptr;
     }
-    call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "index " << source[i] << " is out of range for size " << size);
-    return nullptr;
+    if (where[i] < 0) where[i] += size;
   }
-  if (!negative) return source;
-  int64_t *wrapped = call.scratch<int64_t>(n);
-  for (int64_t i = 0; wrapped != nullptr && i < n; ++i) wrapped[i] = source[i] < 0 ? source[i] + size : source[i];
-  return wrapped;
+  return where;
 }
 
 // Bytes of the tensor in row-major order, in place or copied.

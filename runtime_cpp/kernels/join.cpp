@@ -119,7 +119,7 @@ int32_t repeat_out(const edgecore_call *raw) {
   while (view.shape.ndim < repeats.count) view.insert_dim(0, 1, 0);
   Shape shape;
   for (int d = 0; d < view.shape.ndim; ++d) {
-    if (!call.check(repeats[d] >= 0, "repeats must not be negative")) return call.status();
+    if (!call.check(repeats[d] >= 0 && repeats[d] <= INT32_MAX, "a repeat is out of range")) return call.status();
     shape.push(view.shape.sizes[d] * repeats[d]);
   }
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
@@ -197,7 +197,7 @@ static int32_t shuffle(Call &call, bool forward) {
   const int64_t r = call.integer(1);
   const Tensor out = call.tensor(2);
   if (!call.check(self.ndim() >= 3 && self.ndim() + 2 <= kMaxDims, "the tensor must have 3 to 14 dims") ||
-      !call.check(r > 0, "the factor must be positive")) {
+      !call.check(r > 0 && r <= INT32_MAX, "the factor is out of range")) {
     return call.status();
   }
   const int c = self.ndim() - 3;

@@ -222,8 +222,10 @@ int32_t native_group_norm_out(const edgecore_call *raw) {
   const int64_t groups = call.integer(6);
   const double eps = call.real(7);
   const Tensor outs[] = {call.tensor(8), call.tensor(9), call.tensor(10)};
-  const bool fits = input.ndim() >= 2 && input.size(0) == images && input.size(1) == channels && groups > 0 &&
-                    channels % groups == 0 && images * channels * pixels == input.numel();
+  int64_t own_pixels = 1;
+  for (int d = 2; d < input.ndim(); ++d) own_pixels *= input.size(d);
+  const bool fits = input.ndim() >= 2 && input.size(0) == images && input.size(1) == channels && pixels == own_pixels &&
+                    groups > 0 && channels % groups == 0;
   if (!call.check(fits, "N, C, HxW and group do not fit the input") || !check_outs(call, input, outs, 3) ||
       !check_vector(call, weight, channels, "weight") || !check_vector(call, bias, channels, "bias")) {
     return call.status();

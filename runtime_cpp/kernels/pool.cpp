@@ -50,7 +50,8 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
   *shape = self.shape();
   shape->sizes[h] = pool->out_h;
   shape->sizes[h + 1] = pool->out_w;
-  return call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
+  return call.check(pool->in_h > 0 && pool->in_w > 0, "the spatial dims must not be empty") &&
+         call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
 // The output columns for which tap t is inside the image.
@@ -120,6 +121,15 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
 }
 
 template <class C>
+C quotient(C sum, int64_t divisor) {
+  return sum / static_cast<C>(divisor);
+}
+template <>
+int64_t quotient(int64_t sum, int64_t divisor) {
+  return divisor == -1 ? 0 - sum : sum / divisor;  // the least integer divided by -1 traps
+}
+
+template <class C>
 void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count_padding, int64_t divisor) {
   const C *x = dense<C>(call, self);
   const DenseOut<C> result(call, out);
@@ -151,7 +161,7 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
                       const int64_t left = i * p.stride_w - p.pad_w;
                       const int64_t w0 = left > -margin_w ? left : -margin_w;
                       const int64_t w1 = left + p.kernel_w < p.in_w + margin_w ? left + p.kernel_w : p.in_w + margin_w;
-                      sum[i] /= static_cast<C>(divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
+                      sum[i] = quotient(sum[i], divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
                     }
                   }
                 });

@@ -234,8 +234,11 @@ int32_t flip_out(const edgecore_call *raw) {
   const Tensor self = call.tensor(0);
   const Ints dims = call.ints(1);
   TensorOn view(self);
+  uint32_t seen = 0;
   for (int64_t i = 0; i < dims.count && self.numel() > 0; ++i) {
     const int d = call.wrap_dim(dims[i], self.ndim());
+    if (!call.check((seen >> d & 1) == 0, "a dim appears twice")) return call.status();
+    seen |= 1u << d;
     if (self.ndim() == 0) continue;
     view.shift((self.size(d) - 1) * self.stride(d));
     view.strides[d] = -self.stride(d);

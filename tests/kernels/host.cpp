@@ -44,6 +44,13 @@ void parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_lo
 uint32_t worker_count(edgecore_scope *scope) { return scope->workers; }
 
 int32_t resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim, edgecore_error *error) {
+  if ((tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0) {
+    const char text[] = "the output is read-only";
+    return fail(error, EDGECORE_INVALID_ARGUMENT, {text, sizeof(text) - 1});
+  }
+  bool same = ndim == tensor->dl.ndim;
+  for (int32_t d = 0; same && d < ndim; ++d) same = shape[d] == tensor->dl.shape[d];
+  if (same) return EDGECORE_OK;
   uint64_t bytes = (tensor->dl.dtype.bits + 7u) / 8u;
   for (int32_t d = 0; d < ndim; ++d) bytes *= static_cast<uint64_t>(shape[d]);
   if (ndim != tensor->dl.ndim || bytes > tensor->capacity) {

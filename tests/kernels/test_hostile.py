@@ -1,0 +1,85 @@
+"""Arguments that only a damaged or hostile file has: they end in a sentence, never in foreign memory or a signal."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+import torch
+from native import Arguments, KernelError, Library
+
+LEAST = -(2**63)
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.ones(shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "sentence"),
+    [
+        ("aten::flip.out", (floats(4), [0, 0], floats(4)), "a dim appears twice"),
+        ("aten::repeat.out", (floats(8), [2**61 + 1], floats(8)), "a repeat is out of range"),
+        ("aten::pixel_shuffle.out", (floats(4, 1, 1), 2**32, floats(4, 1, 1)), "the factor is out of range"),
+        ("aten::arange.start_out", (0, LEAST, -1, torch.empty(1, dtype=torch.int64)), "there are too many numbers"),
+        (
+            "aten::native_group_norm.out",
+            (floats(2, 2), None, None, 2, 2, 2**62 + 1, 1, 1e-5, floats(2, 2), floats(2, 1), floats(2, 1)),
+            "do not fit the input",
+        ),
+        (
+            "aten::avg_pool2d.out",
+            (torch.ones(1, 0, 4, dtype=torch.int64), [2, 2], [2, 2], [1, 1], False, False, None,
+             torch.ones(1, 1, 3, dtype=torch.int64)),
+            "the spatial dims must not be empty",
+        ),
+    ],
+)  # fmt: skip
+def test_is_refused(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        library.call(name, *args)
+    assert sentence in caught.value.text
+
+
+def test_an_average_of_the_least_integer(library: Library) -> None:
+    out = torch.empty(1, 1, 1, dtype=torch.int64)
+    x = torch.tensor([[[LEAST]]])
+    library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, -1, out)
+    assert out.item() == LEAST
+
+
+@pytest.mark.parametrize("name", ["aten::index_select.out", "aten::gather.out", "aten::index.Tensor_out"])
+def test_an_output_over_its_index(library: Library, name: str) -> None:
+    """Entries that are overwritten after they were checked would be read as positions."""
+    memory = torch.zeros(5, dtype=torch.int64)
+    index, out = memory[:4], memory[1:]
+    source = torch.full((4,), 2**40)
+    middle: tuple[object, ...] = ([index],) if "Tensor_out" in name else (0, index)
+    library.call(name, source, *middle, *([False] if "gather" in name else []), out)
+    assert out.tolist() == [2**40] * 4
+
+
+def read_only(library: Library, name: str, *args: object) -> str:
+    """The sentence of a call whose tensors without a dim of size 2 may not be written."""
+    arguments = Arguments(args)
+    for native in arguments.tensors.values():
+        if 2 not in native.dl.shape[: native.dl.ndim]:
+            native.flags = 1
+    text = ctypes.create_string_buffer(600)
+    code = library._dll.edgecore_kernels_test_call(library.kernels[name], arguments.values, len(args), 1, text)
+    return text.value.decode() if code else ""
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("aten::relu.out", (floats(1, 3), floats(1, 3))),
+        ("aten::split_copy.Tensor_out", (floats(2, 3), 1, 0, [floats(1, 3), floats(1, 3)])),
+        ("aten::max.dim_max", (floats(2, 3), 0, False, floats(3), torch.ones(3, dtype=torch.int64))),
+        ("aten::native_layer_norm.out", (floats(2), [2], None, None, 1e-5, floats(2), floats(1), floats(1))),
+        ("aten::copy_", (floats(1, 3), floats(1, 3), False)),
+        ("aten::full.out", ([3], 1.0, floats(3))),
+    ],
+)
+def test_every_output_is_shown_to_the_host(library: Library, name: str, args: tuple[object, ...]) -> None:
+    assert "read-only" in read_only(library, name, *args)
