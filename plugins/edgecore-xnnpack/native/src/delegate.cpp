@@ -272,13 +272,10 @@ int32_t ResizeOutputs(const edgecore_instance *instance, const std::vector<Shape
         Tensor(graph.values[index], Argument(args, stride, graph.values[index].argument), &failure);
     if (tensor == nullptr) return Fail(instance->host, error, failure);
     int64_t shape[edgecore::xnnpack::kMaxRank] = {};
-    bool same = true;
     for (uint32_t d = 0; d < shapes[index].rank; ++d) {
-      const uint8_t dim = tensor->dim_order[d];
-      shape[dim] = static_cast<int64_t>(shapes[index][d]);
-      same = same && tensor->dl.shape[dim] == shape[dim];
+      shape[tensor->dim_order[d]] = static_cast<int64_t>(shapes[index][d]);
     }
-    if (same) continue;
+    // With the same shape too: the host refuses what may not be written.
     const int32_t code = instance->host->resize(instance->scope, tensor, shape, tensor->dl.ndim, error);
     if (code != EDGECORE_OK) return code;
   }
@@ -353,6 +350,7 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   }
   if (status == xnn_status_success) status = xnn_invoke_runtime(instance->runtime);
   if (status != xnn_status_success) {
+    for (xnn_external_value &external : instance->externals) external.data = nullptr;  // to be set up anew
     Failure failure;
     failure.Set(EDGECORE_INTERNAL, "XNNPACK failed: %s", edgecore::xnnpack::StatusName(status));
     return Fail(instance->host, error, failure);
