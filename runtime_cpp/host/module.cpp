@@ -126,6 +126,9 @@ Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_op
 
 Status Module::load_methods(const MethodOptions &options, Error &error) {
   std::vector<LoadedBackend> &backends = state_->loaded;
+  if (!backends.empty() || !methods_.empty()) {  // which the methods there point to
+    return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
+  }
   for (const auto &backend : state_->backends) backends.push_back(backend->loaded);
   const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
   const Program &program = *state_->program;

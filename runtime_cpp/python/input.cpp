@@ -205,6 +205,12 @@ bool ArrayView::dense_in(const uint8_t *dim_order) const {
   return true;
 }
 
+bool ArrayView::fits(Span<const int32_t> greatest) const {
+  bool fits = static_cast<size_t>(ndim) == greatest.size();
+  for (size_t i = 0; fits && i < greatest.size(); ++i) fits = shape[i] <= greatest[i];
+  return fits;
+}
+
 uint64_t ArrayView::bytes() const {
   uint64_t count = item_size(scalar_type);
   for (int i = 0; i < ndim; ++i) count *= static_cast<uint64_t>(shape[i]);

@@ -85,7 +85,8 @@ struct Runner::Given {
 };
 
 struct Runner::Made {
-  ArrayView out;        // the caller's buffer, if one was given
+  nb::object object;    // the caller's buffer, if one was given; the sequence may change meanwhile
+  ArrayView out;        // a view of it
   bool direct = false;  // the method writes into `out` itself
   Tensor tensor;
   edgecore_value value = {};  // its tensor is in `tensor`
@@ -128,8 +129,9 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
       raise(error);
     }
     for (size_t i = 0; i < count; ++i) {
-      const nb::object object = out[i];
-      if (!read_out(i, object.ptr(), made.get()[i], error).ok()) raise(error);
+      Made &output = made.get()[i];
+      output.object = out[i];
+      if (!read_out(i, output.object.ptr(), output, error).ok()) raise(error);
     }
   }
 
@@ -145,8 +147,8 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Made &output = made.get()[i];
     nb::object result;
-    if (output.out.data != nullptr) {
-      result = out[i];
+    if (output.object.is_valid()) {
+      result = output.object;
     } else if (output.value.tag == EDGECORE_TAG_TENSOR) {
       const Library library = kind == nullptr ? Library::kNone : kind->library;
       result = library == Library::kNumpy   ? to_numpy(std::move(output.tensor))
@@ -256,7 +258,7 @@ Status Runner::set_tensor(size_t index, const ArrayView &given, Error &error) {
     argument.scalar_type = expected.scalar_type;
     for (size_t i = 0; i < expected.sizes.size(); ++i) whole[i] = expected.sizes[i];
     argument.shape = {whole, expected.sizes.size()};
-  } else if (given.scalar_type == expected.scalar_type && argument.shape.size() == expected.sizes.size() &&
+  } else if (given.scalar_type == expected.scalar_type && given.fits(expected.sizes) &&
              !given.dense_in(expected.dim_order.data())) {
     const uint64_t bytes = given.bytes();
     if (input.copy_bytes < bytes || input.copy == nullptr) {
@@ -315,7 +317,7 @@ Status Runner::take_result(size_t index, Made &made, Error &error) {
   for (int i = 0; i < dl.ndim; ++i) tensor.byte_strides[i] = tensor.strides[i] * size;
 
   void *wanted = made.direct ? made.out.data : tensor.data();
-  if (made.out.data != nullptr) {
+  if (made.object.is_valid()) {
     const Span<const int64_t> got(made.out.shape, static_cast<size_t>(made.out.ndim));
     const Span<const int64_t> is(tensor.shape, static_cast<size_t>(tensor.ndim));
     if (std::memcmp(got.data(), is.data(), is.size() * sizeof(int64_t)) != 0) {

@@ -37,7 +37,8 @@ Status parse_header(const char *path, const std::string &header, Array &array, E
   const std::string shape = after(header, "shape");
   array.scalar_type = -1;
   for (const Type &type : kTypes) {
-    if (descr.compare(1, std::strlen(type.descr), type.descr) == 0) array.scalar_type = type.scalar_type;
+    if (!descr.empty() && descr.compare(1, std::strlen(type.descr), type.descr) == 0)
+      array.scalar_type = type.scalar_type;
   }
   if (array.scalar_type < 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has the dtype ", descr.substr(0, 8).c_str(),

@@ -129,7 +129,7 @@ def test_several_outputs_are_a_list(programs):
     np.testing.assert_array_equal(two[1], 3 * ramp())
 
 
-@pytest.mark.parametrize("rows", [1, 5, 8, 2])
+@pytest.mark.parametrize("rows", [1, 5, 8, 2, 0])
 def test_dynamic_shapes(programs, rows):
     model = edgecore.load(programs["dynamic"])
     assert model.forward.inputs[0].dynamic
