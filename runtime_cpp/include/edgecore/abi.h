@@ -34,7 +34,7 @@ typedef struct edgecore_header {
 // Whether `member` of the struct behind `pointer` was known to whoever filled it in. A function or object pointer must
 // also be compared with NULL.
 #define EDGECORE_HAS(pointer, member) \
-  ((pointer)->header.struct_size >= offsetof(__typeof__(*(pointer)), member) + sizeof((pointer)->member))
+  ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
 typedef struct edgecore_str {
   const char *data;  // UTF-8; may hold any byte when it comes from a file
@@ -203,8 +203,10 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *named_data)(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
                                      edgecore_error *error);
 
-  // Gives an output a new shape (ndim unchanged); may change data when the tensor is GROWABLE. Past capacity or
-  // max_shape it fails and leaves the tensor unchanged. Instance and kernel scopes, from the calling thread.
+  // Gives an output its shape (ndim unchanged); may change data when the tensor is GROWABLE. Every kernel, and every
+  // delegate in prepare, calls it for each output before anything is written, with the same shape too: it refuses an
+  // output that is READ_ONLY. Past capacity or max_shape, and for a new shape of a tensor that is another argument of
+  // the call as well, it fails and leaves the tensor unchanged. Instance and kernel scopes, from the calling thread.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 

@@ -208,9 +208,10 @@ typedef struct edgecore_backend {
                                           edgecore_instance **out, edgecore_error *error);
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
-  // Called before the first execute and whenever an input's shape changed. Checks dtypes, ranks and shapes of all
-  // arguments, gives the outputs their shapes through host->resize, and says what memory execute needs. Tensor data may
-  // be NULL. After a failure the instance can be prepared again.
+  // Called before the first execute and whenever the shape or the flags of an argument changed; dtype, rank and dim
+  // order of an argument never change. Checks dtypes, ranks and shapes of all arguments, calls host->resize for each
+  // output, also when its shape is the right one already (that is how the host refuses one that must not be written),
+  // and says what memory execute needs. Tensor data may be NULL. After a failure the instance can be prepared again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 

@@ -28,6 +28,9 @@ typedef struct edgecore_call {
 
 // Returns EDGECORE_OK or what host->fail returned. Runs on one thread, may call parallel_for and scratch, must not
 // block otherwise, keep pointers of the call, or change its inputs. After a failure the outputs' content is undefined.
+// Calls host->resize for each output tensor before it writes to it, also when the shape is the right one already: that
+// is how the host refuses an output that must not be written. Memory of inputs and outputs may overlap in a damaged
+// file: what decides about addresses (an index) is copied before it is checked.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {

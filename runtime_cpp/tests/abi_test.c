@@ -1,0 +1,12 @@
+// The headers as C11; what they promise about layout is asserted by the compiler.
+#include "abi_layout.h"
+
+// A plugin that was built before `import_state` existed, and one that was built after.
+int edgecore_abi_test_has(void) {
+  edgecore_backend table;
+  table.header.struct_size = (uint32_t)offsetof(edgecore_backend, import_state);
+  if (EDGECORE_HAS(&table, import_state) || !EDGECORE_HAS(&table, export_state)) return 0;
+  table.header.struct_size += (uint32_t)sizeof(table.import_state);
+  const edgecore_backend *constant = &table;
+  return EDGECORE_HAS(constant, import_state) && !EDGECORE_HAS(constant, set_option);
+}

@@ -1,0 +1,62 @@
+"""What the built libraries export, and what the core needs from outside: nothing that a small device may lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NM = shutil.which("nm") or shutil.which("llvm-nm-16")
+# Arithmetic and memory functions of the compiler's own library, and what a position-independent object refers to.
+FREESTANDING = {"memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "strncmp", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def nm(path: Path, *options: str) -> list[list[str]]:
+    """Lines of nm, split; the first column (an address) may be missing."""
+    if NM is None:
+        pytest.skip("nm is not installed")
+    done = subprocess.run([NM, *options, str(path)], capture_output=True, text=True, check=True)
+    return [line.split() for line in done.stdout.splitlines() if line and not line.endswith(":")]
+
+
+def exported(path: Path) -> set[str]:
+    return {words[-1].partition("@")[0] for words in nm(path, "-D", "--defined-only")}
+
+
+def test_the_python_module_exports_its_init_function_only() -> None:
+    spec = importlib.util.find_spec("edgecore._runtime")
+    assert spec is not None and spec.origin is not None
+    assert exported(Path(spec.origin)) == {"PyInit__runtime"}
+
+
+def test_the_xnnpack_plugin_exports_its_table_only() -> None:
+    backend = pytest.importorskip("edgecore_xnnpack")
+    assert exported(Path(backend.native_library())) == {"edgecore_backend_v0"}
+
+
+@pytest.fixture(scope="module")
+def core() -> Path:
+    kernels = os.environ.get("EDGECORE_KERNELS_BUILD")
+    library = Path(kernels or "").parent / "libedgecore_core.a"
+    if kernels is None or not library.exists():
+        pytest.skip("EDGECORE_KERNELS_BUILD names no C++ build")
+    return library
+
+
+def test_the_core_needs_no_operating_system(core: Path) -> None:
+    symbols = [words for words in nm(core) if len(words) >= 2]
+    defined = {words[-1] for words in symbols if words[-2] not in "Uwv"}
+    needed = {words[-1] for words in symbols if words[-2] in "Uwv"} - defined - FREESTANDING
+    sanitizer = re.compile("__(asan|ubsan|tsan|sanitizer)_")
+    assert not [name for name in sorted(needed) if not sanitizer.match(name)]
+
+
+def test_the_core_has_no_start_up_code(core: Path) -> None:
+    if NM is None:
+        pytest.skip("nm is not installed")
+    assert not [words[-1] for words in nm(core) if words[-1].startswith("_GLOBAL__sub_I")]
