@@ -173,8 +173,8 @@ Status run(const Arguments &arguments, Error &error) {
   Method &method = module.method(index);
   const size_t input_count = method.info().input_count();
   if (arguments.inputs.size() > input_count) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' has ", input_count,
-                " inputs; got ", arguments.inputs.size(), ".");
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' takes ", input_count,
+                input_count == 1 ? " input; got " : " inputs; got ", arguments.inputs.size(), ".");
   }
   std::vector<Array> arrays(input_count);
   std::vector<double> times;
