@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def command(as_json: Json = False) -> None:
     """List the installed backends and their state."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from edgecore.plugin.registry import installed
 
@@ -30,7 +30,8 @@ def command(as_json: Json = False) -> None:
         for row in known_backends():
             print(f"  pip install {row.package:<20} {row.summary}")
         return
-    table = Table("name", "backend id", "package", "state", "what for")
+    titles = ("name", "backend id", "package", "state", "what for")
+    table = Table(*(Column(title, overflow="fold") for title in titles))  # a name cut short is of no use
     for backend in found:
         state = "ambiguous" if backend.ambiguous and backend.state == "ok" else backend.state
         remark = backend.problem if backend.state != "ok" else backend.summary
