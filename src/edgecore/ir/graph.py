@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle")
@@ -109,10 +110,15 @@ def operator_name(target: Any) -> str:
 
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
-    """Edit the graph of `program`; unused nodes are gone and the code is current when the block ends."""
+    """Edit the graph of `program`; when the block ends, unused nodes are gone, and code and signature are current."""
     graph_module = program.graph_module
     yield graph_module
     graph_module.graph.eliminate_dead_code(is_impure_node=_has_effect)
+    results = graph_module.graph.output_node().args[0]
+    assert isinstance(results, (tuple, list))
+    for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
+        if isinstance(spec.arg, TensorArgument) and isinstance(result, Node):
+            spec.arg = TensorArgument(result.name)
     graph_module.recompile()
 
 
