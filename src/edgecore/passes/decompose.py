@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
-from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, refresh_vals, replace
+from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.rewrites import REWRITES
 
@@ -49,7 +50,9 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
     if target in VIEW_COPIES:
         assert isinstance(target, OpOverload)
         editor = Editor(graph_module, node, mode)
-        copied = editor.call(VIEW_COPIES[target], *node.args, **node.kwargs)
+        with mode:
+            val = dense(node.meta["val"])
+        copied = editor.call(VIEW_COPIES[target], *node.args, val=val, **node.kwargs)
         relaid.add(copied)
         replace(node, copied)
         return []
@@ -101,6 +104,7 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
 
 def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
     """Inline torch's decomposition of one node."""
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     if not isinstance(node.target, OpOverload):
@@ -116,7 +120,7 @@ def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) 
         assert callable(node.target)
         return node.target(*args, **kwargs)
 
-    with mode, torch.backends.mkldnn.flags(enabled=False):  # oneDNN's LSTM is one operator without a decomposition
+    with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
         traced = make_fx(call, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
     calls_traced = [new.target for new in traced.graph.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
@@ -125,6 +129,17 @@ def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) 
     for new in created:
         relaid.add(new)
     return created
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Without oneDNN, whose LSTM is one operator without a decomposition."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _inline(

@@ -21,11 +21,6 @@ _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_drop
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
 """Composite operators that may hand back their input although their schema does not say so."""
 
-_MAY_RETURN_VIEWS = {
-    "einsum", "meshgrid", "broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "pad", "cartesian_prod",
-}  # fmt: skip
-"""Composite operators that may return views of any of their arguments although their schema does not say so."""
-
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:
     """An equal program without in-place operators.
@@ -86,8 +81,6 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
     root: dict[Node, Node] = {}
     members: dict[Node, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        if isinstance(node.target, OpOverload) and _operator_name(node.target) in _MAY_RETURN_VIEWS:
-            return True
         base = _aliased(node)
         root[node] = root[base] if base is not None else node
         members[root[node]].append(node)
@@ -123,11 +116,7 @@ def _aliased(node: Node) -> Node | None:
         return node.args[0]
     schema = node.target._schema
     aliases = any(value.alias_info is not None for value in schema.returns)
-    return node.args[0] if aliases or _operator_name(node.target) in _MAY_RETURN_INPUT else None
-
-
-def _operator_name(target: OpOverload) -> str:
-    return target._schema.name.partition("::")[2].rstrip("_")
+    return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
 
 
 def _comes_after(node: Node, user: Node) -> bool:

@@ -233,6 +233,17 @@ def _instance_norm(edit: Editor, node: Node) -> Node | None:
     return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, shape[1], eps))
 
 
+@rewrites(aten.linalg_vector_norm.default)
+def _euclidean_norm(edit: Editor, node: Node) -> Node | None:
+    source, dims = _input(node), argument(node, "dim")
+    if argument(node, "ord") != 2 or argument(node, "dtype") is not None:
+        return None
+    dims = list(range(source.meta["val"].dim())) if dims is None else dims
+    squares = edit.call(aten.mul.Tensor, source, source)
+    total = edit.call(aten.sum.dim_IntList, squares, dims, argument(node, "keepdim"))
+    return edit.call(aten.sqrt.default, total, val=node.meta["val"])
+
+
 @rewrites(aten.__lshift__.Scalar, aten.__rshift__.Scalar)
 def _shift(edit: Editor, node: Node) -> Node:
     left = node.target is aten.__lshift__.Scalar
