@@ -89,7 +89,10 @@ Module::~Module() = default;
 
 Status Module::open(const char *path, Error &error) {
   EDGECORE_TRY(state_->file.map(path, error));
-  return state_->load_program(error);
+  const Status status = state_->load_program(error);
+  if (status.ok()) return status;
+  const Error reason = error;
+  return fail(error, status.code(), path, ": ", reason.sentence());
 }
 
 Status Module::open(Bytes bytes, Error &error) {

@@ -17,7 +17,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
     "                    [--backend /ABSOLUTE/PATH/OF/LIBRARY]... [--threads N] [--runs N] [--trust]\n"
-    "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor.\n";
+    "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. A file compiled for a\n"
+    "backend needs its library: `edgecore backends --json` prints where the installed ones are.\n";
 
 struct Arguments {
   const char *file = nullptr;
@@ -153,6 +154,11 @@ Status run(const Arguments &arguments, Error &error) {
   const auto start = std::chrono::steady_clock::now();
   Module module;
   EDGECORE_TRY(module.open(arguments.file, error));
+  const std::vector<StringView> required = module.required_backends();
+  if (arguments.backends.empty() && !required.empty()) {
+    return fail(error, EDGECORE_NOT_FOUND, arguments.file, " needs backend '", required[0],
+                "'; give its library with --backend (`edgecore backends --json` prints the path).");
+  }
   for (const char *backend : arguments.backends) EDGECORE_TRY(module.load_backend(backend, {}, {}, error));
   EDGECORE_TRY(module.load_methods({arguments.threads, arguments.trust}, error));
   size_t index = 0;
@@ -167,8 +173,8 @@ Status run(const Arguments &arguments, Error &error) {
   Method &method = module.method(index);
   const size_t input_count = method.info().input_count();
   if (arguments.inputs.size() > input_count) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' has ", input_count,
-                " inputs; got ", arguments.inputs.size(), ".");
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' takes ", input_count,
+                input_count == 1 ? " input; got " : " inputs; got ", arguments.inputs.size(), ".");
   }
   std::vector<Array> arrays(input_count);
   std::vector<double> times;
@@ -197,6 +203,10 @@ Status run(const Arguments &arguments, Error &error) {
 }  // namespace edgecore::tools
 
 int main(int argc, char **argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(edgecore::tools::kUsage, stdout);
+    return 0;
+  }
   edgecore::tools::Arguments arguments;
   if (!edgecore::tools::parse(argc, argv, arguments)) {
     std::fputs(edgecore::tools::kUsage, stderr);

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,23 @@ def edgecore(monkeypatch, capsys) -> Callable[..., Result]:
         return Result(status, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """module(source) writes my_model_file.py where `edgecore compile my_model_file:...` finds it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(source: str) -> None:
+        sys.modules.pop("my_model_file", None)
+        importlib.invalidate_caches()
+        # Each version with its own size or time would be luck: no bytecode, no stale cache.
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        (tmp_path / "my_model_file.py").write_text(source)
+
+    yield write
+    sys.modules.pop("my_model_file", None)
 
 
 def program(*, with_delegate: bool) -> fmt.PteFile:
@@ -76,4 +94,16 @@ def relu(tmp_path) -> Path:
     """A file that runs on our kernels alone."""
     path = tmp_path / "relu.pte"
     path.write_bytes(fmt.write_pte(program(with_delegate=False)))
+    return path
+
+
+@pytest.fixture
+def number(tmp_path) -> Path:
+    """As `relu`, with a second input that was 3 when the model was exported."""
+    pte = program(with_delegate=False)
+    plan = pte.program.execution_plan[0]
+    plan.values.append(fmt.EValue(fmt.Int(3)))
+    plan.inputs.append(len(plan.values) - 1)
+    path = tmp_path / "number.pte"
+    path.write_bytes(fmt.write_pte(pte))
     return path

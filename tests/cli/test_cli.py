@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_verify_unknown_profile_is_wrong_usage(edgecore, pte):
     assert edgecore("verify", pte, "--runtime", "executorch-9").status == 2
 
 
-@pytest.mark.parametrize("command", ["inspect", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "verify", "run", "bench"])
 class TestFilesThatCannotBeRead:
     def test_absent(self, edgecore, tmp_path, command):
         one_sentence(edgecore(command, tmp_path / "no.pte"), "no.pte: No such file or directory")
@@ -85,13 +86,22 @@ class TestFilesThatCannotBeRead:
         path.write_bytes(b"\x89PNG\r\n\x1a\n" * 8)
         one_sentence(edgecore(command, path), "cat.pte", "not a .pte file")
 
+    def test_a_folder(self, edgecore, tmp_path, command):
+        one_sentence(edgecore(command, tmp_path), str(tmp_path))
+
     def test_truncated(self, edgecore, pte, command):
         pte.write_bytes(pte.read_bytes()[:-20])
         one_sentence(edgecore(command, pte), "model.pte", "truncated")
 
+    def test_with_a_flipped_bit_in_the_header(self, edgecore, pte, command):
+        data = bytearray(pte.read_bytes())
+        data[10] ^= 4  # in the identifier of the extended header
+        pte.write_bytes(data)
+        one_sentence(edgecore(command, pte), "model.pte", "segment")
+
     def test_empty(self, edgecore, tmp_path, command):
         (tmp_path / "empty.pte").touch()
-        one_sentence(edgecore(command, tmp_path / "empty.pte"), "not a .pte file")
+        one_sentence(edgecore(command, tmp_path / "empty.pte"), "empty.pte")
 
 
 def test_traceback_only_with_debug(edgecore, tmp_path):
@@ -108,6 +118,12 @@ def test_wrong_usage(edgecore, line):
     assert edgecore(*line).status == 2
 
 
+def test_version(edgecore):
+    result = edgecore("--version")
+    assert result.status == 0
+    assert re.fullmatch(r"edgecore \d+\.\d+\.\d+\S*\n", result.out)
+
+
 def test_help_names_every_command(edgecore):
     out = edgecore("--help").out
     for command in ("compile", "run", "bench", "inspect", "verify", "backends", "doctor"):
@@ -120,6 +136,8 @@ def test_backends_json(edgecore):
     for row in json.loads(result.out):
         assert row["state"] in ("ok", "broken", "disabled")
         assert {"backend_id", "name", "distribution", "version", "summary", "problem", "ambiguous"} <= row.keys()
+        # What edgecore-run takes as --backend.
+        assert row["state"] != "ok" or row["library"] is None or Path(row["library"]).is_file()
 
 
 def test_doctor_of_a_backend_that_is_not_installed(edgecore):
@@ -139,12 +157,21 @@ class TestModelArgumentOfCompile:
     def test_absent_module(self, edgecore):
         one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")
 
+    def test_module_that_does_not_import(self, edgecore, module):
+        module("import no_such_module")
+        one_sentence(edgecore("compile", "my_model_file:model"), "ModuleNotFoundError", "'no_such_module'")
+        module("def model(:")
+        one_sentence(edgecore("compile", "my_model_file:model"), "SyntaxError", "line 1")
+
+    def test_function_that_raises(self, edgecore, module):
+        module("def model(): raise OSError('no weights in w.bin\\nsecond line')")
+        one_sentence(edgecore("compile", "my_model_file:model"), "my_model_file:model failed", "no weights in w.bin")
+
     def test_absent_function(self, edgecore):
         one_sentence(edgecore("compile", "json:model"), "module 'json'", "has no function 'model'")
 
-    def test_function_that_gives_something_else(self, edgecore, tmp_path, monkeypatch):
-        (tmp_path / "my_model_file.py").write_text("def model():\n    return 42\n")
-        monkeypatch.chdir(tmp_path)
+    def test_function_that_gives_something_else(self, edgecore, module):
+        module("def model(): return 42")
         one_sentence(edgecore("compile", "my_model_file:model"), "must give (model, example_inputs[, dynamic_shapes])")
 
     def test_neither(self, edgecore):

@@ -81,7 +81,21 @@ def test_wrong_inputs(edgecore, relu, tmp_path, arrays, parts):
     one_sentence(edgecore("run", relu, *options), *parts)
 
 
+def test_numbers_as_inputs(edgecore, number, tmp_path):
+    """An input that was a number when the model was exported keeps to it: known to `run`, or given as a scalar."""
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    np.save(tmp_path / "3.npy", np.int64(3))
+    np.save(tmp_path / "4.npy", np.int64(4))
+    assert edgecore("run", number).status == edgecore("bench", number, "--runs", 1).status == 0
+    assert "input 1: int 3" in edgecore("inspect", number).out
+    given = ["run", number, "--input", tmp_path / "x.npy", "--input"]
+    assert edgecore(*given, tmp_path / "3.npy").status == 0
+    one_sentence(edgecore(*given, tmp_path / "4.npy"), "fixed to 3", "not 4")
+
+
 def test_input_that_is_no_npy_file(edgecore, relu, tmp_path):
+    np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
+    one_sentence(edgecore("run", relu, "--input", tmp_path / "two.npz"), "two.npz is an archive")
     (tmp_path / "x.npy").write_text("1 2 3")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is no .npy file")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "y.npy"), "y.npy: No such file or directory")

@@ -105,7 +105,9 @@ def run(path: Path, count: int, seed: int, keep: Path | None) -> collections.Cou
     """Outcome -> number: `ran`, `refused`, or `died: region, signal`."""
     data = path.read_bytes()
     outcomes: collections.Counter[str] = collections.Counter()
-    assert try_file(data) == 0, f"{path} does not run unharmed"
+    assert _load_and_run(data) == 0, (
+        f"{path} does not run unharmed"
+    )  # the children inherit the libraries that it loaded
     for name, damaged in corruptions(data, count, seed):
         status = try_file(damaged)
         if os.WIFSIGNALED(status):

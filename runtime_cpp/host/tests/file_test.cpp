@@ -65,6 +65,7 @@ TEST(Module, RefusesOtherFiles) {
   Error error;
   Module from_path;
   EXPECT_EQ(from_path.open(other.path(), error).code(), EDGECORE_INVALID_PROGRAM);
+  EXPECT_EQ(std::string(error.text, error.size).find(other.path()), 0U);  // the sentence begins with the file
   const uint8_t few[] = {1, 2, 3};
   Module from_bytes;
   EXPECT_EQ(from_bytes.open(few, error).code(), EDGECORE_INVALID_PROGRAM);

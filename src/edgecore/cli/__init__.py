@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from edgecore.cli import backends, bench, compile, doctor, inspect, run, verify
-from edgecore.cli.common import complain, sentence
+from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
     name="edgecore",
@@ -17,11 +17,23 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text: it is read in logs and by programs too
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"edgecore {version('edgecore')}")
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
 ) -> None:
     """Compile PyTorch models for edge devices, run the files, look into them."""
@@ -35,11 +47,10 @@ def main() -> None:
     """Run the command line of this process; ends it with the exit status."""
     # --debug is understood anywhere in the line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    debug = len(arguments) < len(sys.argv) - 1
     try:
         app(arguments, prog_name="edgecore")
     except Exception as error:
-        if debug:
+        if debugging():
             traceback.print_exc()
         complain(sentence(error))
         sys.exit(1)

@@ -19,7 +19,7 @@ def command(
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs to measure, after the first.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """Measure load, first run, median and 95th percentile in milliseconds, on random inputs."""
+    """Measure loading and running. Milliseconds: load, first run, median, 95th percentile; random inputs."""
     import edgecore
     from edgecore.cli.run import random_arguments
 
@@ -28,7 +28,7 @@ def command(
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     load_ms = _since(start)
-    arguments = random_arguments(loaded.inputs)
+    arguments = random_arguments(file, name, loaded.inputs)
     start = time.perf_counter()
     loaded(*arguments)
     first_ms = _since(start)

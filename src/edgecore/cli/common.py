@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import array
+import io
 import json
+import logging
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -44,6 +46,30 @@ def sentence(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
 
 
+def debugging() -> bool:
+    """Whether --debug stands anywhere in the command line."""
+    return "--debug" in sys.argv[1:]
+
+
+@contextmanager
+def hold_stderr() -> Iterator[None]:
+    """Keep back what libraries print on stderr and log in the block, and drop it if an EdgecoreError says it all."""
+    if debugging():
+        yield
+        return
+    held = io.StringIO()
+    logging.disable(logging.WARNING)
+    try:
+        with redirect_stderr(held):
+            yield
+    except EdgecoreError:
+        held.truncate(0)
+        raise
+    finally:
+        logging.disable(logging.NOTSET)
+        sys.stderr.write(held.getvalue())
+
+
 def print_json(value: Any) -> None:
     """`value` as JSON on stdout."""
     print(json.dumps(value, indent=2))
@@ -52,7 +78,8 @@ def print_json(value: Any) -> None:
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """A moving line on a terminal while the block runs, nothing elsewhere."""
-    with stderr.status(what):
+    # Its own console, on the stderr of now: the block may redirect it.
+    with Console(file=sys.stderr, highlight=False).status(what):
         yield
 
 

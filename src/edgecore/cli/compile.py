@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import Json, print_json, progress
-from edgecore.errors import CompileError
+from edgecore.cli.common import Json, hold_stderr, print_json, progress
+from edgecore.errors import CompileError, EdgecoreError
 
 
 def command(
@@ -43,10 +43,13 @@ def command(
     import edgecore
 
     chosen = [parse_backend(text) for text in backends or ()]
-    with progress(f"loading {model}"):
-        source, example_inputs, dynamic_shapes = load_model(model)
     output = output or Path(_stem(model)).with_suffix(".pte")
-    with progress(f"compiling {model}"):
+    for path in (output, report):
+        if path and not path.parent.is_dir():
+            raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
+    with progress(f"loading {model}"), hold_stderr():
+        source, example_inputs, dynamic_shapes = load_model(model)
+    with progress(f"compiling {model}"), hold_stderr():
         start = time.perf_counter()
         program = edgecore.compile(
             source,
@@ -108,18 +111,23 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
         try:
             return torch.export.load(model), None, None
         except Exception as error:
-            raise CompileError(f"{model} is no file of torch.export.save: {error}") from error
+            raise CompileError(f"{model} is no file of torch.export.save: {_reason(error)}") from error
     module_name, colon, function = model.partition(":")
     if not colon or not function:
         raise typer.BadParameter(f"{model!r} is neither a .pt2 file nor module:function", param_hint="MODEL")
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise CompileError(f"cannot import {module_name!r} for {model!r}: {error}") from error
+    except Exception as error:
+        raise CompileError(f"cannot import {module_name!r} for {model!r}: {_reason(error)}") from error
     if not callable(getattr(module, function, None)):
         raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
-    given = getattr(module, function)()
+    try:
+        given = getattr(module, function)()
+    except EdgecoreError:
+        raise
+    except Exception as error:
+        raise CompileError(f"{model} failed: {_reason(error)} (--debug shows where)") from error
     if not isinstance(given, tuple) or len(given) not in (2, 3):
         raise CompileError(f"{model} must give (model, example_inputs[, dynamic_shapes]), not {type(given).__name__}")
     return given if len(given) == 3 else (*given, None)
@@ -127,3 +135,7 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
 
 def _stem(model: str) -> str:
     return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

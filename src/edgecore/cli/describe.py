@@ -6,9 +6,12 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from edgecore.format import (
+    Bool,
     DelegateMeta,
+    Double,
     EValue,
     ExecutionPlan,
+    Int,
     KernelCall,
     Meta,
     PteFile,
@@ -68,7 +71,7 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
                 operators[plan.operators[call.op_index].key] += 1
     return {
         "name": plan.name,
-        "inputs": [_value(plan.values[index]) for index in plan.inputs],
+        "inputs": [_value(plan.values[index]) | _fixed(plan.values[index]) for index in plan.inputs],
         "outputs": [_value(plan.values[index]) for index in plan.outputs],
         "delegates": delegates,
         "operators": dict(operators.most_common()),
@@ -88,6 +91,14 @@ def _value(value: EValue) -> dict[str, Any]:
         "shape": list(tensor.sizes),
         "dynamic": tensor.shape_dynamism != TensorShapeDynamism.STATIC,
     }
+
+
+def _fixed(value: EValue) -> dict[str, Any]:
+    """The number that an input had when the model was exported: the only one that it takes."""
+    match value.val:
+        case Int(number) | Double(number) | Bool(number):
+            return {"value": number}
+    return {}
 
 
 def _needed(delegates: list[DelegateMeta]) -> int:

@@ -11,7 +11,7 @@ from edgecore.cli.common import progress, stdout
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A backend; all of them if left out.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; all of them if left out.")] = None,
 ) -> None:
     """Check the installed backends. Exit status 1 if one has a problem."""
     from edgecore.plugin.doctor import diagnose

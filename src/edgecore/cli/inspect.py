@@ -15,7 +15,7 @@ def command(
     as_json: Json = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
 ) -> None:
-    """Show the methods of a file: inputs, outputs, delegates, operators, memory."""
+    """Show what a file holds. For each method: inputs, outputs, delegates, operators, memory."""
     from edgecore.cli.describe import describe
 
     facts = {"file": str(file), "bytes": file.stat().st_size, **describe(read_file(file))}
@@ -55,7 +55,7 @@ def _print(facts: dict[str, Any]) -> None:
 def signature(value: dict[str, Any]) -> str:
     """`float32 [1, 3, 224, 224]`; a dynamic shape shows its greatest sizes."""
     if value["type"] != "tensor":
-        return str(value["type"])
+        return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
     return f"{value['dtype']} {value['shape']}{' at most' if value['dynamic'] else ''}"
 
 

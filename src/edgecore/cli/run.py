@@ -9,8 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import File, Json, Method, choose_method, complain, print_json, random_tensor
+from edgecore.cli.common import File, Json, Method, choose_method, complain, print_json, random_tensor, read_file
 from edgecore.errors import EdgecoreError
+
+NUMBERS = ("int", "float", "bool")
+"""What `TensorInfo.dtype` is for an input that is no tensor but a number."""
 
 
 def command(
@@ -32,9 +35,12 @@ def command(
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     if inputs:
-        arguments: list[Any] = [_read_npy(path) for path in inputs]
+        arguments = [_read_npy(path) for path in inputs]
+        for index, info in enumerate(loaded.inputs[: len(arguments)]):
+            if info.dtype in NUMBERS and arguments[index].ndim == 0:
+                arguments[index] = arguments[index].item()
     else:
-        arguments = random_arguments(loaded.inputs)
+        arguments = random_arguments(file, name, loaded.inputs)
         if arguments:
             complain("no --input given: random values (seed 0)")
     start = time.perf_counter()
@@ -50,24 +56,37 @@ def command(
         return
     print(f"{name}: {elapsed:.2f} ms (first run)")
     for index, row in enumerate(rows):
-        print(f"output {index}: " + "  ".join(f"{key} {value}" for key, value in row.items()))
+        print(f"output {index}: " + "  ".join(f"{key} {_short(value)}" for key, value in row.items()))
 
 
-def random_arguments(infos: Sequence[Any]) -> list[Any]:
-    """A random tensor for every input, the same ones each time; 1 for a number, None for nothing."""
-    numbers: dict[str, Any] = {"int": 1, "float": 1.0, "bool": True, "none": None}
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:
+    """A random tensor for every input, the same ones each time; for a number the one it had when exported, or None."""
+    fixed: list[Any] = [None] * len(infos)
+    if any(info.dtype in NUMBERS for info in infos):
+        from edgecore.cli.describe import describe
+
+        described = next(row for row in describe(read_file(file))["methods"] if row["name"] == method)
+        fixed = [value.get("value") for value in described["inputs"]]
     return [
-        numbers[info.dtype] if info.dtype in numbers else random_tensor(tuple(info.shape), info.dtype, seed)
-        for seed, info in enumerate(infos)
+        fixed[index] if info.dtype in (*NUMBERS, "none") else random_tensor(tuple(info.shape), info.dtype, seed=index)
+        for index, info in enumerate(infos)
     ]
 
 
 def _read_npy(path: Path) -> Any:
     numpy = _numpy()
     try:
-        return numpy.load(path, allow_pickle=False)
+        array = numpy.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise EdgecoreError(f"{path} is no .npy file: {error}") from error
+        # numpy takes everything else for a pickle and advises to load that.
+        raise EdgecoreError(f"{path} is no .npy file with numbers; numpy.save writes one") from error
+    if not isinstance(array, numpy.ndarray):
+        raise EdgecoreError(f"{path} is an archive of arrays; give one .npy file for each input")
+    return array
 
 
 def _write_npy(outputs: Sequence[Any], folder: Path) -> list[Path]:

@@ -47,7 +47,7 @@ def _checkers(backend_ids: list[str], profile: str) -> dict[str, Checker]:
         try:
             compiler = load_compiler(find(backend_id))
         except BackendError as error:
-            stderr.print(f"the blobs of {backend_id} are not looked into: {error}", markup=False)
+            stderr.print(f"the blobs of {backend_id} are not looked into: {error}", markup=False, soft_wrap=True)
             continue
 
         def check(blob: Buffer, context: dict[str, Any], compiler: Any = compiler) -> list[str]:

@@ -9,7 +9,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
+
+from edgecore.ir.dialect import VIEW_COPIES
+
+_VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
+_VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default  # the copy takes inputs of any strides
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle")
 """Entries of `node.meta` that a node inherits from the one that it replaces."""
@@ -33,7 +39,15 @@ def vals(args: Any) -> Any:
 def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What `target` returns for the fake values of its arguments."""
     with mode:
-        return target(*vals(args), **vals(kwargs))
+        view = _VIEWS.get(target)
+        if view is None:
+            return target(*vals(args), **vals(kwargs))
+        return dense(view(*vals(args), **vals(kwargs)))
+
+
+def dense(val: Any) -> Any:
+    """What a copying form returns where its view returns `val`: the same tensors, contiguous."""
+    return [item.contiguous() for item in val] if isinstance(val, (list, tuple)) else val.contiguous()
 
 
 class Editor:
@@ -109,10 +123,15 @@ def operator_name(target: Any) -> str:
 
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
-    """Edit the graph of `program`; unused nodes are gone and the code is current when the block ends."""
+    """Edit the graph of `program`; when the block ends, unused nodes are gone, and code and signature are current."""
     graph_module = program.graph_module
     yield graph_module
     graph_module.graph.eliminate_dead_code(is_impure_node=_has_effect)
+    results = graph_module.graph.output_node().args[0]
+    assert isinstance(results, (tuple, list))
+    for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
+        if isinstance(spec.arg, TensorArgument) and isinstance(result, Node):
+            spec.arg = TensorArgument(result.name)
     graph_module.recompile()
 
 

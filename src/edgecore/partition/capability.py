@@ -78,7 +78,8 @@ class CapabilityPartitioner:
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)
-        tags: dict[str, DelegationSpec] = {}
+        # Always there: the report names the backend also where it took nothing.
+        tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
             if all(node.target in DATA_MOVEMENT for node in nodes):
                 rejections.extend(Rejection(node.name, "a partition of nothing but data movement") for node in nodes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -13,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
-from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, refresh_vals, replace
+from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.rewrites import REWRITES
 
@@ -48,7 +50,9 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
     if target in VIEW_COPIES:
         assert isinstance(target, OpOverload)
         editor = Editor(graph_module, node, mode)
-        copied = editor.call(VIEW_COPIES[target], *node.args, **node.kwargs)
+        with mode:
+            val = dense(node.meta["val"])
+        copied = editor.call(VIEW_COPIES[target], *node.args, val=val, **node.kwargs)
         relaid.add(copied)
         replace(node, copied)
         return []
@@ -61,9 +65,33 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
                 relaid.add(replacement)
             replace(node, replacement)
             return editor.created
+    if isinstance(target, OpOverload):
+        _numbers_to_tensors(Editor(graph_module, node, mode), node)
     if is_edge_operator(target):
         return []
     return _trace(graph_module, node, mode, relaid)
+
+
+def _numbers_to_tensors(editor: Editor, node: Node) -> None:
+    """A number where the schema has a tensor, as torch exports it, becomes a tensor without dimensions."""
+    assert isinstance(node.target, OpOverload)
+    for index, spec in enumerate(node.target._schema.arguments[: len(node.args)]):
+        value = node.args[index]
+        number = value.meta["val"] if isinstance(value, Node) else value
+        if str(spec.real_type) != "Tensor" or not isinstance(number, (bool, int, float, torch.SymInt, torch.SymFloat)):
+            continue
+        like = next((leaf.meta["val"] for leaf in node.all_input_nodes if _is_tensor(leaf)), None)
+        dtype = torch.result_type(torch.empty(0, dtype=like.dtype), _kind(number)) if like is not None else None
+        node.update_arg(index, editor.call(torch.ops.aten.scalar_tensor.default, value, dtype=dtype))
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _kind(number: Any) -> bool | int | float:
+    """A number of the same Python type."""
+    return number if isinstance(number, bool) else 1 if isinstance(number, (int, torch.SymInt)) else 1.0
 
 
 @cache
@@ -76,6 +104,7 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
 
 def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
     """Inline torch's decomposition of one node."""
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     if not isinstance(node.target, OpOverload):
@@ -91,22 +120,32 @@ def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) 
         assert callable(node.target)
         return node.target(*args, **kwargs)
 
-    with mode:
+    with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
         traced = make_fx(call, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
+    calls_traced = [new.target for new in traced.graph.nodes if new.op == "call_function"]
+    if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
+        return []  # the verifier speaks of it
     created = _inline(graph_module.graph, traced.graph, node, leaves, graph_module, mode)
-    if len(created) == 1 and created[0].target is node.target:
-        return []
     for new in created:
         relaid.add(new)
     return created
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Without oneDNN, whose LSTM is one operator without a decomposition."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _inline(
     graph: Graph, traced: Graph, node: Node, leaves: list[Node], graph_module: GraphModule, mode: Any
 ) -> list[Node]:
     """Copy a traced graph in front of `node`, whose uses then read its results."""
-    import operator
-
     inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
     editor = Editor(graph_module, node, mode)
     lookup = partial(inner.__getitem__)

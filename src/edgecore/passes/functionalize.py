@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 
-_MAY_RETURN_INPUT = {"contiguous", "to"}
+_MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
 """Composite operators that may hand back their input although their schema does not say so."""
 
 

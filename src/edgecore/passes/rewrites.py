@@ -221,16 +221,47 @@ def _group_norm(edit: Editor, node: Node) -> Node | None:
     return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, groups, eps))
 
 
+@rewrites(aten.instance_norm.default)
+def _instance_norm(edit: Editor, node: Node) -> Node | None:
+    """A group norm with as many groups as channels, where the statistics are the input's own."""
+    source = _input(node)
+    shape = source.meta["val"].shape
+    if not argument(node, "use_input_stats") or not all(isinstance(size, int) for size in shape):
+        return None
+    weight, bias, eps = (argument(node, name) for name in ("weight", "bias", "eps"))
+    target, pixels = aten.native_group_norm.default, math.prod(shape[2:])
+    return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, shape[1], eps))
+
+
+@rewrites(aten.linalg_vector_norm.default)
+def _euclidean_norm(edit: Editor, node: Node) -> Node | None:
+    source, dims = _input(node), argument(node, "dim")
+    if argument(node, "ord") != 2 or argument(node, "dtype") is not None:
+        return None
+    dims = list(range(source.meta["val"].dim())) if dims is None else dims
+    squares = edit.call(aten.mul.Tensor, source, source)
+    total = edit.call(aten.sum.dim_IntList, squares, dims, argument(node, "keepdim"))
+    return edit.call(aten.sqrt.default, total, val=node.meta["val"])
+
+
+@rewrites(aten.__lshift__.Scalar, aten.__rshift__.Scalar)
+def _shift(edit: Editor, node: Node) -> Node:
+    left = node.target is aten.__lshift__.Scalar
+    target = aten.bitwise_left_shift.Tensor_Scalar if left else aten.bitwise_right_shift.Tensor_Scalar
+    return edit.call(target, *node.args, val=node.meta["val"])
+
+
 _SCALAR_FORMS = {
     getattr(aten, name).Tensor: getattr(aten, name).Scalar
     for name in ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "remainder", "fmod")
-}
+} | {aten.div.Tensor_mode: aten.div.Scalar_mode}
 
 
 @rewrites(*_SCALAR_FORMS)
 def _scalar_operand(edit: Editor, node: Node) -> Node | None:
     """`add.Tensor(x, 2.0)` as torch exports it is `add.Scalar(x, 2.0)` by schema."""
-    if isinstance(node.args[1], Node):
-        return None
+    left, right = node.args[:2]
     assert isinstance(node.target, OpOverload)
+    if not isinstance(left, Node) or (isinstance(right, Node) and isinstance(right.meta["val"], torch.Tensor)):
+        return None
     return edit.call(_SCALAR_FORMS[node.target], *node.args, val=node.meta["val"], **node.kwargs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import ValidationError
@@ -19,6 +20,11 @@ from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgra
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
 from edgecore.target import Backend
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from edgecore.pipeline.report import DelegationReport
 
 Model = torch.nn.Module | ExportedProgram
 _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_input=True, alloc_graph_output=True)}
@@ -57,7 +63,7 @@ def compile_model(
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
     start = time.perf_counter()
     edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
-    _check_required(chosen, edge.report().left_outside)
+    _check_required(chosen, edge.report())
     finished = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime))
     return CompiledProgram(finished, time.perf_counter() - start)
 
@@ -68,10 +74,15 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
     try:
         options = compiler.Options(**backend.options)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        problems = "; ".join(_option_problem(problem) for problem in error.errors())
         known = ", ".join(compiler.Options.model_fields) or "none"
         raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
     return compiler.partitioner(options, runtime=runtime)
+
+
+def _option_problem(problem: ErrorDetails) -> str:
+    name = ".".join(map(str, problem["loc"]))
+    return f"no option {name!r}" if problem["type"] == "extra_forbidden" else f"{name}: {problem['msg']}"
 
 
 def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
@@ -85,19 +96,24 @@ def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
     try:
         return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     except Exception as error:
-        reason = str(error).strip() or type(error).__name__
         raise CompileError(
             f"torch.export could not export {type(model).__name__}; edgecore compiles what torch.export captures, so "
-            f"the model must change, or be given as an ExportedProgram. torch said: {reason}"
+            f"the model must change, or be given as an ExportedProgram. torch said: {_torch_reason(error)}"
         ) from error
 
 
-def _check_required(backends: Sequence[Backend], outside: Sequence[Any]) -> None:
+def _torch_reason(error: Exception) -> str:
+    """The first line of what may be forty, and the last source line that torch names; `__cause__` has all of it."""
+    text = str(error).strip()
+    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    place = " ({}:{})".format(*places[-1]) if places else ""
+    return (text.partition("\n")[0] or type(error).__name__).strip() + place
+
+
+def _check_required(backends: Sequence[Backend], report: DelegationReport) -> None:
     required = [backend.name for backend in backends if backend.required]
-    if required and outside:
-        rows = "; ".join(f"{row.operator} ({row.node}) {row.source}: {_why(row)}" for row in outside)
-        raise CompileError(f"backend {required[0]!r} is required, but {len(outside)} operators are outside: {rows}")
-
-
-def _why(row: Any) -> str:
-    return ", ".join(reason for _, reason in row.reasons) or "no reason given"
+    if required and report.left_outside:
+        raise CompileError(
+            f"backend {required[0]!r} is required, but {len(report.left_outside)} operators are outside: "
+            + "; ".join(report.outside_lines())
+        )

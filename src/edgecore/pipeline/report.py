@@ -63,11 +63,26 @@ class DelegationReport:
         total, outside = len(self.rows), self.left_outside
         backends = ", ".join(f"{count} x {name}" for name, count in self.delegates.items()) or "none"
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
-        for row in outside:
-            why = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
-            place = f" at {row.source}" if row.source else ""
-            lines.append(f"  outside: {row.operator} ({row.node}){place}: {why}")
+        lines += [f"  outside: {line}" for line in self.outside_lines()]
         return "\n".join(lines)
+
+    def outside_groups(self) -> list[list[ReportRow]]:
+        """The calls that no backend took, those of one operator with the same reasons together."""
+        groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[ReportRow]] = {}
+        for row in self.left_outside:
+            groups.setdefault((row.operator, row.reasons), []).append(row)
+        return list(groups.values())
+
+    def outside_lines(self) -> list[str]:
+        """A line for each of `outside_groups`: operator, the first nodes and source lines, reasons."""
+        lines = []
+        for rows in self.outside_groups():
+            count = f"{len(rows)} x " if len(rows) > 1 else ""
+            places = _first([row.source for row in rows if row.source])
+            why = "; ".join(f"{backend}: {reason}" for backend, reason in rows[0].reasons) or "no backend was asked"
+            nodes = _first([row.node for row in rows])
+            lines.append(f"{count}{rows[0].operator} ({nodes}){f' at {places}' if places else ''}: {why}")
+        return lines
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as one self-contained page."""
@@ -76,3 +91,9 @@ class DelegationReport:
         environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
         page = environment.get_template("report.html").render(report=self)
         Path(path).write_text(page, encoding="utf-8")
+
+
+def _first(texts: list[str], limit: int = 3) -> str:
+    """The first different ones in a line."""
+    different = list(dict.fromkeys(texts))
+    return ", ".join(different[:limit] + ["..."] * (len(different) > limit))

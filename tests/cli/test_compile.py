@@ -1,0 +1,114 @@
+"""`edgecore compile` on models: what it prints, and what is left behind when it fails."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+from edgecore import format as fmt
+
+pytest.importorskip("torch")
+
+MODELS = """
+import torch
+
+class Add(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(5):
+            x = torch.relu(x + 1)
+        return x
+
+class DataDependent(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+class Kernelless(torch.nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, 0) + 1
+
+def add(): return Add().eval(), (torch.ones(2, 3),)
+def data_dependent(): return DataDependent().eval(), (torch.ones(2, 3),)
+def kernelless(): return Kernelless().eval(), (torch.ones(2, 3),)
+def training(): return Add(), (torch.ones(2, 3),)
+"""
+
+
+@pytest.fixture
+def models(module, tmp_path):
+    module(MODELS)
+    return tmp_path
+
+
+def test_compile_and_report(edgecore, models):
+    result = edgecore("compile", "my_model_file:add", "-o", "a.pte", "--report", "a.html")
+    assert result.status == 0, result.err
+    # One line for the calls of one operator that stayed outside for the same reason.
+    assert result.out.count("outside:") == 2
+    assert "outside: 5 x aten.relu.default (relu, relu_1, relu_2, ...)" in result.out
+    assert "aten.relu.default" in (models / "a.html").read_text()
+    assert fmt.verify(fmt.read_pte((models / "a.pte").read_bytes()), "executorch-1.5") == []
+
+
+def test_named_after_the_model_and_json(edgecore, models):
+    facts = json.loads(edgecore("compile", "my_model_file:add", "--json").out)
+    assert facts["file"] == "add.pte"
+    assert facts["bytes"] == (models / "add.pte").stat().st_size
+    assert len(facts["left_outside"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        (["add", "-b", "nonesuch"], ["'nonesuch' is not installed"]),
+        (["add", "-b", "vulkan"], ["pip install edgecore-vulkan"]),
+        (["add", "--runtime", "executorch-9"], ["executorch-9"]),
+        (["add", "-o", "no/such/a.pte"], ["the folder no/such does not exist"]),
+        (["add", "--report", "no/such/a.html"], ["the folder no/such does not exist"]),
+        (
+            ["data_dependent"],
+            ["could not export DataDependent", "torch said:", "data-dependent", "my_model_file.py:12"],
+        ),
+        (["kernelless"], ["no kernel in runtime profile executorch-1.5", "aten::cumsum", "my_model_file.py:16"]),
+        (["training"], ["call model.eval()"]),
+    ],
+    ids=lambda value: "-".join(value) if value[0].isidentifier() else "",
+)
+def test_failures_are_one_sentence_and_leave_no_file(edgecore, models, line, parts):
+    before = sorted(models.iterdir())
+    result = edgecore("compile", f"my_model_file:{line[0]}", *line[1:])
+    assert result.status == 1
+    (sentence,) = result.err.splitlines()
+    assert sentence.startswith("edgecore: ")
+    assert all(part in sentence for part in parts), sentence
+    assert sorted(models.iterdir()) == before
+
+
+def test_a_backend_that_is_installed_but_broken(edgecore, models):
+    info = models / "edgecore_bad-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-bad\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgecore.backends]\nBadBackend = edgecore_bad\n")
+    (models / "edgecore_bad.py").write_text("raise OSError('libvendor.so.3: cannot open')\n")
+    result = edgecore("compile", "my_model_file:add", "-b", "BadBackend")
+    assert result.status == 1
+    (sentence,) = result.err.splitlines()
+    assert "'BadBackend' of edgecore-bad 1.0 is broken: OSError: libvendor.so.3" in sentence
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert edgecore("compile", "my_model_file:add").status == 0  # it concerns only those who use it
+
+
+def test_all_of_torchs_reason_with_debug(edgecore, models):
+    result = edgecore("--debug", "compile", "my_model_file:data_dependent")
+    assert result.status == 1
+    assert "GuardOnDataDependentSymNode" in result.err
+    assert result.err.splitlines()[-1].startswith("edgecore: torch.export could not export")
+
+
+@pytest.mark.parametrize("backend", ["xnnpack:speed", ":a=b"])
+def test_wrong_backend_syntax(edgecore, models, backend):
+    result = edgecore("compile", "my_model_file:add", "-b", backend)
+    assert result.status == 2
+    assert "is not NAME[:key=value,...]" in result.err
