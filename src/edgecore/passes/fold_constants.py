@@ -43,4 +43,4 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
         return False
     if not all(isinstance(size, int) for size in val.shape):
         return False
-    return val.nbytes <= max(MAX_BYTES, sum(source.meta["val"].nbytes for source in sources))
+    return bool(val.nbytes <= max(MAX_BYTES, sum(source.meta["val"].nbytes for source in sources)))
