@@ -57,6 +57,8 @@ _ALSO = {
     aten.min.default,
     aten.index_put_.default,
     aten.rsub.Scalar,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.bitwise_right_shift.Tensor_Scalar,
     aten.zeros.default,
     aten.ones.default,
     aten.full_like.default,

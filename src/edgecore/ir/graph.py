@@ -88,15 +88,16 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
             continue
         before = node.meta["val"]
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
-        if not _same_layout(before, after):
+        if not same_layout(before, after):
             changed.add(node)
 
 
-def _same_layout(a: Any, b: Any) -> bool:
+def same_layout(a: Any, b: Any) -> bool:
+    """Whether two vals agree in shapes, dtypes and strides."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(_same_layout(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(same_layout(x, y) for x, y in zip(a, b, strict=True))
     return bool(a is b)
 
 

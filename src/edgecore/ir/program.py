@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
 
@@ -25,7 +26,7 @@ def make_program(
     """An `ExportedProgram` over `graph`; range constraints and call structure come from `like`."""
     root: dict[str, object] = dict(submodules or {})
     program = copy.copy(like)
-    program._graph_module = GraphModule(root, graph)
+    program._graph_module = _LazyGraphModule(root, graph)  # passes edit it often; code is made when somebody runs it
     program._graph_module.meta.update(like.graph_module.meta)
     program._graph_signature = signature
     program._state_dict = dict(state_dict)

@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
-from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace
+from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.rewrites import REWRITES
 
@@ -53,7 +53,7 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         with mode:
             val = dense(node.meta["val"])
         copied = editor.call(VIEW_COPIES[target], *node.args, val=val, **node.kwargs)
-        relaid.add(copied)
+        _note_layout(node, copied, relaid)
         replace(node, copied)
         return []
     rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
@@ -61,8 +61,7 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         editor = Editor(graph_module, node, mode)
         replacement = rewrite(editor, node)
         if replacement is not None:
-            if replacement.meta["val"].stride() != node.meta["val"].stride():
-                relaid.add(replacement)
+            _note_layout(node, replacement, relaid)
             replace(node, replacement)
             return editor.created
     if isinstance(target, OpOverload):
@@ -125,10 +124,13 @@ def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) 
     calls_traced = [new.target for new in traced.graph.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the verifier speaks of it
-    created = _inline(graph_module.graph, traced.graph, node, leaves, graph_module, mode)
-    for new in created:
+    return _inline(traced.graph, node, leaves, Editor(graph_module, node, mode), relaid)
+
+
+def _note_layout(old: Node, new: Node, relaid: set[Node]) -> None:
+    """What reads `new` in place of `old` needs another look if the two differ in shape, strides or dtype."""
+    if not same_layout(old.meta["val"], new.meta["val"]):
         relaid.add(new)
-    return created
 
 
 @contextmanager
@@ -142,23 +144,21 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-def _inline(
-    graph: Graph, traced: Graph, node: Node, leaves: list[Node], graph_module: GraphModule, mode: Any
-) -> list[Node]:
+def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, relaid: set[Node]) -> list[Node]:
     """Copy a traced graph in front of `node`, whose uses then read its results."""
     inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
-    editor = Editor(graph_module, node, mode)
     lookup = partial(inner.__getitem__)
     results: Any = None
     for new in traced.nodes:
         if new.op == "call_function":
             args, kwargs = torch.fx.map_arg((new.args, new.kwargs), lookup)
-            inner[new] = editor.call(new.target, *args, **kwargs)
+            inner[new] = editor.call(new.target, *args, val=new.meta.get("val"), **kwargs)
         elif new.op == "output":
             results = torch.fx.map_arg(new.args[0], lookup)
         elif new.op == "get_attr":
             raise CompileError(f"{describe(node)}: its decomposition needs a constant; fold it before compiling")
     if isinstance(results, Node):
+        _note_layout(node, results, relaid)
         replace(node, results)
         return editor.created
     for user in list(node.users):
@@ -166,6 +166,7 @@ def _inline(
             raise CompileError(f"{describe(node)} returns several values and {user.name} takes them at once")
         index = user.args[1]
         assert isinstance(index, int)
+        _note_layout(user, results[index], relaid)
         replace(user, results[index])
-    graph.erase_node(node)
+    node.graph.erase_node(node)
     return editor.created

@@ -186,7 +186,7 @@ def _matmul(edit: Editor, node: Node) -> Node | None:
     a, b, out = left.meta["val"].shape, right.meta["val"].shape, node.meta["val"].shape
     if ranks == (3, 3) and a[0] == b[0]:
         return edit.call(aten.bmm.default, left, right, val=node.meta["val"])
-    if list(a[:-2]) != list(b[:-2]):
+    if list(a[:-2]) != list(b[:-2]) or not all(isinstance(size, int) for size in (*a, *b)):
         return None
     batch = 1
     for size in a[:-2]:

@@ -15,6 +15,7 @@ from edgecore.ir.verifier import verify
 from edgecore.memory import MemoryPlan, MemoryPlanningPass
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.manager import Pass, PassManager
+from edgecore.passes.separate_outputs import separate_outputs
 from edgecore.pipeline.kernels import check_kernels
 from edgecore.pipeline.preprocess import preprocess
 from edgecore.pipeline.report import DelegationReport
@@ -85,7 +86,7 @@ class EdgeProgramManager:
         config = config or ExecutorchBackendConfig()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         for name, program in self._programs.items():
-            final = PassManager(config.passes)(program)
+            final = separate_outputs(PassManager(config.passes)(program))
             planned[name] = (final, config.memory_planning_pass.run(final))
         check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
         pte = emit(planned, runtime=config.runtime, constant_methods=self._constant_methods)
