@@ -98,6 +98,7 @@ def test_outputs_of_delegates_are_the_callers_buffers():
 MOVED = {
     "clone": lambda x: (x.relu(), x.clone()),
     "view": lambda x: (x.relu(), x.view(2, 2)),
+    "concatenation that begins with an input": lambda x: torch.cat([x, x.relu()]),
     "results that view a result": lambda x: (y := x + 1, y.view(2, 2), y.view(4, 1)),
 }
 

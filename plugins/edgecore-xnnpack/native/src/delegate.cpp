@@ -240,12 +240,12 @@ bool ShapesOf(const edgecore_instance *instance, const edgecore_value *args, uin
 
 // Tells XNNPACK the shapes; it plans its workspace. The pointers come with execute.
 bool Plan(edgecore_instance *instance, Failure *failure) {
-  alignas(64) static char nowhere[64];
   const Graph &graph = *instance->graph;
   for (xnn_external_value &external : instance->externals) {
     const Shape &shape = instance->shapes[graph.externals[external.id]];
     xnn_reshape_external_value(instance->runtime, external.id, shape.rank, edgecore::xnnpack::Sizes(shape));
-    external.data = nowhere;
+    // A place of its own: XNNPACK drops a copy, for good, whose source is its destination when it is set up.
+    external.data = &external;
   }
   // xnn_setup_runtime plans the workspace anew each time. xnn_reshape_runtime does so only when some tensor grew past
   // its own greatest size, with the sizes of the moment for all others, which may have been greater before.

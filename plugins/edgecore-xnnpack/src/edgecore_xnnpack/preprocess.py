@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from torch.export import ExportedProgram
 
 from edgecore.plugin import MemoryNeed, PreprocessResult
@@ -10,9 +9,8 @@ from edgecore_xnnpack.blob import encode
 from edgecore_xnnpack.fuse import fuse
 from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Alias, Net, Op, Value
+from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
-from edgecore_xnnpack.schema import graph as g
 
 
 def build_net(program: ExportedProgram) -> Net:
@@ -20,25 +18,7 @@ def build_net(program: ExportedProgram) -> Net:
     net = Lowering(program).run(program, TABLE)
     fuse(net)
     assign_layouts(net)
-    _detach_outputs(net)
     return net
-
-
-def _detach_outputs(net: Net) -> None:
-    """XNNPACK leaves an output unwritten that only copies or reshapes an input or another output: multiply by one first."""
-    same_bytes = (g.Copy, g.StaticReshape, Alias)
-    movers = {op.output: op for op in net.ops if op.kind in same_bytes}
-    external = {*net.inputs, *(output for output, _ in net.outputs)}
-    for output, _ in net.outputs:
-        op = movers.get(output)
-        while op is not None and op.inputs[0] not in external:
-            op = movers.get(op.inputs[0])
-        if op is not None:
-            value = op.inputs[0]
-            product = Value(value.shape, layout=value.layout)
-            one = Value((1,), constant=np.ones(1, np.float32))
-            net.ops.insert(net.ops.index(op), Op(g.Multiply, [value, one], product))
-            op.inputs[0] = product
 
 
 def preprocess(program: ExportedProgram) -> PreprocessResult:
