@@ -40,6 +40,7 @@ META = fmt.Meta(
             [fmt.DebugHandle(1, "model.py:3", "aten.add.Tensor", "block.0")],
         )
     ],
+    ["cache.keys"],
 )
 
 

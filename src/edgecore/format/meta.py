@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from edgecore.errors import FormatError
 
-from .flat import Buffer, data, pack, scalar, string, tables, unpack, vector
+from .flat import Buffer, data, pack, scalar, string, strings, tables, unpack, vector
 from .pte import NamedBlob, PteFile
 
 META_KEY = "edgecore.meta.v1"
@@ -73,10 +73,13 @@ class MethodMeta:
 
 @dataclass(slots=True)
 class Meta:
+    """`shared_state`: qualified names of the mutable buffers of which all methods use one copy."""
+
     profile: str = string(0)
     producer: str = string(1)
     producer_version: str = string(2)
     methods: list[MethodMeta] = tables(3, MethodMeta)
+    shared_state: list[str] = strings(4)
 
     def method(self, name: str) -> MethodMeta | None:
         return next((method for method in self.methods if method.name == name), None)
