@@ -20,10 +20,10 @@ struct Result {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // added, one for each row
-  const C *column_bias = nullptr;  // added, one for each column
-  C alpha = 1;
-  bool add = false;  // to what is there
+  const C *row_bias = nullptr;     // added, one for each row; not where column_step is 1 and columns have one
+  const C *column_bias = nullptr;  // added, one for each column; only where column_step is 1
+  C alpha = 1;                     // of the product
+  bool add = false;                // to what is there, instead of a bias
 
   Result at(int64_t row, int64_t column) const {
     Result r = *this;
@@ -44,12 +44,12 @@ struct Panels {
   int64_t width(int64_t i) const { return (vectors * (i + 1) / count - vectors * i / count) * kLanes<C>; }
 };
 
-// result[kTileRows, kVectors * lanes] (of which m x n exist) from `runs` runs of k products: run t of row i is
+// block[kTileRows][kVectors * lanes] = the sum of `runs` runs of k products: run t of row i is
 // rows[t * kTileRows + i][0..k), and `panel` is [runs * k, kVectors * lanes].
 template <class C, int kVectors>
-inline void multiply_tile(const C *const *rows, int64_t runs, int64_t k, const C *panel, const Result<C> &result,
-                          int64_t m, int64_t n) {
+inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, const C *panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
+  // Only indexed by unrolled loops, so that it stays in registers.
   Vector<C> sums[kTileRows][kVectors] = {};
   for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
     const C *row[kTileRows];
@@ -63,64 +63,55 @@ inline void multiply_tile(const C *const *rows, int64_t runs, int64_t k, const C
       }
     }
   }
-  if (result.alpha != C{1}) {
-    for (int i = 0; i < kTileRows; ++i) {
-      for (int j = 0; j < kVectors; ++j) sums[i][j] *= result.alpha;
-    }
+  for (int i = 0; i < kTileRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kLanes<C>, sums[i][j]);
   }
-  const bool whole = m == kTileRows && n == kWidth && result.column_step == 1;
-  if (whole) {
-    for (int i = 0; i < kTileRows; ++i) {
-      C *target = result.data + i * result.row_step;
+}
+
+// Brings the m x n elements of a block of rows of `width` to their place.
+template <class C>
+inline void finish_tile(const C *block, int64_t width, const Result<C> &result, int64_t m, int64_t n) {
+  // The inner loop goes along the step of one element.
+  if (result.column_step == 1) {
+    for (int64_t i = 0; i < m; ++i) {
+      const C *__restrict from = block + i * width;
+      C *__restrict target = result.data + i * result.row_step;
       const C bias = result.row_bias != nullptr ? result.row_bias[i] : C{0};
-      for (int j = 0; j < kVectors; ++j) {
-        Vector<C> value = sums[i][j] + bias;
-        if (result.column_bias != nullptr) value += load_vector(result.column_bias + j * kLanes<C>);
-        if (result.add) value += load_vector(target + j * kLanes<C>);
-        store_vector(target + j * kLanes<C>, value);
+      const C *column_bias = result.column_bias;
+      if (result.add) {
+        for (int64_t j = 0; j < n; ++j) target[j] += from[j] * result.alpha;
+      } else if (column_bias != nullptr) {
+        for (int64_t j = 0; j < n; ++j) target[j] = from[j] * result.alpha + column_bias[j];
+      } else {
+        for (int64_t j = 0; j < n; ++j) target[j] = from[j] * result.alpha + bias;
       }
     }
     return;
   }
-  C block[kTileRows][kWidth];
-  for (int i = 0; i < kTileRows; ++i) {
-    const C bias = result.row_bias != nullptr && i < m ? result.row_bias[i] : C{0};
-    for (int j = 0; j < kVectors; ++j) store_vector(&block[i][j * kLanes<C>], sums[i][j] + bias);
-  }
-  // The inner loop goes along the step of one element, if there is one.
-  if (result.column_step == 1) {
+  for (int64_t j = 0; j < n; ++j) {
+    C *target = result.data + j * result.column_step;
     for (int64_t i = 0; i < m; ++i) {
-      C *target = result.data + i * result.row_step;
-      for (int64_t j = 0; j < n; ++j) {
-        C value = block[i][j];
-        if (result.column_bias != nullptr) value += result.column_bias[j];
-        target[j] = result.add ? target[j] + value : value;
-      }
-    }
-  } else {
-    for (int64_t j = 0; j < n; ++j) {
-      C *target = result.data + j * result.column_step;
-      const C bias = result.column_bias != nullptr ? result.column_bias[j] : C{0};
-      for (int64_t i = 0; i < m; ++i) {
-        C &to = target[i * result.row_step];
-        to = result.add ? to + block[i][j] + bias : block[i][j] + bias;
-      }
+      const C value = block[i * width + j] * result.alpha;
+      C &to = target[i * result.row_step];
+      to = result.add ? to + value : result.row_bias != nullptr ? value + result.row_bias[i] : value;
     }
   }
 }
 
-// The same for a panel of `width` columns, a multiple of the lanes.
+// result[m, n] = rows times a panel of `width` columns, a multiple of the lanes; m <= kTileRows, n <= width.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, const C *panel, int64_t width,
                            const Result<C> &result, int64_t m, int64_t n) {
   static_assert(kTileVectors == 3, "one case each");
+  alignas(64) C block[kTileRows * kPanel<C>];
   if (width == 3 * kLanes<C>) {
-    multiply_tile<C, 3>(rows, runs, k, panel, result, m, n);
+    accumulate_tile<C, 3>(rows, runs, k, panel, block);
   } else if (width == 2 * kLanes<C>) {
-    multiply_tile<C, 2>(rows, runs, k, panel, result, m, n);
+    accumulate_tile<C, 2>(rows, runs, k, panel, block);
   } else {
-    multiply_tile<C, 1>(rows, runs, k, panel, result, m, n);
+    accumulate_tile<C, 1>(rows, runs, k, panel, block);
   }
+  finish_tile(block, width, result, m, n);
 }
 
 }  // namespace EDGECORE_VARIANT
