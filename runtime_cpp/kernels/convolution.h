@@ -49,7 +49,7 @@ struct Phases {
            kw * conv.dilation_w / conv.stride_w;
   }
   template <class C>
-  void fill(const Conv &conv, const C *in, C *out) const;  // one plane
+  void fill(const Conv &conv, const C *in, C *out) const;  // one plane but for its padding, which must be zero
 };
 
 // Depthwise convolution (one input and output channel a group). planes: N, C, H, W; pixels: N, H, W, C, with `weight`

@@ -93,25 +93,21 @@ template <class C>
 void Phases::fill(const Conv &conv, const C *in, C *out) const {
   for (int64_t a = 0; a < count_h; ++a) {
     const int64_t shift_h = a * conv.dilation_h % conv.stride_h - conv.pad_h;
-    for (int64_t b = 0; b < count_w; ++b) {
+    const Valid lines(rows, conv.stride_h, shift_h, conv.in_h);
+    for (int64_t b = 0; b < count_w; ++b, out += rows * pitch) {
       const int64_t shift_w = b * conv.dilation_w % conv.stride_w - conv.pad_w;
       const Valid valid(pitch, conv.stride_w, shift_w, conv.in_w);
-      for (int64_t i = 0; i < rows; ++i, out += pitch) {
-        const int64_t ih = i * conv.stride_h + shift_h;
-        if (ih < 0 || ih >= conv.in_h) {
-          for (int64_t j = 0; j < pitch; ++j) out[j] = 0;
-          continue;
-        }
-        const C *line = in + ih * conv.in_w + shift_w;
-        for (int64_t j = 0; j < valid.begin; ++j) out[j] = 0;
+      const int64_t n = valid.end - valid.begin;
+      const C *from = in + (lines.begin * conv.stride_h + shift_h) * conv.in_w + shift_w + valid.begin * conv.stride_w;
+      C *to = out + lines.begin * pitch + valid.begin;
+      for (int64_t i = lines.begin; i < lines.end; ++i, to += pitch, from += conv.stride_h * conv.in_w) {
         if (conv.stride_w == 1) {
-          for (int64_t j = valid.begin; j < valid.end; ++j) out[j] = line[j];
+          copy_run<1>(to, from, n);
         } else if (conv.stride_w == 2) {
-          for (int64_t j = valid.begin; j < valid.end; ++j) out[j] = line[j * 2];
+          copy_run<2>(to, from, n);
         } else {
-          for (int64_t j = valid.begin; j < valid.end; ++j) out[j] = line[j * conv.stride_w];
+          for (int64_t j = 0; j < n; ++j) to[j] = from[j * conv.stride_w];
         }
-        for (int64_t j = valid.end; j < pitch; ++j) out[j] = 0;
       }
     }
   }
@@ -151,6 +147,8 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   for (int64_t t = 0; t < conv.taps(); ++t) taps[t] = phases.tap(conv, t / conv.kernel_w, t % conv.kernel_w);
   call.parallel(conv.batch * conv.in_channels, 16384 / (phases.plane() + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t) {
+                  const int64_t bytes = (end - begin) * phases.plane() * static_cast<int64_t>(sizeof(C));
+                  __builtin_memset(planes + begin * phases.plane(), 0, static_cast<uint64_t>(bytes));
                   for (int64_t c = begin; c < end; ++c) {
                     phases.fill(conv, input + c * conv.in_pixels(), planes + c * phases.plane());
                   }

@@ -73,7 +73,7 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
   call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     C *in = memory + worker * part;
     C *sums = in + in_part;
-    for (int64_t i = 0; i < slack; ++i) in[phases.plane() + i] = 0;
+    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // the padding stays
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % conv.in_channels;
       const C *own = weight + channel * conv.taps();
@@ -84,8 +84,7 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
       for (; i < line; i += kLanes<C>) sum_taps<C, 1>(in + i, taps, own, conv.taps(), start, sums + i);
       C *target = out + plane * conv.out_pixels();
       for (int64_t oh = 0; oh < conv.out_h; ++oh, target += conv.out_w) {
-        const C *from = sums + oh * phases.pitch;
-        for (int64_t ow = 0; ow < conv.out_w; ++ow) target[ow] = from[ow];
+        copy_run<1>(target, sums + oh * phases.pitch, conv.out_w);
       }
     }
   });

@@ -41,7 +41,7 @@ void pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t 
       for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(target + j, load_vector(source + j));
       continue;
     }
-    for (int64_t j = 0; j < n; ++j) target[j] = source[j];
+    copy_run<1>(target, source, n);
     for (int64_t j = n; j < width; ++j) target[j] = 0;
   }
 }
