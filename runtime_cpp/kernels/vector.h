@@ -43,17 +43,19 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
+template <int kCount>
+struct Pairs {
+  typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
+  typedef uint32_t Half __attribute__((vector_size(kCount * 4)));
+};
+
 // to[i] = from[i * kStep] for i in [0, kCount). With a step of 2, from[2 * kCount - 1] must exist too.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
   if constexpr (kStep == 2 && sizeof(C) == 4) {  // the low halves of pairs
-    struct Pairs {
-      typedef uint64_t both __attribute__((vector_size(kCount * 8)));
-      typedef uint32_t half __attribute__((vector_size(kCount * 4)));
-    };
-    typename Pairs::both pairs;
+    typename Pairs<kCount>::Both pairs;
     __builtin_memcpy(&pairs, from, sizeof(pairs));
-    const typename Pairs::half low = __builtin_convertvector(pairs, typename Pairs::half);
+    const auto low = __builtin_convertvector(pairs, typename Pairs<kCount>::Half);
     __builtin_memcpy(to, &low, sizeof(low));
   } else {
     C block[kCount];
