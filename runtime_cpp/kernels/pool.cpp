@@ -75,13 +75,7 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   valid_columns(p, t, &begin, &end);
   const C *source = row + t * p.dilation_w - p.pad_w + begin * p.stride_w;
   for (int64_t i = 0; i < begin; ++i) line[i] = outside;
-  if (p.stride_w == 1) {
-    copy_run<1>(line + begin, source, end - begin);
-  } else if (p.stride_w == 2) {
-    copy_run<2>(line + begin, source, end - begin);
-  } else {
-    for (int64_t i = begin; i < end; ++i) line[i] = source[(i - begin) * p.stride_w];
-  }
+  copy_steps(line + begin, source, p.stride_w, end - begin);
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
