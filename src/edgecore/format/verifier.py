@@ -11,7 +11,7 @@ from typing import Any
 from edgecore.errors import FormatError
 
 from .flat import Buffer
-from .meta import MethodMeta, blob_digest, get_meta
+from .meta import META_KEY, MethodMeta, blob_digest, get_meta
 from .program import (
     SCALAR_TYPE_SIZES,
     DelegateCall,
@@ -28,7 +28,9 @@ from .program import (
     TensorList,
     TensorShapeDynamism,
 )
-from .pte import SEGMENT_ALIGNMENT, PteFile
+from .ptd import PtdFile
+from .pte import PteFile
+from .segments import SEGMENT_ALIGNMENT, Segment
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
@@ -74,6 +76,27 @@ def verify(
     return found
 
 
+def verify_ptd(ptd: PtdFile) -> list[Violation]:
+    """Every violation of a file of external data, empty if it is sound."""
+    found = list(_check_segments(ptd.segments))
+    for key, entry in ptd.entries.items():
+        where, have = f"'{key}'", memoryview(entry.data).nbytes
+        if key == META_KEY:
+            found.append(Violation(where, "metadata belong into the .pte"))
+        if entry.layout is None:
+            continue
+        if any(size < 0 for size in entry.layout.sizes):
+            found.append(Violation(where, f"sizes {entry.layout.sizes} are negative"))
+        elif entry.layout.nbytes != have:
+            found.append(
+                Violation(where, f"it has {have} bytes, sizes {entry.layout.sizes} need {entry.layout.nbytes}")
+            )
+        if sorted(entry.layout.dim_order) != list(range(len(entry.layout.sizes))):
+            what = f"dim order {entry.layout.dim_order} is no permutation of {len(entry.layout.sizes)} dimensions"
+            found.append(Violation(where, what))
+    return found
+
+
 def _check_file(pte: PteFile) -> Iterator[Violation]:
     names = [plan.name for plan in pte.program.execution_plan]
     if pte.program.version != 0:
@@ -82,8 +105,12 @@ def _check_file(pte: PteFile) -> Iterator[Violation]:
         yield Violation("program", "there is no method")
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation("program", f"the method '{name}' occurs {names.count(name)} times")
+    yield from _check_segments(pte.segments)
+
+
+def _check_segments(segments: Iterable[Segment]) -> Iterator[Violation]:
     end = 0
-    for segment in sorted(pte.segments, key=lambda s: s.offset):
+    for segment in sorted(segments, key=lambda s: s.offset):
         where = f"{segment.kind} segment at byte {segment.offset}"
         if segment.offset % SEGMENT_ALIGNMENT:
             yield Violation(where, f"it does not start at a multiple of {SEGMENT_ALIGNMENT}")
