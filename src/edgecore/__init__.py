@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from edgecore.emit import ExternalConstants
     from edgecore.memory import MemoryPlanningPass
     from edgecore.pipeline import (
         CompiledProgram,
@@ -60,6 +61,7 @@ def compile(
     dynamic_shapes: Any = None,
     runtime: str = "executorch-1.5",
     memory: str | MemoryPlanningPass | None = None,
+    external_data: ExternalConstants = False,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -71,6 +73,9 @@ def compile(
         dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
         runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
+        external_data: Which weights go to `.ptd` files, which `save` writes beside the `.pte`: True all of them to one,
+            a name all to the file of that name, or a mapping from patterns of qualified names to files:
+            `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
@@ -85,7 +90,13 @@ def compile(
             f"compiling needs the Python package {error.name!r}: pip install 'edgecore[compile]'"
         ) from error
     return compile_model(
-        model, example_inputs, backends=backends, dynamic_shapes=dynamic_shapes, runtime=runtime, memory=memory
+        model,
+        example_inputs,
+        backends=backends,
+        dynamic_shapes=dynamic_shapes,
+        runtime=runtime,
+        memory=memory,
+        external_data=external_data,
     )
 
 

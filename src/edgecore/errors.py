@@ -31,6 +31,10 @@ class CompileError(EdgecoreError):
     """A model cannot be compiled as asked."""
 
 
+class WriteError(EdgecoreError, OSError):
+    """A file cannot be written; those that existed are as they were."""
+
+
 class FormatError(EdgecoreError, ValueError):
     """A file or buffer does not follow its format."""
 

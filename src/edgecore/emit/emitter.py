@@ -14,6 +14,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
+from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
 from edgecore.emit.pools import Pools, scalar_type
 from edgecore.errors import CompileError
@@ -44,6 +45,7 @@ class Emitter:
     def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, pools: Pools) -> None:
         self.program, self.pools = program, pools
         self.constants = Constants(program)
+        self.files = files_of_constants(program, pools.rule) if pools.rule else {}
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
         self.chain = fmt.Chain()
         self.meta = fmt.MethodMeta(name)
@@ -89,7 +91,7 @@ class Emitter:
         if isinstance(spec, TensorSpec):
             tensor = self._tensor(spec)
             if self.constants.has(node):
-                tensor.data_buffer_idx = self.pools.constant(self.constants.get(node), spec.dim_order)
+                self._constant(node, spec, tensor)
             elif node.name in self._mutated_buffers():
                 target = self._mutated_buffers()[node.name]
                 state = self.program.state_dict.get(target)
@@ -102,6 +104,17 @@ class Emitter:
             index = self._scalar_input(node)
         self._values[node] = index
         return index
+
+    def _constant(self, node: Node, spec: TensorSpec, tensor: fmt.Tensor) -> None:
+        weight = self.constants.get(node)
+        file = self.files.get(node.name)
+        if file is None:
+            tensor.data_buffer_idx = self.pools.constant(weight, spec.dim_order)
+            return
+        name = str(self.constants.specs[node.name].target)
+        key = self.pools.external_constant(file, name, self.plan.name, weight, spec.dim_order)
+        location = fmt.TensorDataLocation.EXTERNAL
+        tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=key, location=location)
 
     def _mutated_buffers(self) -> dict[str, str]:
         """Placeholder name -> buffer name of the buffers that the program writes to."""
@@ -232,7 +245,8 @@ class Emitter:
         assert isinstance(attribute, Node)
         module = getattr(self.program.graph_module, str(attribute.target))
         assert isinstance(module, LoweredBackendModule)
-        blob = self.pools.delegate(module.backend_id, module.result)
+        files = files_of_delegate(module, self.pools.rule) if self.pools.rule else {}
+        blob = self.pools.delegate(module.backend_id, module.result, files)
         specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]
         reference = fmt.BackendDelegateDataReference(fmt.DataLocation.SEGMENT, blob)
         self.plan.delegates.append(fmt.BackendDelegate(module.backend_id, reference, specs))

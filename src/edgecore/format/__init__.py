@@ -95,7 +95,7 @@ from .pte import (
     write_pte,
     write_pte_to,
 )
-from .segments import Segment
+from .segments import CONSTANT_ALIGNMENT, Segment
 from .verifier import (
     EDGECORE,
     EXECUTORCH_1_5,
@@ -108,6 +108,7 @@ from .verifier import (
 
 __all__ = [
     "BPTE_IDENTIFIER",
+    "CONSTANT_ALIGNMENT",
     "EDGECORE",
     "EXECUTORCH_1_5",
     "META_KEY",

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from torch.export import ExportedProgram
 
 from edgecore import format as fmt
+from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
@@ -34,7 +35,7 @@ class CompiledProgram(ExecutorchProgramManager):
     """What `edgecore.compile` returns: `save`, `buffer`, `report`; `seconds` is what lowering took without export."""
 
     def __init__(self, finished: ExecutorchProgramManager, seconds: float) -> None:
-        super().__init__(finished.pte, finished.report(), finished.methods, finished.config_methods)
+        super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
         self.seconds = seconds
 
 
@@ -46,6 +47,7 @@ def compile_model(
     dynamic_shapes: Any = None,
     runtime: str = fmt.EXECUTORCH_1_5,
     memory: str | MemoryPlanningPass | None = None,
+    external_data: ExternalConstants = False,
 ) -> CompiledProgram:
     """See `edgecore.compile`."""
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
@@ -64,7 +66,8 @@ def compile_model(
     start = time.perf_counter()
     edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
     _check_required(chosen, edge.report())
-    finished = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime))
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
+    finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start)
 
 
