@@ -10,20 +10,28 @@ if TYPE_CHECKING:
     from edgecore.emit import ExternalConstants
     from edgecore.memory import MemoryPlanningPass
     from edgecore.pipeline import (
+        BundledProgram,
         CompiledProgram,
         EdgeProgramManager,
         ExecutorchBackendConfig,
+        MethodTestCase,
+        MethodTestSuite,
         to_edge,
         to_edge_transform_and_lower,
     )
     from edgecore.plugin.types import InstalledBackend
     from edgecore.runtime import Model, Tensor
+    from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.target import Backend
 
 __all__ = [
     "Backend",
+    "BundledProgram",
+    "BundledReport",
     "EdgeProgramManager",
     "ExecutorchBackendConfig",
+    "MethodTestCase",
+    "MethodTestSuite",
     "Model",
     "Tensor",
     "backends",
@@ -31,16 +39,22 @@ __all__ = [
     "load",
     "to_edge",
     "to_edge_transform_and_lower",
+    "verify_bundled",
 ]
 
 _HOMES = {
     "Backend": "edgecore.target",
+    "BundledProgram": "edgecore.pipeline",
+    "BundledReport": "edgecore.runtime.bundled",
     "EdgeProgramManager": "edgecore.pipeline",
     "ExecutorchBackendConfig": "edgecore.pipeline",
+    "MethodTestCase": "edgecore.pipeline",
+    "MethodTestSuite": "edgecore.pipeline",
     "Model": "edgecore.runtime",
     "Tensor": "edgecore.runtime",
     "to_edge": "edgecore.pipeline",
     "to_edge_transform_and_lower": "edgecore.pipeline",
+    "verify_bundled": "edgecore.runtime.bundled",
 }
 
 
