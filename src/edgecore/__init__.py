@@ -76,6 +76,7 @@ def compile(
     runtime: str = "executorch-1.5",
     memory: str | MemoryPlanningPass | None = None,
     external_data: ExternalConstants = False,
+    share_state: bool = False,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -90,6 +91,8 @@ def compile(
         external_data: Which weights go to `.ptd` files, which `save` writes beside the `.pte`: True all of them to one,
             a name all to the file of that name, or a mapping from patterns of qualified names to files:
             `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
+        share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
+            that `prefill` fills and `decode` reads; otherwise each method has its own.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
@@ -111,6 +114,7 @@ def compile(
         runtime=runtime,
         memory=memory,
         external_data=external_data,
+        share_state=share_state,
     )
 
 

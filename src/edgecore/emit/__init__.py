@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from torch.export import ExportedProgram
@@ -21,10 +21,12 @@ def emit(
     runtime: str,
     constant_methods: Mapping[str, object] | None = None,
     rule: Rule | None = None,
+    shared_state: Sequence[str] = (),
 ) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
     """A program with the given methods; `constant_methods` take no input and return the given value.
 
-    The second result are the `.ptd` files by name, into which `rule` puts constants.
+    The second result are the `.ptd` files by name, into which `rule` puts constants. `shared_state`
+    names the mutable buffers of which all methods use one copy.
     """
     pools, plans, metas = Pools(rule), [], []
     for name, (program, plan) in methods.items():
@@ -36,7 +38,7 @@ def emit(
         fmt.Program(execution_plan=plans),
         constants=pools.constants, mutable=pools.mutable, delegate_blobs=pools.blobs, named_data=pools.named_data,
     )  # fmt: skip
-    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas))
+    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas, list(shared_state)))
     return pte, pools.external
 
 

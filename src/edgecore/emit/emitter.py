@@ -290,6 +290,8 @@ class Emitter:
         """The new content of a mutable buffer is copied to its place at the end."""
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
+        if value is node:
+            return  # this method only reads it
         state = self._values[node]
         no_wait = self._literal(fmt.Bool(False))
         arguments = [state, self._of_node(value), no_wait, state]

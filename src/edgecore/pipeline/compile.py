@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,6 +49,7 @@ def compile_model(
     runtime: str = fmt.EXECUTORCH_1_5,
     memory: str | MemoryPlanningPass | None = None,
     external_data: ExternalConstants = False,
+    share_state: bool = False,
 ) -> CompiledProgram:
     """See `edgecore.compile`."""
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
@@ -66,6 +68,8 @@ def compile_model(
     start = time.perf_counter()
     edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
     _check_required(chosen, edge.report())
+    if share_state:
+        planning = replace(planning, share_mutable_buffers=True)
     config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
     finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start)

@@ -15,6 +15,7 @@ from edgecore.emit import ExternalConstants, emit, external_rule
 from edgecore.emit.external import DEFAULT_FILE
 from edgecore.ir.verifier import verify
 from edgecore.memory import MemoryPlan, MemoryPlanningPass
+from edgecore.memory.shared_state import share_state
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.separate_outputs import separate_outputs
@@ -95,9 +96,13 @@ class EdgeProgramManager:
         for name, program in self._programs.items():
             final = separate_outputs(PassManager(config.passes)(program))
             planned[name] = (final, config.memory_planning_pass.run(final))
+        planning = config.memory_planning_pass
+        shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []
         check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
         rule = external_rule(config.external_constants)
-        pte, data = emit(planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule)
+        pte, data = emit(
+            planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
+        )
         return ExecutorchProgramManager(pte, data, self.report(), self.methods, self.config_methods)
 
 
