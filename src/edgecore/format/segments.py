@@ -84,7 +84,8 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            if base == 0 or start + segment.size > end:
+            # ExecuTorch writes one empty segment without a header where there are no constants.
+            if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
                     f" which is bytes {base} to {end} of the file"
