@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -33,6 +34,9 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
     operator.le: ("executorch_prim::le", "Scalar"), operator.neg: ("executorch_prim::neg", "Scalar"),
     torch.sym_max: ("executorch_prim::sym_max", "Scalar"), torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
     torch.sym_float: ("executorch_prim::sym_float", "Scalar"), torch.sym_not: ("executorch_prim::sym_not", "Scalar"),
+    torch.sym_int: ("executorch_prim::sym_int", "Scalar"), torch.sym_ite: ("executorch_prim::sym_ite", "Scalar"),
+    math.ceil: ("executorch_prim::ceil", "Scalar"), math.trunc: ("executorch_prim::trunc", "Scalar"),
+    round: ("executorch_prim::round", "Scalar"),
 }  # fmt: skip
 """Functions on symbolic numbers and the runtime's operators for them."""
 
@@ -237,7 +241,8 @@ class Emitter:
             fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
         )  # fmt: skip
         self._values[node] = result = self._add(empty)
-        arguments = [self._argument(Argument(value, "Scalar"), node) for value in node.args]
+        given = [value for value in node.args if value is not None]  # round(x, None)
+        arguments = [self._argument(Argument(value, "Scalar"), node) for value in given]
         self._instruction(fmt.KernelCall(self._operator(name, overload), [*arguments, result]), node)
 
     def _delegate_call(self, node: Node) -> None:

@@ -110,8 +110,14 @@ def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
 
 
 def _torch_reason(error: Exception) -> str:
-    """The first line of what may be forty, and the last source line that torch names; `__cause__` has all of it."""
+    """The first line of what may be forty, what is wrong with dynamic shapes, and the last source line that torch names.
+
+    `__cause__` has all of it.
+    """
     text = str(error).strip()
+    if "Constraints violated" in text:
+        reasons = [line.strip(" -") for line in text.splitlines() if line.startswith("  - ")]
+        return " ".join(["the shapes are not as dynamic as asked.", *reasons])
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
     place = " ({}:{})".format(*places[-1]) if places else ""
     return (text.partition("\n")[0] or type(error).__name__).strip() + place
