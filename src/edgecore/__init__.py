@@ -77,6 +77,7 @@ def compile(
     memory: str | MemoryPlanningPass | None = None,
     external_data: ExternalConstants = False,
     share_state: bool = False,
+    constant_methods: Mapping[str, object] | None = None,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -93,6 +94,7 @@ def compile(
             `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
         share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
             that `prefill` fills and `decode` reads; otherwise each method has its own.
+        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
@@ -115,6 +117,7 @@ def compile(
         memory=memory,
         external_data=external_data,
         share_state=share_state,
+        constant_methods=constant_methods,
     )
 
 

@@ -100,5 +100,12 @@ def test_compile_with_external_data(edgecore, module, tmp_path):
     assert names == {"base.ptd": {"0.weight", "0.bias"}, "head.ptd": {"1.weight", "1.bias"}}
     facts = json.loads(edgecore("inspect", tmp_path / "m.pte", "--json").out)
     assert facts["external_data"] == ["0.bias", "0.weight", "1.bias", "1.weight"]
+    verified = edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "base.ptd", "--data", tmp_path / "head.ptd")
+    assert verified.status == 0, verified.err
+    assert "4 weights are in .ptd files" in edgecore("verify", tmp_path / "m.pte").err
+    assert (
+        "'0.bias' is in none of the .ptd files"
+        in edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "head.ptd").out
+    )
     wrong = edgecore("compile", "my_model_file:make", "--external-data", "a/b", "-o", tmp_path / "m.pte")
     one_sentence(wrong, "'a/b' is no file name")

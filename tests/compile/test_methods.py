@@ -199,8 +199,7 @@ def test_constant_methods():
         "vocabulary": 32000, "ratio": 0.5, "causal": True, "sizes": [1, 2], "none_of_it": [],
         "table": torch.arange(6.0).reshape(2, 3),
     }  # fmt: skip
-    exported = torch.export.export(Read(Core()).eval(), (X,))
-    program = to_edge_transform_and_lower(exported, constant_methods=values).to_executorch()
+    program = edgecore.compile(Read(Core()).eval(), (X,), constant_methods=values)
     assert program.config_methods == set(values)
     model = edgecore.load(program.buffer)
     assert model["vocabulary"]() == 32000

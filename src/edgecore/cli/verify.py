@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.common import AnyFile, complain, progress, read_any, read_file, stderr
-from edgecore.errors import BackendError
+from edgecore.cli.common import AnyFile, Data, complain, progress, read_any, read_file, stderr
+from edgecore.errors import BackendError, FormatError
 
 if TYPE_CHECKING:
-    from edgecore.format import Buffer, Checker, Violation
+    from edgecore.format import Buffer, Checker, PtdFile, PteFile, Violation
 
 
 def command(
@@ -20,6 +20,7 @@ def command(
     runtime: Annotated[
         str | None, typer.Option(metavar="PROFILE", help="executorch-1.5 or edgecore; by default the file's own.")
     ] = None,
+    data: Data = None,
 ) -> None:
     """List everything in a file that its runtime would refuse. Exit status 1 if there is any."""
     from edgecore.format import EDGECORE, EXECUTORCH_1_5, PtdFile, get_meta, verify, verify_ptd
@@ -35,8 +36,27 @@ def command(
     profile = runtime or (meta.profile if meta else EXECUTORCH_1_5)
     ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
-        violations = verify(pte, profile, _checkers(ids, profile))
+        violations = verify(pte, profile, _checkers(ids, profile), _weights(pte, data or ()))
     _conclude(file, violations, f"the profile {profile}")
+
+
+def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
+    """The given `.ptd` files by path; None if the program needs none or none is given."""
+    from edgecore.cli.describe import describe
+    from edgecore.format import PtdFile
+
+    files = {str(path): read_any(path) for path in paths}
+    for path, content in files.items():
+        if not isinstance(content, PtdFile):
+            raise FormatError(f"{path}: it is no .ptd file")
+    names = describe(pte)["external_data"]
+    if names and not files:
+        stderr.print(
+            f"{len(names)} weights are in .ptd files, which are not looked into; give them with --data",
+            markup=False,
+            soft_wrap=True,
+        )
+    return {path: content for path, content in files.items() if isinstance(content, PtdFile)} or None
 
 
 def _conclude(file: Path, violations: Sequence[Violation], rules: str) -> None:

@@ -28,7 +28,7 @@ from .program import (
     TensorList,
     TensorShapeDynamism,
 )
-from .ptd import PtdFile
+from .ptd import PtdFile, TensorLayout
 from .pte import PteFile
 from .segments import SEGMENT_ALIGNMENT, Segment
 
@@ -63,15 +63,27 @@ def profile_operators(runtime: str) -> frozenset[str] | None:
 
 
 def verify(
-    pte: PteFile, runtime: str = EXECUTORCH_1_5, checkers: Mapping[str, Checker] | None = None
+    pte: PteFile,
+    runtime: str = EXECUTORCH_1_5,
+    checkers: Mapping[str, Checker] | None = None,
+    data: Mapping[str, PtdFile] | None = None,
 ) -> list[Violation]:
-    """Every violation, empty if the file is sound; `checkers` look into delegates' blobs, by backend id."""
+    """Every violation, empty if the file is sound.
+
+    `checkers` look into delegates' blobs, by backend id. `data` are the `.ptd` files of the program by name; None: what it
+    keeps outside is not looked for.
+    """
     operators = profile_operators(runtime)
     found = list(_check_file(pte))
+    named = dict(pte.named_data.items() if data is None else _all_named(pte, data, found))
     for plan in pte.program.execution_plan:
         method = f"method '{plan.name}'"
         found += (Violation(f"{method}{where}", what) for where, what in _check_plan(plan, pte, operators))
-        found += (Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, checkers or {}))
+        found += (
+            Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, named, checkers or {})
+        )
+        if data is not None:
+            found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
     found += _check_meta(pte, runtime)
     return found
 
@@ -227,8 +239,39 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
     yield from _out_of_range(where, values, len(plan.values), "value")
 
 
-def _check_delegates(plan: ExecutionPlan, pte: PteFile, checkers: Mapping[str, Checker]) -> Iterator[tuple[str, str]]:
-    named = {key: blob.data for key, blob in pte.named_data.items()}
+def _all_named(pte: PteFile, data: Mapping[str, PtdFile], found: list[Violation]) -> Iterator[tuple[str, Any]]:
+    """All data by key; a key in two files would stop the load."""
+    owners = dict.fromkeys(pte.named_data, "the .pte")
+    yield from pte.named_data.items()
+    for file, ptd in data.items():
+        for key, entry in ptd.entries.items():
+            if key in owners:
+                found.append(Violation(file, f"the name '{key}' is also in {owners[key]}"))
+            owners[key] = file
+            yield key, entry
+
+
+def _check_external(plan: ExecutionPlan, data: Mapping[str, PtdFile]) -> Iterator[tuple[str, str]]:
+    for index, value in enumerate(plan.values):
+        tensor = value.val
+        info = tensor.extra_tensor_info if isinstance(tensor, Tensor) else None
+        if info is None or info.location != TensorDataLocation.EXTERNAL or not isinstance(tensor, Tensor):
+            continue
+        name = info.fully_qualified_name or ""
+        file = next((file for file, ptd in data.items() if name in ptd.entries), None)
+        if file is None:
+            yield f", value {index}", f"'{name}' is in none of the .ptd files {', '.join(data) or '(none is given)'}"
+            continue
+        layout = data[file].entries[name].layout
+        expected = TensorLayout(tensor.scalar_type, list(tensor.sizes), list(tensor.dim_order))
+        if layout != expected:
+            yield f", value {index}", f"'{name}' is {layout} in {file}, the method has {expected}"
+
+
+def _check_delegates(
+    plan: ExecutionPlan, pte: PteFile, blobs: Mapping[str, Any], checkers: Mapping[str, Checker]
+) -> Iterator[tuple[str, str]]:
+    named = {key: blob.data for key, blob in blobs.items()}
     calls: dict[int, list[Any]] = {}
     for chain in plan.chains:
         for instruction in chain.instructions:

@@ -50,6 +50,7 @@ def compile_model(
     memory: str | MemoryPlanningPass | None = None,
     external_data: ExternalConstants = False,
     share_state: bool = False,
+    constant_methods: Mapping[str, object] | None = None,
 ) -> CompiledProgram:
     """See `edgecore.compile`."""
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
@@ -66,7 +67,7 @@ def compile_model(
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
     start = time.perf_counter()
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constant_methods)
     _check_required(chosen, edge.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)
