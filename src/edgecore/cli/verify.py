@@ -37,6 +37,8 @@ def command(
     ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
         violations = verify(pte, profile, _checkers(ids, profile), _weights(pte, data or ()))
+    if not data and any("named data" in violation.what for violation in violations):
+        stderr.print("if that data is in .ptd files, give them with --data", markup=False, soft_wrap=True)
     _conclude(file, violations, f"the profile {profile}")
 
 
