@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+
 import pytest
 
 from edgecore import format as fmt
@@ -38,3 +41,19 @@ def test_what_does_not_fit_a_flatbuffer_is_refused(huge) -> None:
     bpte.program = huge(3 << 30)
     with pytest.raises(fmt.FormatError, match="at most 2 GiB"):
         fmt.write_bpte(bpte)
+
+
+def test_any_damage_is_a_format_error() -> None:
+    layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2], [0])
+    weights = fmt.write_ptd(fmt.PtdFile({"w": fmt.ExternalData(b"12345678", layout), "blob": fmt.ExternalData(b"abc")}))
+    draw = random.Random(0)
+    for buffer, read in (
+        (weights, lambda b: fmt.verify_ptd(fmt.read_ptd(b))),
+        (fmt.write_bpte(sample()), fmt.read_bpte),
+    ):
+        for _ in range(1500):
+            damaged = bytearray(buffer)
+            for _ in range(draw.randint(1, 4)):
+                damaged[draw.randrange(len(damaged))] = draw.choice((0, 1, 127, 255, draw.randrange(256)))
+            with contextlib.suppress(fmt.FormatError):
+                read(bytes(damaged[: draw.choice((len(damaged), draw.randrange(len(damaged))))]))
