@@ -115,6 +115,9 @@ Tensor Call::checked(edgecore_tensor *tensor, uint64_t i) {
   } else if (tensor->dl.ndim < 0 || tensor->dl.ndim > kMaxDims) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has " << int64_t{tensor->dl.ndim}
                                            << " dims, the most are " << int64_t{kMaxDims});
+  } else if (item_size(static_cast<Type>(tensor->scalar_type)) != 0 && !is_supported(Tensor{tensor}.type())) {
+    fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " is " << Tensor{tensor}.type()
+                                           << ", a dtype that these kernels were built without");
   } else if (!is_supported(static_cast<Type>(tensor->scalar_type))) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has scalar type " << int64_t{tensor->scalar_type}
                                            << ", which this kernel library has not");

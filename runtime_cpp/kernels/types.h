@@ -27,7 +27,16 @@ enum class Type : int32_t {
 // What a kernel computes in: every integer as int64 (results wrap when stored), half and bfloat16 as float.
 enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
-bool is_supported(Type type);
+// Bit n: tensors of ScalarType n are taken. A build for chosen models (edgecore_kernels in CMake) sets the ones that
+// they use; code for the others folds away, and their tensors are refused.
+#ifndef EDGECORE_DTYPES
+#define EDGECORE_DTYPES 0x180088ff
+#endif
+constexpr bool selected(Type type) {
+  return type != Type::kNone && ((uint64_t{EDGECORE_DTYPES} >> static_cast<int>(type)) & 1) != 0;
+}
+
+bool is_supported(Type type);  // and selected
 int64_t item_size(Type type);
 const char *type_name(Type type);
 
@@ -36,8 +45,16 @@ constexpr bool is_floating(Type type) {
 }
 constexpr bool is_integral(Type type) { return !is_floating(type) && type != Type::kBool; }
 
-constexpr Compute compute_of(Type type) {
-  return type == Type::kF64 ? Compute::kDouble : is_floating(type) ? Compute::kFloat : Compute::kInt;
+constexpr bool selected(Compute compute) {
+  if (compute == Compute::kDouble) return selected(Type::kF64);
+  if (compute == Compute::kFloat) return selected(Type::kF32) || selected(Type::kF16) || selected(Type::kBF16);
+  return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
+         selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
+}
+[[gnu::always_inline]] constexpr Compute compute_of(Type type) {  // inlined even at -Os: see selected
+  if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
+  if (!selected(Compute::kInt)) return Compute::kFloat;
+  return is_floating(type) ? Compute::kFloat : Compute::kInt;
 }
 constexpr int64_t compute_size(Compute compute) { return compute == Compute::kFloat ? 4 : 8; }
 
