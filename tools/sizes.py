@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -36,24 +38,53 @@ def includes() -> str:
     return (RUNTIME / "core" / "schema.h").read_text()
 
 
-def core_bytes(compiler: str = "g++") -> int:
-    """Bytes of the stripped file: the core and the application, no kernels."""
+def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:
+    """Bytes of the stripped file: the core, the application and these sources."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sources = [*sorted((RUNTIME / "core").glob("*.cpp")), RUNTIME / "tests" / "size_app.cpp"]
+        core = [*sorted((RUNTIME / "core").glob("*.cpp")), RUNTIME / "tests" / "size_app.cpp"]
         output = folder / "app"
-        command = [compiler, *FLAGS, "-isystem", generated_readers(folder), *LINK, "-o", output, *sources]
-        subprocess.run(command, check=True)
+        command = [compiler, *FLAGS, "-isystem", generated_readers(folder), *LINK, *options, "-o", output]
+        subprocess.run([*command, *core, *sources], check=True)
         return output.stat().st_size
+
+
+def kernel_options(table: str, *definitions: str) -> list[str]:
+    """Options for the sources of the operator library, baseline variant; `table` is the function that gives its table."""
+    names = ["EDGECORE_VARIANT=baseline", 'EDGECORE_VERSION="0"', f"EDGECORE_SIZE_KERNELS={table}", *definitions]
+    return [*(f"-D{name}" for name in names), "-fno-math-errno", "-fno-trapping-math", "-fwrapv"]
+
+
+def kernel_sources(*tables: str) -> list[Path]:
+    """The sources of all operators, and of those of the three tables that are wanted."""
+    left_out = {"library.cpp", "table.cpp", "exports.cpp"} - set(tables)
+    return [path for path in sorted((RUNTIME / "kernels").glob("*.cpp")) if path.name not in left_out]
+
+
+def selection_bytes(files: str, compiler: str) -> int:
+    """The core with the kernels of some files."""
+    with tempfile.TemporaryDirectory() as name:
+        table = Path(name) / "kernels.c"
+        command = [sys.executable, "-m", "edgecore.cli", "kernels", "--for", files, "--out", table]
+        subprocess.run([*command, "--sources", RUNTIME / "kernels"], check=True, stdout=subprocess.DEVNULL)
+        (mask,) = re.findall("EDGECORE_DTYPES=0x[0-9a-f]+", table.read_text())
+        options = kernel_options("edgecore_kernels_library", mask)
+        return linked([*kernel_sources("exports.cpp"), table], compiler, *options)
 
 
 def main() -> None:
     """Print the sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--for", dest="files", help="A.pte,B.pte: the core with the kernels of these files, and with all")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    sizes = {"core": core_bytes(arguments.compiler)}
+    compiler = arguments.compiler
+    sizes = {"core": linked([], compiler)}
+    if arguments.files:
+        sizes["core and selection"] = selection_bytes(arguments.files, compiler)
+        options = kernel_options("edgecore_kernels_baseline")
+        sizes["core and all kernels"] = linked(kernel_sources("table.cpp"), compiler, *options)
     if arguments.json:
         print(json.dumps(sizes))
     else:

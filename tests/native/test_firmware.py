@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from embedding import ROOT, Digits, build, same_numbers
 
 FIRMWARE = ROOT / "examples" / "firmware"
@@ -34,3 +33,24 @@ def test_bare_metal(digits: Digits, tmp_path: Path) -> None:
 
     symbols = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True).stdout.split()
     assert not {"malloc", "_malloc_r", "_Znwj", "_sbrk", "__cxa_throw"} & set(symbols)
+
+
+def test_linux_on_aarch64(digits: Digits, tmp_path: Path) -> None:
+    needs("aarch64-linux-gnu-g++", "qemu-aarch64")
+    import numpy
+
+    project = ROOT / "examples" / "device-run"
+    toolchain = project / "aarch64-linux-gnu.cmake"
+    build(
+        project,
+        tmp_path / "build",
+        f"-DCMAKE_TOOLCHAIN_FILE={toolchain}",
+        f"-DPTE={digits.pte}",
+        "-DCMAKE_BUILD_TYPE=MinSizeRel",
+    )
+    (tmp_path / "image.bin").write_bytes(digits.image)
+    run = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", tmp_path / "build" / "edgecore-run", digits.pte]
+    run += ["--input", tmp_path / "image.bin", "--output-dir", tmp_path, "--threads", "2"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same_numbers(numpy.load(tmp_path / "output_0.npy").tobytes(), digits.output)
