@@ -6,7 +6,6 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-
 // Where the taps of up to kTileRows output pixels read: rows[tap][pixel]. Pixels past `n` repeat the last one.
 template <class C>
 void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, int64_t n, const C **rows) {

@@ -85,8 +85,7 @@ Phases::Phases(const Conv &conv)
       pitch(conv.out_w + (conv.kernel_w - 1) * conv.dilation_w / conv.stride_w) {
   const int64_t image = conv.in_channels * conv.in_pixels() + conv.out_channels * conv.out_pixels();
   const int64_t limit = conv.in_channels == 0 ? 0 : (16 * image + 65536) / conv.in_channels;
-  fit = count_h <= limit && count_w <= limit / count_h && rows <= limit && pitch <= limit / rows &&
-        plane() <= limit;
+  fit = count_h <= limit && count_w <= limit / count_h && rows <= limit && pitch <= limit / rows && plane() <= limit;
 }
 
 template <class C>
@@ -160,8 +159,8 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
               });
 }
 
-#define EDGECORE_INSTANTIATE(C)                                         \
-  template void Phases::fill<C>(const Conv &, const C *, C *) const;    \
+#define EDGECORE_INSTANTIATE(C)                                      \
+  template void Phases::fill<C>(const Conv &, const C *, C *) const; \
   template void convolve_planes<C>(Call &, const Conv &, const C *, const C *, const C *, C *);
 EDGECORE_INSTANTIATE(float)
 EDGECORE_INSTANTIATE(double)

@@ -27,7 +27,8 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
   const int64_t channels = conv.in_channels;
   const Valid rows(conv.kernel_h, conv.dilation_h, oh * conv.stride_h - conv.pad_h, conv.in_h);
   const Valid columns(conv.kernel_w, conv.dilation_w, ow * conv.stride_w - conv.pad_w, conv.in_w);
-  const C *corner = image + ((oh * conv.stride_h - conv.pad_h) * conv.in_w + ow * conv.stride_w - conv.pad_w) * channels;
+  const C *corner =
+      image + ((oh * conv.stride_h - conv.pad_h) * conv.in_w + ow * conv.stride_w - conv.pad_w) * channels;
   const auto each_tap = [&](auto body) {
     for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
       for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
@@ -105,7 +106,7 @@ void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *wei
   });
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                                                   \
+#define EDGECORE_INSTANTIATE(C)                                                                                  \
   template void depthwise_planes<C>(Call &, const Conv &, const Phases &, const C *, const C *, const C *, C *); \
   template void depthwise_pixels<C>(Call &, const Conv &, const C *, const C *, const C *, C *);
 EDGECORE_INSTANTIATE(float)

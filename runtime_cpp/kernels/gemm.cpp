@@ -96,7 +96,7 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
   return !call.failed();
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                                                     \
+#define EDGECORE_INSTANTIATE(C)                                                                                \
   template bool gemm<C>(Call &, int64_t, int64_t, int64_t, int64_t, C, Matrix<C>, int64_t, Matrix<C>, int64_t, \
                         GemmOut<C>, int64_t);
 EDGECORE_INSTANTIATE(float)

@@ -26,12 +26,15 @@ def command(
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the outputs there as output_0.npy, output_1.npy, ...")
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a method once and show its outputs."""
     import edgecore
 
-    model = edgecore.load(file)
+    model = edgecore.load(file, trace=trace is not None)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     if inputs:
@@ -46,6 +49,8 @@ def command(
     start = time.perf_counter()
     result = loaded(*arguments)
     elapsed = (time.perf_counter() - start) * 1e3
+    if trace:
+        model.write_trace(trace)
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     rows = [_summary(output) for output in outputs]
     if output_dir:
