@@ -35,7 +35,7 @@ def test_the_inspector_reads_every_instruction_of_every_run(tmp_path: Path) -> N
         model.forward(numpy.ones((2, 4), numpy.float32))
     model.write_trace(tmp_path / "runs.etdp")
     found = events(tmp_path / "runs.etdp")
-    assert [name for _, name, _ in found][0] == "Method::execute"
+    assert found[0][1] == "Method::execute"
     assert {name for _, name, _ in found} >= {"native_call_linear", "native_call_sigmoid"}
     assert all(block == "Execute" and runs == 3 for block, _, runs in found)
 
