@@ -17,6 +17,9 @@ enum class Type : int32_t {
   kF16 = 5,
   kF32 = 6,
   kF64 = 7,
+  kComplexF16 = 8,  // complex types reach few operators: see Call::complex_tensor
+  kComplexF32 = 9,
+  kComplexF64 = 10,
   kBool = 11,
   kBF16 = 15,
   kU16 = 27,
@@ -29,21 +32,32 @@ enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
 // Bit n: tensors of ScalarType n are taken. A build for chosen models (edgecore_kernels in CMake) sets the ones that
 // they use; code for the others folds away, and their tensors are refused.
+#define EDGECORE_ALL_DTYPES 0x18008fff
 #ifndef EDGECORE_DTYPES
-#define EDGECORE_DTYPES 0x180088ff
+#define EDGECORE_DTYPES EDGECORE_ALL_DTYPES
 #endif
-constexpr bool selected(Type type) {
-  return type != Type::kNone && ((uint64_t{EDGECORE_DTYPES} >> static_cast<int>(type)) & 1) != 0;
+constexpr bool is_in(uint64_t types, Type type) {  // any number: a file's
+  return static_cast<uint32_t>(type) < 64 && ((types >> static_cast<uint32_t>(type)) & 1) != 0;
 }
+constexpr bool is_known(Type type) { return is_in(EDGECORE_ALL_DTYPES, type); }
+constexpr bool selected(Type type) { return is_in(EDGECORE_DTYPES, type); }
 
-bool is_supported(Type type);  // and selected
-int64_t item_size(Type type);
+bool is_supported(Type type);  // and selected; false for complex types
+int64_t item_size(Type type);  // in bytes; 0 for complex types
 const char *type_name(Type type);
 
 constexpr bool is_floating(Type type) {
   return type == Type::kF16 || type == Type::kF32 || type == Type::kF64 || type == Type::kBF16;
 }
 constexpr bool is_integral(Type type) { return !is_floating(type) && type != Type::kBool; }
+
+// The type of a complex type's two parts; kNone of any other.
+constexpr Type part_of(Type type) {
+  return type == Type::kComplexF16   ? Type::kF16
+         : type == Type::kComplexF32 ? Type::kF32
+         : type == Type::kComplexF64 ? Type::kF64
+                                     : Type::kNone;
+}
 
 constexpr bool selected(Compute compute) {
   if (compute == Compute::kDouble) return selected(Type::kF64);
