@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
 from functools import cache
 
@@ -24,6 +25,23 @@ def _library() -> frozenset[str]:
     return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
 
 
+@cache
+def _installed(namespace: str) -> frozenset[str]:
+    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernels`."""
+    from edgecore.plugin.kernels import libraries
+    from edgecore.runtime import kernels
+
+    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
+
+
+def _has_kernel(key: str, profile: frozenset[str] | None) -> bool:
+    if key in _library():
+        return profile is None or key in profile
+    # Another runtime runs the file if it is given kernels of that name.
+    return key in _installed(key.partition("::")[0])
+
+
 def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
     """Raise `CompileError` naming every operator left outside the backends that the runtime has no kernel for."""
     profile = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
@@ -40,7 +58,7 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
             else:
                 name, overload = PRIM_OPERATORS[node.target]  # type: ignore[index]
             key = f"{name}.{overload}" if overload else name
-            if key not in _library() or (profile is not None and key not in profile):
+            if not _has_kernel(key, profile):
                 missing.setdefault(key, []).append(describe(node))
     if missing:
         what = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))
