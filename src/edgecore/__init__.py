@@ -129,11 +129,12 @@ def load(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, str] | None = None,
     trust: bool = False,
+    trace: bool = False,
 ) -> Model:
     """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
     from edgecore import runtime
 
-    return runtime.load(path, data, threads=threads, options=options, providers=providers, trust=trust)
+    return runtime.load(path, data, threads=threads, options=options, providers=providers, trust=trust, trace=trace)
 
 
 def backends() -> list[InstalledBackend]:

@@ -41,6 +41,9 @@ def command(
     data: Data = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the test cases of a .bpte.")] = None,
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance of the test cases of a .bpte.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a method once and show its outputs; of a .bpte all test cases, exit status 1 if one fails."""
@@ -53,7 +56,7 @@ def command(
         return
     if rtol is not None or atol is not None:
         raise typer.BadParameter(f"--rtol and --atol are for a .bpte file, which {file} is not")
-    model = edgecore.load(file, data or ())
+    model = edgecore.load(file, data or (), trace=trace is not None)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     if inputs:
@@ -68,6 +71,8 @@ def command(
     start = time.perf_counter()
     result = loaded(*arguments)
     elapsed = (time.perf_counter() - start) * 1e3
+    if trace:
+        model.write_trace(trace)
     outputs = list(result) if isinstance(result, (list, tuple)) else [result]
     rows = [_summary(output) for output in outputs]
     if output_dir:

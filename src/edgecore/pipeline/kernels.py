@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
 from functools import cache
 
@@ -13,23 +14,9 @@ from torch.fx import Node
 from edgecore import format as fmt
 from edgecore.emit.emitter import PRIM_OPERATORS
 from edgecore.emit.out_variants import kernel_form
-from edgecore.errors import CompileError, KernelError
+from edgecore.errors import CompileError
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import calls, describe
-from edgecore.plugin.kernels import find_kernel
-
-
-def _check_custom(key: str, node: Node, runtime: str) -> None:
-    """An operator of the user's needs a package with its kernel."""
-    if runtime == fmt.EXECUTORCH_1_5:
-        raise CompileError(
-            f"{key} for {describe(node)} is an operator of your own, which the runtime profile {runtime} does not have; "
-            f'compile with runtime="{fmt.EDGECORE}"'
-        )
-    try:
-        find_kernel(key)
-    except KernelError as error:
-        raise CompileError(f"{describe(node)}: {error}") from error
 
 
 @cache
@@ -37,6 +24,31 @@ def _library() -> frozenset[str]:
     from edgecore.runtime import kernels
 
     return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
+
+
+@cache
+def _installed(namespace: str) -> frozenset[str]:
+    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernels`."""
+    from edgecore.plugin.kernels import libraries
+    from edgecore.runtime import kernels
+
+    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
+
+
+def _check_custom(key: str, node: Node, runtime: str) -> None:
+    """An operator of the user's needs a package with its kernel."""
+    namespace = key.partition("::")[0]
+    if runtime == fmt.EXECUTORCH_1_5:
+        raise CompileError(
+            f"{key} for {describe(node)} is an operator of your own, which the runtime profile {runtime} does not have; "
+            f'compile with runtime="{fmt.EDGECORE}"'
+        )
+    if key not in _installed(namespace):
+        raise CompileError(
+            f"{describe(node)}: {key} has no kernel; install the package that has it, one with an entry point "
+            f"{namespace!r} in the group 'edgecore.kernels'"
+        )
 
 
 def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
