@@ -108,14 +108,16 @@ const edgecore_value *Call::value(uint64_t i) {
   return &none;
 }
 
-Tensor Call::checked(edgecore_tensor *tensor, uint64_t i) {
+Tensor Call::checked(edgecore_tensor *tensor, uint64_t i, bool complex) {
   const int64_t at = static_cast<int64_t>(i);
   if (tensor == nullptr) {
     fail(EDGECORE_INVALID_TYPE, Message() << "argument " << at << " must be a tensor");
   } else if (tensor->dl.ndim < 0 || tensor->dl.ndim > kMaxDims) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has " << int64_t{tensor->dl.ndim}
                                            << " dims, the most are " << int64_t{kMaxDims});
-  } else if (!is_supported(static_cast<Type>(tensor->scalar_type))) {
+  } else if (complex && part_of(static_cast<Type>(tensor->scalar_type)) == Type::kNone) {
+    fail(EDGECORE_INVALID_TYPE, Message() << "argument " << at << " must be a complex tensor");
+  } else if (!complex && !is_supported(static_cast<Type>(tensor->scalar_type))) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has scalar type " << int64_t{tensor->scalar_type}
                                            << ", which this kernel library has not");
   } else if (tensor->buffer != nullptr) {
@@ -132,6 +134,11 @@ Tensor Call::checked(edgecore_tensor *tensor, uint64_t i) {
 Tensor Call::tensor(uint64_t i) {
   const edgecore_value *v = value(i);
   return checked(v->tag == EDGECORE_TAG_TENSOR ? v->as.tensor : nullptr, i);
+}
+
+Tensor Call::complex_tensor(uint64_t i) {
+  const edgecore_value *v = value(i);
+  return checked(v->tag == EDGECORE_TAG_TENSOR ? v->as.tensor : nullptr, i, true);
 }
 
 Tensor Call::optional_tensor(uint64_t i) { return is_none(i) ? Tensor{} : tensor(i); }

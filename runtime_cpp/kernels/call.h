@@ -92,6 +92,8 @@ class Call {
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
 
   Tensor tensor(uint64_t i);
+  // A complex tensor; nothing that takes a Tensor handles its type, see part_of() and real_view().
+  Tensor complex_tensor(uint64_t i);
   Tensor optional_tensor(uint64_t i);  // t is NULL when absent
   Scalar scalar(uint64_t i);
   bool is_none(uint64_t i);
@@ -147,7 +149,7 @@ class Call {
  private:
   const edgecore_value *value(uint64_t i);
   const edgecore_list *list(uint64_t i, uint32_t tag, const char *what);
-  Tensor checked(edgecore_tensor *tensor, uint64_t i);
+  Tensor checked(edgecore_tensor *tensor, uint64_t i, bool complex = false);
 
   const edgecore_call *call_;
   const char *op_;

@@ -142,7 +142,7 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
     EDGECORE_CASE(kF64, double)
     EDGECORE_CASE(kBool, Bool)
 #undef EDGECORE_CASE
-    case Type::kNone:
+    default:  // no arithmetic type
       return;
   }
 }
@@ -166,7 +166,7 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
     EDGECORE_CASE(kF64, double)
     EDGECORE_CASE(kBool, Bool)
 #undef EDGECORE_CASE
-    case Type::kNone:
+    default:  // no arithmetic type
       return;
   }
 }

@@ -1,13 +1,9 @@
 // Operators that read at positions given by a tensor. Every position is checked before anything is read there.
-#include "convert.h"
-#include "iterate.h"
+#include "index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
-namespace {
 
-// The positions as row-major int64 in [0, size); negative ones count from the end when `wrap`. NULL after a failure.
-// Always a copy: `index` may lie in memory that changes after the check, be it that of the output.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap) {
   if (!call.check(index.type() == Type::kI64 || index.type() == Type::kI32, "an index must be int32 or int64")) {
     return nullptr;
@@ -27,7 +23,6 @@ const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap) {
   return where;
 }
 
-// Bytes of the tensor in row-major order, in place or copied.
 const char *dense_bytes(Call &call, Tensor t) {
   if (call.failed() || t.is_contiguous()) return t.data();
   void *data = call.scratch(t.numel() * item_size(t.type()));
@@ -37,24 +32,141 @@ const char *dense_bytes(Call &call, Tensor t) {
   return static_cast<const char *>(data);
 }
 
-// Memory for the output's bytes in row-major order; finish() moves them if they are not the output's own.
-class BytesOut {
- public:
-  BytesOut(Call &call, Tensor out) : out_(out), direct_(out.is_contiguous()) {
-    data_ = direct_ ? out.data() : static_cast<char *>(call.scratch(out.numel() * item_size(out.type())));
-  }
-  char *data() const { return data_; }
-  void finish(Call &call) const {
-    if (direct_ || call.failed()) return;
-    TensorOn rows(data_, out_.type(), out_.shape());
-    copy_tensor(call, out_, rows.tensor());
-  }
+BytesOut::BytesOut(Call &call, Tensor out) : out_(out), direct_(out.is_contiguous()) {
+  data_ = direct_ ? out.data() : static_cast<char *>(call.scratch(out.numel() * item_size(out.type())));
+}
 
- private:
-  Tensor out_;
-  bool direct_;
-  char *data_;
-};
+void BytesOut::finish(Call &call) const {
+  if (direct_ || call.failed()) return;
+  TensorOn rows(data_, out_.type(), out_.shape());
+  copy_tensor(call, out_, rows.tensor());
+}
+
+bool check_same_type(Call &call, Tensor self, Tensor out) {
+  if (self.type() != out.type()) {
+    call.fail(EDGECORE_INVALID_TYPE, Message() << "out is " << out.type() << ", the input " << self.type());
+  }
+  return !call.failed();
+}
+
+Indexing::Indexing(Call &call, uint64_t list, Tensor self) {
+  if (read(call, list, self)) combine(call, self);
+}
+
+bool Indexing::read(Call &call, uint64_t list, Tensor self) {
+  const int64_t count = call.tensor_count(list);
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor index = call.list_optional(list, i);
+    const bool mask = index.t != nullptr && (index.type() == Type::kBool || index.type() == Type::kU8);
+    const int covered = mask ? index.ndim() : 1;
+    if (call.failed() || !call.check(dims_ + covered <= self.ndim() && covered > 0, "too many indices")) return false;
+    if (mask) {
+      add_mask(call, index, self);
+    } else if (index.t != nullptr) {
+      entries_[dims_] = {positions(call, index, self.size(dims_), true), index.shape()};
+      indexed[dims_++] = true;
+    } else {
+      ++dims_;
+    }
+  }
+  return !call.failed();
+}
+
+// A mask over k dims becomes k lists of positions.
+void Indexing::add_mask(Call &call, Tensor mask, Tensor self) {
+  const int covered = mask.ndim();
+  for (int c = 0; c < covered; ++c) call.check(mask.size(c) == self.size(dims_ + c), "a mask does not fit the input");
+  const int64_t *bits = dense<int64_t>(call, mask);
+  int64_t found = 0;
+  for (int64_t k = 0; bits != nullptr && k < mask.numel(); ++k) found += bits[k] != 0;
+  int64_t *lists = call.scratch<int64_t>(found * covered);
+  if (call.failed()) return;
+  int64_t at = 0;
+  for (int64_t k = 0; k < mask.numel() && at < found; ++k) {
+    if (bits[k] == 0) continue;
+    int64_t rest = k;
+    for (int c = covered - 1; c >= 0; --c) {
+      lists[c * found + at] = rest % mask.size(c);
+      rest /= mask.size(c);
+    }
+    ++at;
+  }
+  call.check(at == found, "the mask changed while it was read");
+  for (int c = 0; c < covered; ++c) {
+    entries_[dims_].where = lists + c * found;
+    entries_[dims_].shape.push(found);
+    indexed[dims_++] = true;
+  }
+}
+
+bool Indexing::combine(Call &call, Tensor self) {
+  int first = -1;
+  int last = -1;
+  int used = 0;
+  for (int d = 0; d < self.ndim(); ++d) {
+    if (!indexed[d]) continue;
+    first = first < 0 ? d : first;
+    last = d;
+    ++used;
+    common.ndim = entries_[d].shape.ndim > common.ndim ? entries_[d].shape.ndim : common.ndim;
+  }
+  for (int d = 0; d < common.ndim; ++d) common.sizes[d] = 1;
+  for (int d = 0; d < self.ndim(); ++d) {
+    const Shape &own = entries_[d].shape;
+    for (int k = 0; indexed[d] && k < own.ndim; ++k) {
+      int64_t &size = common.sizes[common.ndim - own.ndim + k];
+      if (own.sizes[k] == 1 || own.sizes[k] == size) continue;
+      if (!call.check(size == 1, "the indices do not broadcast")) return false;
+      size = own.sizes[k];
+    }
+  }
+  place = used > 0 && last - first + 1 == used ? first : 0;
+  if (!call.check(common.ndim + self.ndim() - used <= kMaxDims, "too many dims")) return false;
+  for (int d = 0; d < place; ++d) shape.push(self.size(d));
+  for (int d = 0; d < common.ndim; ++d) shape.push(common.sizes[d]);
+  for (int d = place; d < self.ndim(); ++d) {
+    if (!indexed[d]) shape.push(self.size(d));
+  }
+  return true;
+}
+
+int64_t Indexing::offset(int64_t combination, const int64_t *strides) const {
+  int64_t offset = 0;
+  for (int d = 0; d < dims_; ++d) {
+    if (!indexed[d]) continue;
+    const Shape &own = entries_[d].shape;
+    int64_t rest = combination;
+    int64_t at = 0;
+    int64_t own_stride = 1;
+    for (int k = common.ndim - 1; k >= 0; --k) {
+      const int64_t digit = rest % common.sizes[k];
+      rest /= common.sizes[k];
+      const int own_dim = k - (common.ndim - own.ndim);
+      if (own_dim < 0) continue;
+      if (own.sizes[own_dim] != 1) at += digit * own_stride;
+      own_stride *= own.sizes[own_dim];
+    }
+    offset += entries_[d].where[at] * strides[d];
+  }
+  return offset;
+}
+
+Loop Indexing::slice(const int64_t *rows, const int64_t *self, const Shape &self_shape, int64_t item) const {
+  Loop slice;
+  slice.ndim = 0;
+  slice.count = 2;
+  for (int d = 0, o = 0; d < self_shape.ndim; ++d) {
+    if (d == place) o += common.ndim;
+    if (indexed[d]) continue;
+    const int64_t strides[2] = {rows[o] * item, self[d] * item};
+    slice.add_dim(self_shape.sizes[d], strides);
+    ++o;
+  }
+  slice.finish();
+  return slice;
+}
+
+namespace {
 
 // out[o][i] = source[o][where[i]] for blocks of `bytes`; source has `size` blocks for each o.
 void gather_blocks(Call &call, char *out, const char *source, const int64_t *where, int64_t outer, int64_t count,
@@ -66,13 +178,6 @@ void gather_blocks(Call &call, char *out, const char *source, const int64_t *whe
       __builtin_memcpy(out + i * bytes, from, static_cast<uint64_t>(bytes));
     }
   });
-}
-
-bool check_same_type(Call &call, Tensor self, Tensor out) {
-  if (self.type() != out.type()) {
-    call.fail(EDGECORE_INVALID_TYPE, Message() << "out is " << out.type() << ", the input " << self.type());
-  }
-  return !call.failed();
 }
 
 template <class T>
@@ -192,133 +297,27 @@ int32_t gather_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// self[i0, i1, None, ...]: the indices broadcast against each other; their dims stand where the first of them stood, or
-// in front when other dims come between them. A bool mask stands for the positions of its true elements.
 int32_t index_tensor_out(const edgecore_call *raw) {
   Call call(raw, "aten::index.Tensor_out");
   const Tensor self = call.tensor(0);
-  const int64_t count = call.tensor_count(1);
   const Tensor out = call.tensor(2);
   if (!check_same_type(call, self, out)) return call.status();
-
-  // A mask over k dims becomes k lists of positions.
-  struct Entry {
-    const int64_t *where;
-    Shape shape;
-  } entries[kMaxDims] = {};
-  bool indexed[kMaxDims] = {};
-  int dims = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const Tensor index = call.list_optional(1, i);
-    const bool mask = index.t != nullptr && (index.type() == Type::kBool || index.type() == Type::kU8);
-    const int covered = mask ? index.ndim() : 1;
-    if (call.failed() || !call.check(dims + covered <= self.ndim() && covered > 0, "too many indices")) {
-      return call.status();
-    }
-    if (index.t == nullptr) {
-      ++dims;
-      continue;
-    }
-    if (!mask) {
-      entries[dims].where = positions(call, index, self.size(dims), true);
-      entries[dims].shape = index.shape();
-      indexed[dims++] = true;
-      continue;
-    }
-    const int64_t *bits = dense<int64_t>(call, index);
-    int64_t found = 0;
-    for (int64_t k = 0; bits != nullptr && k < index.numel(); ++k) found += bits[k] != 0;
-    int64_t *lists = call.scratch<int64_t>(found * covered);
-    if (call.failed()) return call.status();
-    for (int c = 0; c < covered; ++c) call.check(index.size(c) == self.size(dims + c), "a mask does not fit the input");
-    for (int64_t k = 0, at = 0; k < index.numel(); ++k) {
-      if (bits[k] == 0) continue;
-      int64_t rest = k;
-      for (int c = covered - 1; c >= 0; --c) {
-        lists[c * found + at] = rest % index.size(c);
-        rest /= index.size(c);
-      }
-      ++at;
-    }
-    for (int c = 0; c < covered; ++c) {
-      entries[dims].where = lists + c * found;
-      entries[dims].shape.push(found);
-      indexed[dims++] = true;
-    }
-  }
-  if (call.failed()) return call.status();
-
-  // The common shape of the indices.
-  Shape common;
-  int first = -1;
-  int last = -1;
-  int used = 0;
-  for (int d = 0; d < self.ndim(); ++d) {
-    if (!indexed[d]) continue;
-    first = first < 0 ? d : first;
-    last = d;
-    ++used;
-    common.ndim = entries[d].shape.ndim > common.ndim ? entries[d].shape.ndim : common.ndim;
-  }
-  for (int d = 0; d < common.ndim; ++d) common.sizes[d] = 1;
-  for (int d = 0; d < self.ndim(); ++d) {
-    const Shape &own = entries[d].shape;
-    for (int k = 0; indexed[d] && k < own.ndim; ++k) {
-      int64_t &size = common.sizes[common.ndim - own.ndim + k];
-      if (own.sizes[k] == 1 || own.sizes[k] == size) continue;
-      if (!call.check(size == 1, "the indices do not broadcast")) return call.status();
-      size = own.sizes[k];
-    }
-  }
-  const bool adjacent = used > 0 && last - first + 1 == used;
-  const int place = adjacent ? first : 0;  // dims of self in front of the indices' own
-  if (!call.check(common.ndim + self.ndim() - used <= kMaxDims, "too many dims")) return call.status();
-  Shape shape;
-  for (int d = 0; d < place; ++d) shape.push(self.size(d));
-  for (int d = 0; d < common.ndim; ++d) shape.push(common.sizes[d]);
-  for (int d = place; d < self.ndim(); ++d) {
-    if (!indexed[d]) shape.push(self.size(d));
-  }
-  if (!call.resize(out, shape) || out.numel() == 0) return call.status();
+  const Indexing indexing(call, 1, self);
+  if (call.failed() || !call.resize(out, indexing.shape) || out.numel() == 0) return call.status();
 
   // For each combination of indices a slice of self goes to a slice of out.
   const BytesOut result(call, out);
   if (call.failed()) return call.status();
   const int64_t item = item_size(self.type());
-  TensorOn target(result.data(), out.type(), shape);
-  const int64_t combinations = common.numel();
-  Loop slice;
-  slice.ndim = 0;
-  slice.count = 2;
-  for (int d = 0, o = 0; d < self.ndim(); ++d) {
-    if (d == place) o += common.ndim;
-    if (indexed[d]) continue;
-    const int64_t strides[2] = {target.strides[o] * item, self.stride(d) * item};
-    slice.add_dim(self.size(d), strides);
-    ++o;
-  }
-  slice.finish();
-  const int64_t step = common.ndim > 0 ? target.strides[place + common.ndim - 1] * item : 0;
+  TensorOn target(result.data(), out.type(), indexing.shape);
+  TensorOn source(self);
+  Loop slice = indexing.slice(target.strides, source.strides, source.shape, item);
+  const int common = indexing.common.ndim;
+  const int64_t step = common > 0 ? target.strides[indexing.place + common - 1] * item : 0;
+  const int64_t combinations = indexing.common.numel();
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
-    int64_t offset = 0;
-    for (int d = 0; d < self.ndim(); ++d) {
-      if (!indexed[d]) continue;
-      const Shape &own = entries[d].shape;
-      int64_t rest = i;
-      int64_t at = 0;
-      int64_t own_stride = 1;
-      for (int k = common.ndim - 1; k >= 0; --k) {
-        const int64_t digit = rest % common.sizes[k];
-        rest /= common.sizes[k];
-        const int own_dim = k - (common.ndim - own.ndim);
-        if (own_dim < 0) continue;
-        if (own.sizes[own_dim] != 1) at += digit * own_stride;
-        own_stride *= own.sizes[own_dim];
-      }
-      offset += entries[d].where[at] * self.stride(d);
-    }
     slice.data[0] = result.data() + i * step;
-    slice.data[1] = self.data() + offset * item;
+    slice.data[1] = self.data() + indexing.offset(i, source.strides) * item;
     copy_strided(call, item, slice);
   }
   result.finish(call);

@@ -384,6 +384,16 @@ int32_t var_correction_out(const edgecore_call *raw) {
   return variance(call, dims_of(call, 1, 3, 4), call.is_none(2) ? 1.0 : call.real(2));
 }
 
+int32_t var_mean_correction_out(const edgecore_call *raw) {
+  Call call(raw, "aten::var_mean.correction_out");
+  Arguments a = dims_of(call, 1, 3, 4);
+  variance(call, a, call.is_none(2) ? 1.0 : call.real(2));
+  a.out = call.tensor(5);  // out0 is the variance, out1 the mean
+  if (call.failed()) return call.status();
+  sum(call, a, a.self.type(), true);
+  return call.status();
+}
+
 int32_t var_out(const edgecore_call *raw) {
   Call call(raw, "aten::var.out");
   return variance(call, dims_of(call, 1, 3, 4), call.flag(2) ? 1.0 : 0.0);

@@ -18,6 +18,7 @@ constexpr uint64_t bit(Type type) { return uint64_t{1} << static_cast<int>(type)
 constexpr uint64_t kFloats = bit(Type::kF16) | bit(Type::kBF16) | bit(Type::kF32) | bit(Type::kF64);
 constexpr uint64_t kIntegers = bit(Type::kU8) | bit(Type::kI8) | bit(Type::kI16) | bit(Type::kI32) | bit(Type::kI64) |
                                bit(Type::kU16) | bit(Type::kU32) | bit(Type::kBool);
+constexpr uint64_t kComplex = bit(Type::kComplexF16) | bit(Type::kComplexF32) | bit(Type::kComplexF64);
 constexpr uint64_t kAll = kFloats | kIntegers;
 
 template <uint64_t N>

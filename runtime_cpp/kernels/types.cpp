@@ -44,6 +44,12 @@ const char *type_name(Type type) {
       return "float16";
     case Type::kF32:
       return "float32";
+    case Type::kComplexF16:
+      return "complex32";
+    case Type::kComplexF32:
+      return "complex64";
+    case Type::kComplexF64:
+      return "complex128";
     case Type::kF64:
       return "float64";
     case Type::kBool:

@@ -17,6 +17,9 @@ enum class Type : int32_t {
   kF16 = 5,
   kF32 = 6,
   kF64 = 7,
+  kComplexF16 = 8,  // complex types reach few operators: see Call::complex_tensor
+  kComplexF32 = 9,
+  kComplexF64 = 10,
   kBool = 11,
   kBF16 = 15,
   kU16 = 27,
@@ -27,14 +30,22 @@ enum class Type : int32_t {
 // What a kernel computes in: every integer as int64 (results wrap when stored), half and bfloat16 as float.
 enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
-bool is_supported(Type type);
-int64_t item_size(Type type);
+bool is_supported(Type type);  // false for complex types
+int64_t item_size(Type type);  // in bytes; 0 for complex types
 const char *type_name(Type type);
 
 constexpr bool is_floating(Type type) {
   return type == Type::kF16 || type == Type::kF32 || type == Type::kF64 || type == Type::kBF16;
 }
 constexpr bool is_integral(Type type) { return !is_floating(type) && type != Type::kBool; }
+
+// The type of a complex type's two parts; kNone of any other.
+constexpr Type part_of(Type type) {
+  return type == Type::kComplexF16   ? Type::kF16
+         : type == Type::kComplexF32 ? Type::kF32
+         : type == Type::kComplexF64 ? Type::kF64
+                                     : Type::kNone;
+}
 
 constexpr Compute compute_of(Type type) {
   return type == Type::kF64 ? Compute::kDouble : is_floating(type) ? Compute::kFloat : Compute::kInt;

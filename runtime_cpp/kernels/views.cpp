@@ -80,6 +80,28 @@ int32_t et_view(const edgecore_call *raw) {
   return call.status();
 }
 
+// to[index] = from; `to` gets index + 1 entries. How a loop collects its results.
+int32_t et_copy_index(const edgecore_call *raw) {
+  Call call(raw, "executorch_prim::et_copy_index.tensor");
+  const Tensor to = call.tensor(0);
+  const Tensor from = call.tensor(1);
+  const int64_t index = call.integer(2);
+  if (call.failed() ||
+      !call.check(to.ndim() == from.ndim() + 1 && to.type() == from.type(),
+                  "the target must have one more dim than the source, and its dtype") ||
+      !call.check(index >= 0 && index < INT64_MAX, "the index is negative")) {
+    return call.status();
+  }
+  Shape shape = to.shape();
+  shape.sizes[0] = index + 1;
+  if (!call.resize(to, shape)) return call.status();
+  TensorOn entry(to);
+  entry.narrow(0, index, 1);
+  entry.remove_dim(0);
+  if (call.check_same_shape(entry.shape, from.shape(), "the source")) copy_tensor(call, entry.tensor(), from);
+  return call.status();
+}
+
 int32_t permute_copy_out(const edgecore_call *raw) {
   Call call(raw, "aten::permute_copy.out");
   const Tensor self = call.tensor(0);
@@ -191,6 +213,38 @@ int32_t slice_copy_out(const edgecore_call *raw) {
   const int64_t end = clamp_index(call.integer_or(3, INT64_MAX), self.size(dim));
   TensorOn view(self);
   view.narrow(dim, start, end > start ? (end - start - 1) / step + 1 : 0, step);
+  return emit(call, out, view);
+}
+
+int32_t as_strided_copy_out(const edgecore_call *raw) {
+  Call call(raw, "aten::as_strided_copy.out");
+  const Tensor self = call.tensor(0);
+  const Ints sizes = call.ints(1);
+  const Ints strides = call.ints(2);
+  const int64_t offset = call.integer_or(3, 0);
+  const Tensor out = call.tensor(4);
+  if (!call.check(!call.failed() && sizes.count == strides.count && sizes.count <= kMaxDims,
+                  "size and stride must have as many entries, and not too many")) {
+    return call.status();
+  }
+  // The input's elements are dense, so its last one is the last that may be read.
+  Shape shape;
+  int64_t last = offset;
+  bool within = offset >= 0;
+  bool empty = false;
+  for (int64_t d = 0; d < sizes.count && within; ++d) {
+    int64_t reach = 0;
+    within = sizes[d] >= 0 && strides[d] >= 0 && !__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) &&
+             (sizes[d] == 0 || !__builtin_add_overflow(last, reach, &last));
+    empty = empty || sizes[d] == 0;
+    shape.push(sizes[d]);
+  }
+  if (!call.check(within && (empty || last < self.numel()), "size, stride and offset reach beyond the input")) {
+    return call.status();
+  }
+  TensorOn view(self.data(), self.type(), shape);
+  for (int d = 0; d < shape.ndim; ++d) view.strides[d] = strides[d];
+  if (!empty) view.shift(offset);
   return emit(call, out, view);
 }
 

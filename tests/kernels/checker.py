@@ -72,6 +72,11 @@ def supported(values: Any) -> bool:
     return plain and not any(isinstance(v, complex) for v in torch.utils._pytree.tree_leaves(values))
 
 
+def reaches_past(func: Any, args: Any) -> bool:
+    """Whether as_strided reads storage outside of the tensor's own elements: a value in a program has none."""
+    return func is torch.ops.aten.as_strided.default and args[0].untyped_storage().nbytes() != args[0].nbytes
+
+
 def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
     """Output `index` of the call computed in float64."""
 
@@ -123,7 +128,7 @@ class Checker(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         found = self.catalog.find(func, args)
-        if found is not None and supported((args, kwargs, result)):
+        if found is not None and supported((args, kwargs, result)) and not reaches_past(func, args):
             self.check(*found, func, args, kwargs, result)
         return result
 
@@ -153,6 +158,8 @@ class Checker(TorchDispatchMode):
             self.catalog.library.call(name, *call_args)
             for i, (out, expected) in enumerate(zip(outs, results, strict=True)):
                 limits = tolerance(out.dtype)
+                if name == "aten::topk.values" and i == 1 and valid_order(call_args[0], call_args[2], outs[0], out):
+                    continue  # equal values may come in any order
                 if out.shape == expected.shape and torch.allclose(out, expected, equal_nan=True, **limits):
                     continue
                 if not (out.dtype.is_floating_point and as_good(out, expected, reference(func, args, kwargs, i))):
@@ -162,6 +169,15 @@ class Checker(TorchDispatchMode):
             self.failed.setdefault(name, []).append(f"({described}): {' '.join(str(error).split())[:300]}")
         else:
             self.passed[name] += 1
+
+
+def valid_order(self: torch.Tensor, dim: int, values: torch.Tensor, indices: torch.Tensor) -> bool:
+    """Whether `indices` name different entries along `dim`, and those are `values`."""
+    if self.dim() == 0:
+        return bool((indices == 0).all())
+    ordered = indices.sort(dim).values
+    different = (ordered.diff(dim=dim) > 0).all()
+    return bool(different) and torch.equal(self.gather(dim, indices).nan_to_num(), values.nan_to_num())
 
 
 def dense(t: torch.Tensor) -> bool:

@@ -33,6 +33,40 @@ def floats(*shape: int) -> torch.Tensor:
              torch.ones(1, 1, 3, dtype=torch.int64)),
             "the spatial dims must not be empty",
         ),
+        ("aten::scatter.value_out", (floats(3), 0, torch.tensor([3]), 1.0, floats(3)), "index 3 is out of range"),
+        ("aten::scatter.src_out", (floats(3), 0, torch.tensor([0, 1]), floats(1), floats(3)), "does not fit the input"),
+        ("aten::scatter_add.out", (floats(3), 0, torch.tensor([-1]), floats(1), floats(3)), "index -1 is out of range"),
+        ("aten::index_put.out", (floats(3), [torch.tensor([3])], floats(1), False, floats(3)), "index 3 is out of range"),
+        ("aten::index_put_", (floats(3), [torch.tensor([-4])], floats(1), True), "index -4 is out of range"),
+        ("aten::select_scatter.out", (floats(3, 2), floats(2), 0, 3, floats(3, 2)), "index 3 is out of range"),
+        ("aten::slice_scatter.out", (floats(3), floats(3), 0, 0, 3, 0, floats(3)), "step must be positive"),
+        (
+            "aten::masked_scatter.out",
+            (floats(3), torch.ones(3, dtype=torch.bool), floats(2), floats(3)),
+            "more true elements than the source's 2",
+        ),
+        ("aten::masked_select.out", (floats(3), floats(3), floats(3)), "the mask must be a bool tensor"),
+        ("aten::repeat_interleave.Tensor_out", (torch.tensor([-1]), None, torch.tensor([0])), "must not be negative"),
+        (
+            "aten::repeat_interleave.Tensor_out",
+            (torch.tensor([2**62, 2**62]), None, torch.tensor([0])),
+            "repeats are too large",
+        ),
+        ("aten::reflection_pad1d.out", (floats(1, 3), [3, 0], floats(1, 6)), "padding 3 and 0 does not suit"),
+        ("aten::replication_pad1d.out", (floats(1, 3), [2**62, 2**62], floats(1, 3)), "does not suit a dim of size 3"),
+        ("aten::topk.values", (floats(3), 4, -1, True, True, floats(4), torch.ones(4, dtype=torch.int64)), "k is 4"),
+        ("aten::as_strided_copy.out", (floats(4), [2], [4], None, floats(2)), "reach beyond the input"),
+        ("aten::as_strided_copy.out", (floats(4), [2**62], [2**62], None, floats(2)), "reach beyond the input"),
+        ("aten::as_strided_copy.out", (floats(4), [1], [1], -1, floats(1)), "reach beyond the input"),
+        ("aten::tril.out", (floats(4), 0, floats(4)), "at least two dims"),
+        ("aten::glu.out", (floats(3), 0, floats(1)), "even size"),
+        ("aten::rand.out", ([-1], floats(1)), "a size is negative"),
+        ("executorch_prim::et_copy_index.tensor", (floats(2, 3), floats(3), -1), "the index is negative"),
+        (
+            "aten::grid_sampler_2d.out",
+            (floats(1, 1, 2, 2), floats(2, 1, 1, 2), 0, 0, False, floats(1, 1, 1, 1)),
+            "the grid must be",
+        ),
     ],
 )  # fmt: skip
 def test_is_refused(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
@@ -83,3 +117,12 @@ def read_only(library: Library, name: str, *args: object) -> str:
 )
 def test_every_output_is_shown_to_the_host(library: Library, name: str, args: tuple[object, ...]) -> None:
     assert "read-only" in read_only(library, name, *args)
+
+
+def test_sampling_far_outside_the_image(library: Library) -> None:
+    grid = torch.tensor([1e30, -1e30, float("nan"), float("inf")]).reshape(1, 2, 1, 2)
+    for interpolation in (0, 1, 2):
+        for padding in (0, 1, 2):
+            out = torch.empty(1, 1, 2, 1)
+            library.call("aten::grid_sampler_2d.out", floats(1, 1, 3, 3), grid, interpolation, padding, False, out)
+            assert out.shape == (1, 1, 2, 1)
