@@ -85,10 +85,8 @@ void for_each_entry(Call &call, Tensor out, Tensor index, int dim, const Tensor 
   for (int64_t i = 0; i < n; ++i) {
     int64_t to = 0;
     int64_t from = 0;
-    for (int d = 0; d < out.ndim(); ++d) {
-      to += (d == dim ? where[i] : at[d]) * out.stride(d);
-      if (source != nullptr) from += at[d] * source->stride(d);
-    }
+    for (int d = 0; d < out.ndim(); ++d) to += (d == dim ? where[i] : at[d]) * out.stride(d);
+    for (int d = 0; source != nullptr && d < source->ndim(); ++d) from += at[d] * source->stride(d);
     body(out.data() + to * item, source == nullptr ? nullptr : source->data() + from * item);
     for (int d = shape.ndim - 1; d >= 0 && ++at[d] == shape.sizes[d]; --d) at[d] = 0;
   }
@@ -133,19 +131,20 @@ int32_t put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out)
     written.strides[d][0] = slice.strides[d][1];
     written.strides[d][1] = slice.strides[d][0];
   }
+  written.finish();
   const int common = indexing.common.ndim;
   const int64_t step = common > 0 ? rows.strides[indexing.place + common - 1] * item : 0;
   const int64_t combinations = indexing.common.numel();
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // In order: indices may repeat, and the last value stays.
-    for_each_run(call, written, INT64_MAX, [&](char *const *data, const int64_t *strides, int64_t n) {
-      if (accumulate) {
-        add_run(self.type(), data[0], strides[0], data[1], strides[1], n);
-      } else {
-        for (int64_t k = 0; k < n; ++k) copy_item(data[0] + k * strides[0], data[1] + k * strides[1], item);
-      }
+    // One combination after the other: indices may repeat, and the last value stays.
+    if (!accumulate) {
+      copy_strided(call, item, written);
+      continue;
+    }
+    for_each_run(call, written, 16384, [&](char *const *data, const int64_t *strides, int64_t n) {
+      add_run(self.type(), data[0], strides[0], data[1], strides[1], n);
     });
   }
   return call.status();
@@ -311,7 +310,7 @@ int32_t masked_select_out(const edgecore_call *raw) {
   }
   Shape result;
   result.push(found);
-  if (call.resize(out, result)) __builtin_memcpy(out.data(), rows, static_cast<uint64_t>(found * item));
+  if (call.resize(out, result) && found > 0) __builtin_memcpy(out.data(), rows, static_cast<uint64_t>(found * item));
   return call.status();
 }
 
@@ -325,7 +324,7 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const uint8_t *chosen = bits(call, self, shape);
   if (chosen == nullptr) return call.status();
   int64_t found = 0;
-  for (int64_t i = 0; i < n; ++i) found += chosen[i];
+  for (int64_t i = 0; i < n; ++i) found += chosen[i] != 0;  // a file's bools may be any byte
   Shape result;
   result.push(found);
   result.push(shape.ndim);
