@@ -1,6 +1,6 @@
 // Bilinear resampling with antialiasing: each output pixel is the mean of the input under a triangle that is as wide as
 // an output pixel when the image shrinks.
-#include "convert.h"
+#include "index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -89,6 +89,78 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
   result.finish(call);
 }
 
+// Of bytes: weights as integers with as many bits after the point as 15 bits hold, rounded after each dim.
+struct IntegerWeights {
+  int16_t *weights = nullptr;
+  int shift = 0;
+};
+
+IntegerWeights integers(Call &call, const Triangles<double> &t, int64_t out) {
+  IntegerWeights result;
+  result.weights = call.scratch<int16_t>(out * t.most);
+  if (call.failed()) return result;
+  double greatest = 0;
+  for (int64_t i = 0; i < out; ++i) {
+    for (int64_t k = 0; k < t.count[i]; ++k) {
+      const double w = t.weights[i * t.most + k];
+      greatest = w > greatest ? w : greatest;
+    }
+  }
+  while (result.shift < 22 && 0.5 + greatest * static_cast<double>(1 << (result.shift + 1)) < 32768) ++result.shift;
+  for (int64_t i = 0; i < out; ++i) {
+    for (int64_t k = 0; k < t.count[i]; ++k) {
+      const double w = t.weights[i * t.most + k] * static_cast<double>(1 << result.shift);
+      result.weights[i * t.most + k] = static_cast<int16_t>(0.5 + w);
+    }
+  }
+  return result;
+}
+
+// The weighted mean of `count` bytes that are `step` apart.
+uint8_t mean_of(const uint8_t *from, int64_t step, const int16_t *weights, int64_t count, int shift) {
+  int32_t sum = shift > 0 ? 1 << (shift - 1) : 0;
+  for (int64_t k = 0; k < count; ++k) sum += from[k * step] * weights[k];
+  sum >>= shift;
+  return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+void resample_bytes(Call &call, Tensor self, Tensor out, bool align_corners, double factor_h, double factor_w) {
+  const int64_t in_h = self.size(2);
+  const int64_t in_w = self.size(3);
+  const int64_t out_h = out.size(2);
+  const int64_t out_w = out.size(3);
+  const Triangles<double> rows = triangles<double>(call, in_h, out_h, factor_h, align_corners);
+  const Triangles<double> columns = triangles<double>(call, in_w, out_w, factor_w, align_corners);
+  if (call.failed()) return;
+  const IntegerWeights row_weights = integers(call, rows, out_h);
+  const IntegerWeights column_weights = integers(call, columns, out_w);
+  const uint8_t *x = reinterpret_cast<const uint8_t *>(dense_bytes(call, self));
+  const BytesOut result(call, out);
+  uint8_t *narrow = call.scratch<uint8_t>(in_h * out_w);
+  if (call.failed()) return;
+  for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
+    for (int64_t r = 0; r < in_h; ++r) {
+      const uint8_t *from = x + (plane * in_h + r) * in_w;
+      for (int64_t i = 0; i < out_w; ++i) {
+        narrow[r * out_w + i] = in_w == out_w
+                                    ? from[i]
+                                    : mean_of(from + columns.first[i], 1, column_weights.weights + i * columns.most,
+                                              columns.count[i], column_weights.shift);
+      }
+    }
+    uint8_t *to = reinterpret_cast<uint8_t *>(result.data()) + plane * out_h * out_w;
+    for (int64_t r = 0; r < out_h; ++r) {
+      for (int64_t i = 0; i < out_w; ++i) {
+        to[r * out_w + i] = in_h == out_h
+                                ? narrow[r * out_w + i]
+                                : mean_of(narrow + rows.first[r] * out_w + i, out_w,
+                                          row_weights.weights + r * rows.most, rows.count[r], row_weights.shift);
+      }
+    }
+  }
+  result.finish(call);
+}
+
 }  // namespace
 
 int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
@@ -101,7 +173,8 @@ int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(5);
   if (!call.check(!call.failed() && self.ndim() == 4 && size.count == 2,
                   "the input must have four dims, output_size two") ||
-      !call.check(is_floating(self.type()), "the input must be floating") || !call.check_cast(self.type(), out) ||
+      !call.check(is_floating(self.type()) || self.type() == Type::kU8, "the input must be floating or uint8") ||
+      !call.check(self.type() == out.type(), "out must have the input's dtype") ||
       !call.check(self.size(2) > 0 && self.size(3) > 0 && size[0] > 0 && size[1] > 0,
                   "input and output must have pixels")) {
     return call.status();
@@ -110,7 +183,9 @@ int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
   shape.sizes[2] = size[0];
   shape.sizes[3] = size[1];
   if (!call.resize(out, shape)) return call.status();
-  if (self.type() == Type::kF64) {
+  if (self.type() == Type::kU8) {
+    resample_bytes(call, self, out, align_corners, factor_h, factor_w);
+  } else if (self.type() == Type::kF64) {
     resample<double>(call, self, out, align_corners, factor_h, factor_w);
   } else {
     resample<float>(call, self, out, align_corners, factor_h, factor_w);
