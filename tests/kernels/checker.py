@@ -68,7 +68,7 @@ class Catalog:
 
 def supported(values: Any) -> bool:
     tensors = [t for t in torch.utils._pytree.tree_leaves(values) if isinstance(t, torch.Tensor)]
-    plain = all(t.dtype in SCALAR_TYPES and t.layout == torch.strided and not t.is_conj() for t in tensors)
+    plain = all(t.dtype in SCALAR_TYPES and t.layout == torch.strided and not t.is_complex() for t in tensors)
     return plain and not any(isinstance(v, complex) for v in torch.utils._pytree.tree_leaves(values))
 
 

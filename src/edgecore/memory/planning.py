@@ -11,18 +11,22 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import in_order, is_control_flow
 from edgecore.memory.planners import Planner, greedy, overlap
-from edgecore.memory.specs import TensorSpec, assign_specs, specs_of
+from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
 DEFAULT_ARENA = 1
+SHARED_ARENA = 2
+"""Of mutable buffers that all methods share; the number is executorch's."""
 
 
 @dataclass
 class MemoryPlan:
-    """Arena sizes in bytes by memory id, and the specs that were placed."""
+    """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name."""
 
     arenas: dict[int, int] = field(default_factory=dict)
     specs: list[TensorSpec] = field(default_factory=list)
+    state: dict[str, TensorSpec] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -36,13 +40,15 @@ class MemoryPlanningPass:
 
     `memory_planning_algo` places the tensors of one arena; `alloc_graph_input` and `alloc_graph_output` say whether
     inputs and outputs live in the arena (else the caller's buffers are used). A subclass overrides `arena_of` to spread
-    tensors over several memories. `alignment` is in bytes.
+    tensors over several memories. `alignment` is in bytes. `share_mutable_buffers` keeps mutable buffers apart in arena 2,
+    where those of one qualified name have one place in all methods.
     """
 
     memory_planning_algo: Planner = greedy
     alloc_graph_input: bool = False
     alloc_graph_output: bool = False
     alignment: int = 16
+    share_mutable_buffers: bool = False
 
     def arena_of(self, spec: TensorSpec) -> int:
         """The memory id, counted from 1, of the arena that `spec` goes to."""
@@ -52,10 +58,16 @@ class MemoryPlanningPass:
         """Set lifetime, memory id and offset of every planned spec."""
         assign_specs(program)
         arenas: Mapping[int, list[TensorSpec]] = defaultdict(list)
+        plan = MemoryPlan(state=_state(program))
+        shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         for spec in self._planned(program):
-            spec.mem_id = self.arena_of(spec)
+            spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
+            if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
+                raise CompileError(
+                    f"the arena {SHARED_ARENA} belongs to the buffers that methods share (share_mutable_buffers), but "
+                    f"arena_of puts another tensor there: {spec}"
+                )
             arenas[spec.mem_id].append(spec)
-        plan = MemoryPlan()
         for mem_id, specs in sorted(arenas.items()):
             plan.arenas[mem_id] = self.memory_planning_algo(specs, self.alignment)
             plan.specs.extend(specs)
@@ -67,27 +79,42 @@ class MemoryPlanningPass:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
-        end = len(program.graph.nodes)
+        order = list(in_order(program.graph_module))
+        end = len(order)
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
         state: set[TensorSpec] = set()  # mutable buffers keep their memory to themselves
-        for index, node in enumerate(program.graph.nodes):
+        for index, node in enumerate(order):
+            is_top = node.graph is program.graph
+            is_output = node.op == "output" and is_top
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
-                    last[spec] = end if node.op == "output" else index
-                    if node.op == "output" and source.name in outputs and not self.alloc_graph_output:
+                    last[spec] = end if is_output else index
+                    if is_output and source.name in outputs and not self.alloc_graph_output:
                         unplanned.add(spec)
             for spec in specs_of(node):
-                first.setdefault(spec, 0 if node.op == "placeholder" else index)
+                first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
+                if is_control_flow(node):
+                    last[spec] = index  # its bodies work in its results until they end
+                if not is_top or node.op != "placeholder":
+                    continue
                 if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
                     unplanned.add(spec)
-                elif node.op == "placeholder" and node.name not in inputs:
+                elif node.name not in inputs:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])
         return [spec for spec in first if spec not in unplanned]
+
+
+def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
+    """The specs of the buffers that the program writes, by qualified name."""
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values())
+    names = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+    return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 
 
 def check_plan(plan: MemoryPlan) -> None:
