@@ -52,7 +52,9 @@ class Recorder(TorchDispatchMode):
         name = VIEW_COPIES.get(func, func)
         if name in self.wanted:
             shape = "".join("-" if item is None else "x" for item in slots_of(name, args, kwargs))
-            small = all(leaf.numel() <= 2000 for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if is_tensor(leaf))
+            small = all(
+                leaf.numel() <= 2000 for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if is_tensor(leaf)
+            )
             if small and len(self.calls.setdefault(name, {})) < 6:
                 self.calls[name].setdefault(shape, torch.utils._pytree.tree_map(detach, (args, kwargs)))
         elif func in self.decompositions:
@@ -62,14 +64,17 @@ class Recorder(TorchDispatchMode):
 
 
 def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor."""
     return isinstance(value, torch.Tensor)
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a Python number."""
     return isinstance(value, (bool, int, float))
 
 
 def detach(value: Any) -> Any:
+    """A copy of a tensor; anything else as it is."""
     return value.detach().clone() if is_tensor(value) else value
 
 
@@ -99,7 +104,9 @@ def variants(target: OpOverload, call: Call) -> Iterator[Call]:
     places = [index for index, spec in enumerate(target._schema.arguments) if is_slot(spec)]
     used = [index for index, options in enumerate(choices) if options]
     if len(used) > MAX_SLOTS:  # the first and the others
-        combinations = [(first, *[rest] * (len(used) - 1)) for first in choices[used[0]] for rest in DTYPE_LETTERS.values()]
+        combinations = [
+            (first, *[rest] * (len(used) - 1)) for first in choices[used[0]] for rest in DTYPE_LETTERS.values()
+        ]
     else:
         combinations = list(itertools.product(*(choices[index] for index in used)))
     for combination in combinations:
@@ -115,6 +122,7 @@ def variants(target: OpOverload, call: Call) -> Iterator[Call]:
 
 
 def choice(slot: Any) -> list[str]:
+    """The letters that an argument may become."""
     if slot is None:
         return []
     if is_tensor(slot):
@@ -123,11 +131,16 @@ def choice(slot: Any) -> list[str]:
         return list(DTYPE_LETTERS.values())
     if isinstance(slot, (list, tuple)):
         letters = list(DTYPE_LETTERS.values())
-        return letters + ["".join(pair) for pair in itertools.combinations(sorted(letters), 2)] if len(slot) > 1 else letters
+        return (
+            letters + ["".join(pair) for pair in itertools.combinations(sorted(letters), 2)]
+            if len(slot) > 1
+            else letters
+        )
     return list(SCALARS)
 
 
 def convert(slot: Any, letters: str) -> Any:
+    """An argument in another dtype or of another kind."""
     if is_tensor(slot):
         return slot.to(LETTER_DTYPES[letters])
     if isinstance(slot, torch.dtype):
@@ -172,6 +185,7 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
 
 
 def to_meta(value: Any) -> Any:
+    """A tensor or device on the meta device; anything else as it is."""
     if isinstance(value, torch.device):
         return torch.device("meta")
     return value.to("meta") if is_tensor(value) else value
@@ -194,6 +208,7 @@ def rule(target: OpOverload, calls: dict[str, Call]) -> str:
 
 
 def main() -> None:
+    """Write the table."""
     warnings.filterwarnings("ignore")
     calls = record()
     rules: list[str] = []
@@ -204,7 +219,9 @@ def main() -> None:
             rules.append(text)
         shapes = sorted(calls[target])
         operators[str(target)] = [rules.index(text), *shapes]
-    PATH.write_text(json.dumps({"torch": torch.__version__.partition("+")[0], "rules": rules, "operators": operators}, indent=0))
+    PATH.write_text(
+        json.dumps({"torch": torch.__version__.partition("+")[0], "rules": rules, "operators": operators}, indent=0)
+    )
     missing = sorted(str(target) for target in edge_operators() if str(target) not in operators)
     print(f"{len(operators)} operators, {len(rules)} rules, {PATH.stat().st_size} bytes; without a rule: {missing}")
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  (registers quantized_decomposed)
+import torch.ao.quantization.fx._decomposed
 from torch import nn
 
 import edgecore
@@ -149,7 +149,7 @@ def test_chains_of_views_disappear():
 
 def test_dim_order_both_ways():
     conv = nn.Conv2d(3, 8, 3)
-    function = lambda s, x: s.conv(x).relu() + 1  # noqa: E731
+    function = lambda s, x: s.conv(x).relu() + 1
     x = torch.randn(1, 3, 6, 6)
     program = convert_dim_order(torch.channels_last)(edge_of(function, x, conv=conv))
     (node,) = calls(program.graph_module, aten.convolution.default)
@@ -192,7 +192,7 @@ def test_index_arithmetic_is_narrowed_and_runs():
 
 def test_values_that_do_not_fit_stay_wide():
     table = nn.Embedding(4, 2)
-    function = lambda s, x: s.table((torch.arange(3) * 2**31).clamp(0, 3)) + x  # noqa: E731
+    function = lambda s, x: s.table((torch.arange(3) * 2**31).clamp(0, 3)) + x
     program = narrow_integers(edge_of(function, torch.ones(2), table=table))
     assert all(node.meta["val"].dtype != torch.int32 for node in calls(program.graph_module))
 
@@ -302,7 +302,7 @@ def add_relu(x, y):
 
 def test_a_pattern_becomes_a_backend_operator_and_back():
     x, y = torch.randn(2, 3), torch.randn(2, 3)
-    function = lambda s, x, y: (x + y).relu() * (x * y + 1).relu() + (x - y).relu()  # noqa: E731
+    function = lambda s, x, y: (x + y).relu() * (x * y + 1).relu() + (x - y).relu()
     program = replace_pattern(torch.ops.edgecore_test.add_relu.default)(edge_of(function, x, y))
     assert targets(program).count(torch.ops.edgecore_test.add_relu.default) == 1
     assert torch.equal(torch.ops.edgecore_test.add_relu(x, y), (x + y).relu())
@@ -325,7 +325,7 @@ def test_a_program_with_backend_operators_compiles_once_they_are_expanded():
 
 
 def test_values_read_elsewhere_are_not_fused():
-    function = lambda s, x, y: ((z := x + y), z.relu())  # noqa: E731
+    function = lambda s, x, y: ((z := x + y), z.relu())
     program = replace_pattern(torch.ops.edgecore_test.add_relu.default)(edge_of(function, torch.ones(2), torch.ones(2)))
     assert torch.ops.edgecore_test.add_relu.default not in targets(program)
 

@@ -181,5 +181,3 @@ def _empty_number(val: Any) -> fmt.Bool | fmt.Double | fmt.Int:
     if isinstance(val, (bool, torch.SymBool)):
         return fmt.Bool(False)
     return fmt.Double(0.0) if isinstance(val, (float, torch.SymFloat)) else fmt.Int(0)
-
-

@@ -31,8 +31,8 @@ def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> C
     def bind(pattern: Pattern) -> Pattern:
         try:
             if "(" in rest:
-                library.define(rest)
-            library.impl(name, pattern, "CompositeImplicitAutograd")
+                library.define(rest)  # type: ignore[no-untyped-call]
+            library.impl(name, pattern, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise CompileError(f"{library.ns}::{rest} cannot be bound: {str(error).splitlines()[0]}") from error
         base, _, overload = name.partition(".")

@@ -47,9 +47,7 @@ def is_slot(spec: Any) -> bool:
 
 def slots_of(target: OpOverload, args: Any, kwargs: Any) -> list[Any]:
     """The arguments of a call that bear on dtypes, defaults included."""
-    return [
-        args[index] if index < len(args) else kwargs.get(name, default) for index, name, default in _slots(target)
-    ]
+    return [args[index] if index < len(args) else kwargs.get(name, default) for index, name, default in _slots(target)]
 
 
 def key_of(target: OpOverload, args: Any, kwargs: Any) -> str:

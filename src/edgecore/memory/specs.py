@@ -91,7 +91,9 @@ def _assign(graph_module: GraphModule, bounds: Bounds, given: Given) -> None:
             node.meta[SPEC] = given.get((node, None)) or TensorSpec.of(val, node, bounds)
         elif isinstance(val, (tuple, list)) and node.op == "call_function":
             node.meta[SPEC] = tuple(
-                given.get((node, index)) or TensorSpec.of(item, node, bounds) if isinstance(item, torch.Tensor) else None
+                given.get((node, index)) or TensorSpec.of(item, node, bounds)
+                if isinstance(item, torch.Tensor)
+                else None
                 for index, item in enumerate(val)
             )
         if is_control_flow(node):

@@ -101,7 +101,7 @@ def _clone(editor: Editor, value: Node) -> Node:
 
 
 def _borrow_source(node: Node) -> None:
-    """torch records no line of the model for control flow: the closest call before it, or its operand's, is near it."""
+    """Torch records no line of the model for control flow: the closest call before it, or its operand's, is near it."""
     before = node.prev
     while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
         before = before.prev

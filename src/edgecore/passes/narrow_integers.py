@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,21 +23,21 @@ _MOVES = {
 }  # fmt: skip
 """Operators whose result holds elements of their first argument only."""
 
-_INDEX_ARGUMENT = {
+_INDEX_ARGUMENT: dict[Any, int] = {
     aten.embedding.default: 1,
     aten.index_select.default: 2,
     aten.index.Tensor: 1,
 }
 """Operators whose kernels take int32 indices, and where; `gather`, `scatter` and others take int64 only."""
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.add.Tensor: lambda a, b: (a[0] + b[0], a[1] + b[1]),
     aten.sub.Tensor: lambda a, b: (a[0] - b[1], a[1] - b[0]),
     aten.mul.Tensor: lambda a, b: _hull(x * y for x in a for y in b),
     aten.minimum.default: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     aten.maximum.default: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }
-_SCALAR_FORMS = {
+_SCALAR_FORMS: dict[Any, Any] = {
     aten.add.Scalar: aten.add.Tensor, aten.sub.Scalar: aten.sub.Tensor, aten.mul.Scalar: aten.mul.Tensor,
 }  # fmt: skip
 
@@ -98,13 +99,13 @@ def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range
 
 
 def _arithmetic_range(node: Node, ranges: dict[Node, Range]) -> Range | None:
-    function = _ARITHMETIC.get(_SCALAR_FORMS.get(node.target, node.target))  # type: ignore[arg-type]
+    function = _ARITHMETIC.get(_SCALAR_FORMS.get(node.target, node.target))
     if function is None or node.kwargs or len(node.args) != 2:
         return None
     operands = [(value, value) if type(value) is int else ranges.get(value) for value in node.args]  # type: ignore[arg-type]
     if None in operands:
         return None
-    result: Range = function(*operands)  # type: ignore[no-untyped-call]
+    result: Range = function(*operands)
     return result
 
 
@@ -120,7 +121,11 @@ def _is_static(val: torch.Tensor) -> bool:
 def _can_compute(node: Node) -> bool:
     """Whether a call gives int32 when its operands are int32, or its dtype argument says so."""
     arithmetic = node.target in _ARITHMETIC or node.target in _SCALAR_FORMS or node.target is aten.clamp.default
-    return arithmetic or node.target in _MOVES or node.target in (aten.cat.default, aten.arange.start_step, aten.full.default)
+    return (
+        arithmetic
+        or node.target in _MOVES
+        or node.target in (aten.cat.default, aten.arange.start_step, aten.full.default)
+    )
 
 
 def _closed(narrow: set[Node], bounded: set[Node]) -> set[Node]:
@@ -136,7 +141,7 @@ def _closed(narrow: set[Node], bounded: set[Node]) -> set[Node]:
 def _wide_operands(node: Node) -> list[Node]:
     if node.op != "call_function":
         return []
-    index = _INDEX_ARGUMENT.get(node.target)  # type: ignore[arg-type]
+    index = _INDEX_ARGUMENT.get(node.target)
     sources = node.all_input_nodes if index is None else [node.args[0]]
     return [source for source in sources if isinstance(source, Node) and _is_int64(source)]
 
@@ -147,7 +152,7 @@ def _is_int64(node: Node) -> bool:
 
 
 def _takes(user: Node, node: Node, narrow: set[Node]) -> bool:
-    position = _INDEX_ARGUMENT.get(user.target)  # type: ignore[arg-type]
+    position = _INDEX_ARGUMENT.get(user.target)
     if position is not None and user.args[0] is not node and _all_indices_narrow(user.args[position], narrow):
         return True
     return user in narrow
@@ -177,7 +182,9 @@ def _apply(program: ExportedProgram, constants: Constants, narrow: set[Node], ra
         for source in _wide_operands(node):
             if source not in narrow:
                 if source not in casts:
-                    casts[source] = Editor(graph_module, node, mode).call(aten._to_copy.default, source, dtype=torch.int32)
+                    casts[source] = Editor(graph_module, node, mode).call(
+                        aten._to_copy.default, source, dtype=torch.int32
+                    )
                 node.replace_input_with(source, casts[source])
                 changed.add(casts[source])
     if changed:

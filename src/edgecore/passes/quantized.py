@@ -24,8 +24,6 @@ MOVES = (
 """Operators that quantization with one scale for the whole tensor may be exchanged with."""
 
 
-
-
 def is_quantize(node: Any) -> bool:
     """Whether a node is one of `quantized_decomposed::quantize_*`."""
     return _starts_with(node, "quantize_")
@@ -131,7 +129,12 @@ def _is_per_tensor(node: Any) -> bool:
 
 def _dequantize_later(graph_module: GraphModule, node: Node, mode: Any) -> None:
     source = node.args[0]
-    if not is_dequantize(source) or not isinstance(source, Node) or len(source.users) != 1 or not _is_per_tensor(source):
+    if (
+        not is_dequantize(source)
+        or not isinstance(source, Node)
+        or len(source.users) != 1
+        or not _is_per_tensor(source)
+    ):
         return
     editor = Editor(graph_module, node, mode)
     assert callable(node.target) and callable(source.target)

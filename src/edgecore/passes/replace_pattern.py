@@ -7,7 +7,7 @@ from typing import Any
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from edgecore.errors import CompileError
