@@ -1,47 +1,37 @@
-"""All 16 networks of the test zoo without a backend: difference from eager, and seconds of CPU that lowering takes.
+"""Files without any backend: the latency of our kernels, as a ratio to eager PyTorch on as many threads.
 
-python benchmarks/portable.py [NAME ...]; exits with 1 if a difference exceeds 1e-4 of the largest output.
+    python benchmarks/portable.py [MODEL ...] [--threads 2] [--rounds 8]
+
+Two processes, one a runtime, take turns of five runs each, as in `check.py`; the ratio is that of the medians.
 """
 
-import sys
-import time
+from __future__ import annotations
+
+import argparse
+import tempfile
 from pathlib import Path
 
 import torch
+from check import latency, make
 
 import edgecore
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from zoo import ALL, make, other_inputs
 
-TOLERANCE = 1e-4
-
-
-def measure(name: str) -> tuple[float, float]:
-    """(greatest difference relative to the largest output on two inputs, CPU seconds of lowering after export)."""
-    model, inputs = make(name)
-    exported = torch.export.export(model, inputs)
-    start = time.process_time()
-    program = edgecore.compile(exported, backends=[])
-    seconds = time.process_time() - start
-    loaded = edgecore.load(program.buffer)
-    worst = 0.0
-    for given in (inputs, other_inputs(inputs)):
-        with torch.no_grad():
-            expected = model(*given)
-        worst = max(worst, float((loaded.forward(*given) - expected).abs().max() / expected.abs().max()))
-    return worst, seconds
-
-
-def main() -> int:
-    """Print one line a network."""
-    failed = False
-    for name in sys.argv[1:] or ALL:
-        difference, seconds = measure(name)
-        failed |= difference > TOLERANCE
-        print(f"{name:30} difference {difference:.1e}  lowering {seconds:.2f} s", flush=True)
-    return int(failed)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["mobilenet_v2", "vit_b_16"], help="names of tests/zoo.py")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=8, help="turns of each runtime")
+    arguments = parser.parse_args()
+    for name in arguments.models:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{name}.pte"
+            model, inputs = make(name)
+            edgecore.compile(torch.export.export(model, inputs), backends=[]).save(path)
+            median = latency({"edgecore": path, "eager": name}, arguments.threads, arguments.rounds)
+        ours, eager = median["edgecore"], median["eager"]
+        print(f"{name}: {ours * 1e3:.1f} ms, eager {eager * 1e3:.1f} ms, ratio {ours / eager:.2f}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,26 @@
-# Target edgecore::headers: the public headers, for a backend or kernel package built against an installed edgecore.
-# A plugin links nothing of the host; see edgecore/backend.h.
+# Targets for packages and applications that are built against an installed edgecore:
+#
+#   edgecore::headers   the public headers; all that a backend or kernel package needs, which links nothing of the host
+#   edgecore::core      programs and methods, without operating system, heap or exceptions
+#   edgecore::kernels   every operator (on x86-64 three times, the best one chosen when the program runs)
+#   edgecore::host      core and kernels with files, threads, plugins and the Module class; not on bare metal
+#
+# and edgecore_kernels(TARGET app PTE model.pte), which takes the operators of a model only. The libraries are compiled by
+# the project that uses them, with its compiler and flags, from the sources in the package; kernels use Eigen where
+# find_package finds it.
 include_guard(GLOBAL)
-add_library(edgecore::headers INTERFACE IMPORTED)
-get_filename_component(_edgecore_include "${CMAKE_CURRENT_LIST_DIR}/../include" ABSOLUTE)
-set_target_properties(edgecore::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_edgecore_include}")
-unset(_edgecore_include)
+get_filename_component(_edgecore_native "${CMAKE_CURRENT_LIST_DIR}/../native" ABSOLUTE)
+add_library(edgecore::headers INTERFACE IMPORTED GLOBAL)
+set_target_properties(edgecore::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_edgecore_native}/include")
+get_property(_edgecore_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if("CXX" IN_LIST _edgecore_languages)
+  set(EDGECORE_KERNELS_VERSION ${edgecore_VERSION})
+  add_subdirectory("${_edgecore_native}" "${CMAKE_BINARY_DIR}/edgecore" EXCLUDE_FROM_ALL)
+  foreach(_edgecore_part core kernels host)
+    if(TARGET edgecore_${_edgecore_part})
+      add_library(edgecore::${_edgecore_part} ALIAS edgecore_${_edgecore_part})
+    endif()
+  endforeach()
+endif()
+unset(_edgecore_native)
+unset(_edgecore_languages)

@@ -1,11 +1,19 @@
-# What a plugin's build needs, installed into the wheel: the plain C headers and the CMake package. The version stands in
-# pyproject.toml alone.
+# What the wheel ships for other builds: headers, CMake package, and the sources of core, kernels, host and tools with
+# their generated readers and the flatbuffers headers under them. The version stands in pyproject.toml alone.
 include(CMakePackageConfigHelpers)
 file(STRINGS ${PROJECT_SOURCE_DIR}/pyproject.toml version REGEX "^version = ")
 string(REGEX MATCH "[0-9.]+" version "${version}")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake
   VERSION ${version} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES runtime_cpp/include/edgecore/abi.h runtime_cpp/include/edgecore/backend.h
-              runtime_cpp/include/edgecore/kernel.h
-        DESTINATION edgecore/include/edgecore)
 install(FILES cmake/edgecoreConfig.cmake ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
+
+set(native edgecore/native)
+install(DIRECTORY runtime_cpp/include runtime_cpp/core runtime_cpp/kernels runtime_cpp/host runtime_cpp/tools
+        DESTINATION ${native} PATTERN tests EXCLUDE)
+install(FILES runtime_cpp/CMakeLists.txt DESTINATION ${native})
+install(FILES ${EDGECORE_READERS} DESTINATION ${native}/generated)
+find_path(EDGECORE_FLATBUFFERS flatbuffers/flatbuffers.h REQUIRED)
+set(flatbuffers allocator array base buffer buffer_ref default_allocator detached_buffer flatbuffer_builder flatbuffers
+                stl_emulation string struct table vector vector_downward verifier)
+list(TRANSFORM flatbuffers REPLACE "(.+)" "${EDGECORE_FLATBUFFERS}/flatbuffers/\\1.h")
+install(FILES ${flatbuffers} DESTINATION ${native}/third_party/flatbuffers)

@@ -5,7 +5,8 @@ set -eu
 python=${1:-python3}
 
 wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build patchelf
-libgtest-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler"
+libgtest-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
+gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user"
 # The interpreter may be none of Debian's: ask it, not dpkg, for what Debian packages apart.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"

@@ -78,10 +78,15 @@ class Preparation {
   }
 
  private:
+  void name_backend(int32_t code) {
+    (void)fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", backend '",
+               state_.backend->table->backend_id, "': ");
+  }
+
   template <typename... Pieces>
   Status refuse(int32_t code, const Pieces &...pieces) {
-    return fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", backend '",
-                StringView(state_.backend->table->backend_id), "': ", pieces...);
+    name_backend(code);
+    return extend(error_, pieces...);
   }
 
   Status check_needs() {

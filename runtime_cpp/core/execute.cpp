@@ -103,11 +103,16 @@ class Run {
     return Status();
   }
 
+  void name_kernel(const Instruction &instruction, int32_t code) {
+    const OperatorName op = method_.kernels[instruction.target].name;
+    (void)fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", operator ", op.name,
+               op.overload.empty() ? "" : ".", op.overload, ": ");
+  }
+
   template <typename... Pieces>
   Status kernel_failed(const Instruction &instruction, int32_t code, const Pieces &...pieces) {
-    const OperatorName op = method_.kernels[instruction.target].name;
-    return fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", operator ", op.name,
-                op.overload.empty() ? "" : ".", op.overload, ": ", pieces...);
+    name_kernel(instruction, code);
+    return extend(error_, pieces...);
   }
 
   // Reads the entries of a list from the values that hold them.

@@ -40,9 +40,14 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t give
   return value;
 }
 
+void name_input(const MethodImpl &method, size_t index, Error &error) {
+  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' ");
+}
+
 template <typename... Pieces>
 Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pieces &...pieces) {
-  return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' ", pieces...);
+  name_input(method, index, error);
+  return extend(error, pieces...);
 }
 
 // Whether `strides` are those of a dense tensor; dimensions of size 1 have no stride that matters.

@@ -1,5 +1,6 @@
 #include "edgecore/status.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 namespace edgecore {
@@ -21,15 +22,45 @@ void append_signed(Error &error, int64_t value) {
 }
 
 template <typename T>
-void append_list(Error &error, const void *data, uint64_t size) {
-  const T *items = static_cast<const T *>(data);
-  constexpr uint64_t kShown = 16;
+void append_list(Error &error, Span<const T> items) {
+  constexpr size_t kShown = 16;
   append(error, "[");
-  for (uint64_t i = 0; i < size && i < kShown; ++i) {
+  for (size_t i = 0; i < items.size() && i < kShown; ++i) {
     if (i != 0) append(error, ", ");
     append_signed(error, items[i]);
   }
-  append(error, size > kShown ? ", ...]" : "]");
+  append(error, items.size() > kShown ? ", ...]" : "]");
+}
+
+void append_pieces(Error &error, const char *kinds, va_list pieces) {
+  for (; *kinds != '\0'; ++kinds) {
+    switch (*kinds) {
+      case 'c':
+        append(error, va_arg(pieces, const char *));
+        break;
+      case 't':
+        append(error, *va_arg(pieces, const StringView *));
+        break;
+      case 's':
+        append(error, *va_arg(pieces, const edgecore_str *));
+        break;
+      case 'i':
+        append_signed(error, va_arg(pieces, int64_t));
+        break;
+      case 'u':
+        append_unsigned(error, va_arg(pieces, uint64_t));
+        break;
+      case '8':
+        append_list(error, *va_arg(pieces, const Span<const int64_t> *));
+        break;
+      case '4':
+        append_list(error, *va_arg(pieces, const Span<const int32_t> *));
+        break;
+      default:
+        append_list(error, *va_arg(pieces, const Span<const uint8_t> *));
+        break;
+    }
+  }
 }
 
 }  // namespace
@@ -46,21 +77,22 @@ void append(Error &error, StringView text) {
   }
 }
 
-void Piece::append_to(Error &error) const {
-  switch (kind_) {
-    case kText:
-      return append(error, text_);
-    case kSigned:
-      return append_signed(error, static_cast<int64_t>(number_));
-    case kUnsigned:
-      return append_unsigned(error, number_);
-    case kInt64List:
-      return append_list<int64_t>(error, list_, number_);
-    case kInt32List:
-      return append_list<int32_t>(error, list_, number_);
-    case kUint8List:
-      return append_list<uint8_t>(error, list_, number_);
-  }
+Status fail_with(Error &error, int32_t code, const char *kinds, ...) {
+  error.clear();
+  error.code = code;
+  va_list pieces;
+  va_start(pieces, kinds);
+  append_pieces(error, kinds, pieces);
+  va_end(pieces);
+  return Status(code);
+}
+
+Status extend_with(Error &error, const char *kinds, ...) {
+  va_list pieces;
+  va_start(pieces, kinds);
+  append_pieces(error, kinds, pieces);
+  va_end(pieces);
+  return Status(error.code);
 }
 
 }  // namespace edgecore

@@ -1,8 +1,9 @@
-// Shared libraries of backends.
+// Shared libraries of backends and kernels.
 #ifndef EDGECORE_HOST_LIBRARY_H_
 #define EDGECORE_HOST_LIBRARY_H_
 
 #include "edgecore/backend.h"
+#include "edgecore/kernel.h"
 #include "edgecore/status.h"
 
 namespace edgecore {
@@ -12,6 +13,9 @@ namespace edgecore {
 // Errors: INVALID_ARGUMENT (path not absolute), ACCESS_FAILED (the loader's reason), NOT_FOUND (no entry symbol),
 // NOT_SUPPORTED (other interface version, other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
+
+// The same for a library of kernels. Errors: those above without the last.
+Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
 // EDGECORE_FEATURE_* of this build.
 uint32_t host_features();

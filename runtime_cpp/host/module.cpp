@@ -1,6 +1,9 @@
 #include "edgecore/module.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "edgecore/kernels.h"
 #include "host/backends.h"
@@ -10,6 +13,7 @@
 #include "host/library.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
+#include "host/trace.h"
 
 namespace edgecore {
 namespace {
@@ -31,12 +35,40 @@ struct OpenMethod {
   HeapScratch scratch;
   HostContext context;
   std::vector<HeapBlock> outputs;
+  bool has_outputs = false;  // every output has memory
+  std::unique_ptr<Trace> trace;
   Method *method = nullptr;
 
   ~OpenMethod() {
     if (method != nullptr) method->destroy();
   }
 };
+
+bool has_kernel(const edgecore_kernel_library &library, OperatorName op) {
+  const auto *at = reinterpret_cast<const uint8_t *>(library.kernels);
+  for (uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_stride) {
+    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
+    if (StringView(kernel->name) == op.name && StringView(kernel->overload) == op.overload) return true;
+  }
+  return false;
+}
+
+// A copy of a host tensor, row by row whatever its layout.
+Tensor copied(const edgecore_tensor &source) {
+  Tensor tensor(source.scalar_type, {source.dl.shape, source.dl.shape + source.dl.ndim});
+  if (tensor.count() == 0) return tensor;
+  const size_t item = tensor.bytes() / tensor.count();
+  const auto *from = static_cast<const uint8_t *>(source.dl.data) + source.dl.byte_offset;
+  auto *to = static_cast<uint8_t *>(tensor.data());
+  std::vector<int64_t> index(tensor.shape().size());
+  for (size_t i = 0; i < tensor.count(); ++i) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * source.dl.strides[d];
+    std::memcpy(to + i * item, from + offset * static_cast<int64_t>(item), item);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
+  }
+  return tensor;
+}
 
 edgecore_header header(size_t size) { return {static_cast<uint32_t>(size), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}; }
 
@@ -49,6 +81,7 @@ struct Module::State {
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   std::vector<LoadedBackend> loaded;  // of `backends`, as the methods see them
+  std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
   std::vector<std::unique_ptr<OpenMethod>> methods;
 
   ~State() {
@@ -63,6 +96,10 @@ struct Module::State {
     EDGECORE_TRY(loaded.status());
     program = *loaded;
     return {};
+  }
+
+  void add_kernels(const edgecore_kernel_library *library) {
+    if (std::find(kernels.begin(), kernels.end(), library) == kernels.end()) kernels.push_back(library);
   }
 
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> given, Error &error) {
@@ -127,6 +164,38 @@ Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_op
   return state_->open_backend(table, options, error);
 }
 
+std::vector<std::string> Module::missing_operators() const {
+  std::vector<std::string> missing;
+  const Program &program = *state_->program;
+  for (size_t i = 0; i < program.method_count(); ++i) {
+    const MethodInfo method = program.method(i);
+    for (size_t j = 0; j < method.operator_count(); ++j) {
+      const OperatorName op = method.operator_name(j);
+      if (std::any_of(state_->kernels.begin(), state_->kernels.end(),
+                      [&](const edgecore_kernel_library *library) { return has_kernel(*library, op); })) {
+        continue;
+      }
+      std::string name(op.name.data(), op.name.size());
+      if (!op.overload.empty()) name += "." + std::string(op.overload.data(), op.overload.size());
+      if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
+    }
+  }
+  return missing;
+}
+
+Status Module::add_kernels(const edgecore_kernel_library *library, Error &error) {
+  EDGECORE_TRY(check_kernel_library(library, "linked into this application", error));
+  state_->add_kernels(library);
+  return {};
+}
+
+Status Module::load_kernels(const char *path, Error &error) {
+  const Result<const edgecore_kernel_library *> library = load_kernel_library(path, error);
+  EDGECORE_TRY(library.status());
+  state_->add_kernels(*library);
+  return {};
+}
+
 Status Module::load_methods(const MethodOptions &options, Error &error) {
   std::vector<LoadedBackend> &backends = state_->loaded;
   if (!backends.empty() || !methods_.empty()) {  // which the methods there point to
@@ -143,9 +212,11 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     config.scratch = &open->scratch;
     config.host = host_services();
     config.context = &open->context;
-    config.kernels = kernel_libraries();
+    config.kernels = {state_->kernels.data(), state_->kernels.size()};
     config.backends = {backends.data(), backends.size()};
     config.trust = options.trust;
+    if (options.trace) open->trace = std::make_unique<Trace>();
+    config.tracer = open->trace.get();
     const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
     EDGECORE_TRY(method.status());
     open->method = *method;
@@ -170,7 +241,63 @@ Status Module::allocate_outputs(size_t method, Error &error) {
     EDGECORE_TRY(open.method->set_output(i, block.get(), bytes, error));
     open.outputs.push_back(std::move(block));
   }
+  open.has_outputs = true;
   return {};
+}
+
+Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error) {
+  const Result<size_t> index = program().find_method(name, error);
+  EDGECORE_TRY(index.status());
+  if (methods_.empty()) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
+  Method &target = *methods_[*index];
+  const MethodInfo info = target.info();
+  size_t given = 0;
+  for (size_t i = 0; i < info.input_count(); ++i) {
+    const uint32_t tag = info.input(i).tag;
+    if (tag == EDGECORE_TAG_NONE) EDGECORE_TRY(target.set_input_none(i, error));
+    if (tag != EDGECORE_TAG_TENSOR) continue;
+    if (given == inputs.size() || inputs[given].empty()) {
+      return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", i, " of method '", name,
+                  given == inputs.size() ? "' is missing." : "' is an empty tensor.");
+    }
+    const Tensor &input = inputs[given++];
+    std::vector<int64_t> strides(input.shape().size());
+    int64_t next = 1;
+    for (size_t d = strides.size(); d-- > 0; next *= input.shape()[d]) strides[d] = next;
+    TensorArgument argument;
+    argument.data = input.data();
+    argument.scalar_type = input.scalar_type();
+    argument.shape = {input.shape().data(), input.shape().size()};
+    argument.strides = {strides.data(), strides.size()};
+    argument.readable_bytes = input.bytes() + kArenaTail;
+    argument.writable = true;
+    EDGECORE_TRY(target.set_input(i, argument, error));
+  }
+  if (given != inputs.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' takes ", given, " tensors; got ", inputs.size(),
+                ".");
+  }
+  if (!state_->methods[*index]->has_outputs) EDGECORE_TRY(allocate_outputs(*index, error));
+  EDGECORE_TRY(target.execute(error));
+  outputs.clear();
+  for (size_t i = 0; i < info.output_count(); ++i) {
+    const edgecore_value &value = target.output(i);
+    if (value.tag == EDGECORE_TAG_TENSOR) outputs.push_back(copied(*value.as.tensor));
+  }
+  return {};
+}
+
+Status Module::write_trace(const char *path, Error &error) const {
+  std::vector<const Trace *> traces;
+  for (const auto &method : state_->methods) {
+    if (method->trace != nullptr) traces.push_back(method->trace.get());
+  }
+  if (traces.empty()) return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace.");
+  const std::vector<uint8_t> bytes = etdump_of(traces);
+  std::FILE *file = std::fopen(path, "wb");
+  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (file != nullptr && std::fclose(file) == 0 && written) return {};
+  return fail(error, EDGECORE_ACCESS_FAILED, path, " cannot be written: ", std::strerror(errno), ".");
 }
 
 Span<const edgecore_kernel_library *const> kernel_libraries() {

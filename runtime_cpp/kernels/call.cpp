@@ -115,9 +115,12 @@ Tensor Call::checked(edgecore_tensor *tensor, uint64_t i, bool complex) {
   } else if (tensor->dl.ndim < 0 || tensor->dl.ndim > kMaxDims) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has " << int64_t{tensor->dl.ndim}
                                            << " dims, the most are " << int64_t{kMaxDims});
-  } else if (complex && part_of(static_cast<Type>(tensor->scalar_type)) == Type::kNone) {
+  } else if (complex && part_of(Tensor{tensor}.type()) == Type::kNone) {
     fail(EDGECORE_INVALID_TYPE, Message() << "argument " << at << " must be a complex tensor");
-  } else if (!complex && !is_supported(static_cast<Type>(tensor->scalar_type))) {
+  } else if (is_known(Tensor{tensor}.type()) && !selected(Tensor{tensor}.type())) {
+    fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " is " << Tensor{tensor}.type()
+                                           << ", a dtype that these kernels were built without");
+  } else if (!complex && !is_supported(Tensor{tensor}.type())) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has scalar type " << int64_t{tensor->scalar_type}
                                            << ", which this kernel library has not");
   } else if (tensor->buffer != nullptr) {
@@ -187,6 +190,15 @@ const double *Call::doubles(uint64_t i, int64_t *count) {
   const edgecore_list *l = list(i, EDGECORE_TAG_DOUBLE_LIST, "a list of numbers");
   *count = static_cast<int64_t>(l->count);
   return l->items.doubles;
+}
+
+const uint8_t *Call::bools(uint64_t i, int64_t count) {
+  const edgecore_list *l = list(i, EDGECORE_TAG_BOOL_LIST, "a list of bools");
+  if (!failed() && static_cast<int64_t>(l->count) != count) {
+    fail(EDGECORE_INVALID_ARGUMENT, Message() << "argument " << static_cast<int64_t>(i) << " must have " << count
+                                              << " entries, it has " << static_cast<int64_t>(l->count));
+  }
+  return l->items.bools;
 }
 
 edgecore_str Call::string(uint64_t i) {

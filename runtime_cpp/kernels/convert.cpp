@@ -123,12 +123,18 @@ void store_as(char *target, int64_t stride, int64_t n, const C *__restrict sourc
   }
 }
 
+// Numbers among the arguments are read as 0-dimensional tensors of these types, whatever is selected.
+constexpr bool kept(Type type) {
+  return selected(type) || type == Type::kF32 || type == Type::kF64 || type == Type::kI64 || type == Type::kBool;
+}
+
 template <class C>
 void load_any(Type type, const char *source, int64_t stride, int64_t n, C *target) {
   switch (type) {
-#define EDGECORE_CASE(TYPE, S) \
-  case Type::TYPE:             \
-    return load_as<S, C>(source, stride, n, target);
+#define EDGECORE_CASE(TYPE, S)                                                       \
+  case Type::TYPE:                                                                   \
+    if constexpr (kept(Type::TYPE)) return load_as<S, C>(source, stride, n, target); \
+    break;
     EDGECORE_CASE(kU8, uint8_t)
     EDGECORE_CASE(kI8, int8_t)
     EDGECORE_CASE(kI16, int16_t)
@@ -150,9 +156,10 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
 template <class C>
 void store_any(Type type, char *target, int64_t stride, int64_t n, const C *source) {
   switch (type) {
-#define EDGECORE_CASE(TYPE, S) \
-  case Type::TYPE:             \
-    return store_as<S, C>(target, stride, n, source);
+#define EDGECORE_CASE(TYPE, S)                                                        \
+  case Type::TYPE:                                                                    \
+    if constexpr (kept(Type::TYPE)) return store_as<S, C>(target, stride, n, source); \
+    break;
     EDGECORE_CASE(kU8, uint8_t)
     EDGECORE_CASE(kI8, int8_t)
     EDGECORE_CASE(kI16, int16_t)

@@ -1,236 +1,22 @@
-// Convolution of one and two dims: pointwise as a matrix product, depthwise directly, the rest as patches times
-// weights.
+// The convolution operator of one and two dims: arguments, layouts, and which of the ways to take.
 #include "convolution.h"
 
 #include "convert.h"
-#include "gemm.h"
+#include "convolution_relation.h"
 #include "iterate.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kPatchBytes = 1 << 19;  // of one block of patches, about half of a second-level cache
-
+// Depthwise weights as [taps, channels].
 template <class C>
-void fill_bias(C *out, const C *bias, int64_t rows, int64_t columns, bool by_row) {
-  for (int64_t r = 0; r < rows; ++r) {
-    C *target = out + r * columns;
-    if (bias == nullptr) {
-      __builtin_memset(target, 0, static_cast<uint64_t>(columns) * sizeof(C));
-    } else if (by_row) {
-      const C value = bias[r];
-      for (int64_t i = 0; i < columns; ++i) target[i] = value;
-    } else {
-      __builtin_memcpy(target, bias, static_cast<uint64_t>(columns) * sizeof(C));
-    }
-  }
-}
-
-// Patches of output rows [row0, row1) as a matrix [channels * taps, pixels]: each row of it is shifted image rows.
-template <class C>
-void patches_of_planes(const Conv &conv, const C *image, int64_t row0, int64_t row1, C *patches) {
-  const int64_t pixels = (row1 - row0) * conv.out_w;
-  for (int64_t c = 0; c < conv.group_in(); ++c) {
-    for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-      for (int64_t kw = 0; kw < conv.kernel_w; ++kw) {
-        C *target = patches + ((c * conv.kernel_h + kh) * conv.kernel_w + kw) * pixels;
-        const int64_t shift = kw * conv.dilation_w - conv.pad_w;
-        const Valid valid(conv.out_w, conv.stride_w, shift, conv.in_w);
-        for (int64_t oh = row0; oh < row1; ++oh, target += conv.out_w) {
-          const int64_t ih = oh * conv.stride_h - conv.pad_h + kh * conv.dilation_h;
-          if (ih < 0 || ih >= conv.in_h) {
-            __builtin_memset(target, 0, static_cast<uint64_t>(conv.out_w) * sizeof(C));
-            continue;
-          }
-          const C *source = image + (c * conv.in_h + ih) * conv.in_w + shift;
-          for (int64_t i = 0; i < valid.begin; ++i) target[i] = 0;
-          if (conv.stride_w == 1) {
-            __builtin_memcpy(target + valid.begin, source + valid.begin,
-                             static_cast<uint64_t>(valid.end - valid.begin) * sizeof(C));
-          } else {
-            for (int64_t i = valid.begin; i < valid.end; ++i) target[i] = source[i * conv.stride_w];
-          }
-          for (int64_t i = valid.end; i < conv.out_w; ++i) target[i] = 0;
-        }
-      }
-    }
-  }
-}
-
-// Patches of output rows [row0, row1) as [pixels, taps * channels] of a channels-last image.
-template <class C>
-void patches_of_pixels(const Conv &conv, const C *image, int64_t row0, int64_t row1, C *patches) {
-  const int64_t run = conv.group_in();
-  const uint64_t bytes = static_cast<uint64_t>(run) * sizeof(C);
-  for (int64_t oh = row0; oh < row1; ++oh) {
-    for (int64_t ow = 0; ow < conv.out_w; ++ow) {
-      for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-        const int64_t ih = oh * conv.stride_h - conv.pad_h + kh * conv.dilation_h;
-        for (int64_t kw = 0; kw < conv.kernel_w; ++kw, patches += run) {
-          const int64_t iw = ow * conv.stride_w - conv.pad_w + kw * conv.dilation_w;
-          if (ih < 0 || ih >= conv.in_h || iw < 0 || iw >= conv.in_w) {
-            __builtin_memset(patches, 0, bytes);
-          } else {
-            __builtin_memcpy(patches, image + (ih * conv.in_w + iw) * conv.in_channels, bytes);
-          }
-        }
-      }
-    }
-  }
-}
-
-int64_t rows_per_block(const Conv &conv, int64_t patch_bytes) {
-  const int64_t row = conv.out_w * patch_bytes;
-  const int64_t rows = row > 0 ? kPatchBytes / row : 1;
-  return rows < 1 ? 1 : rows > conv.out_h ? conv.out_h : rows;
-}
-
-template <class C>
-void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out) {
-  const int64_t k = conv.group_in() * conv.taps();
-  if (conv.is_depthwise()) {
-    for (int64_t n = 0; n < conv.batch; ++n) {
-      fill_bias(out + n * conv.out_channels * conv.out_pixels(), bias, conv.out_channels, conv.out_pixels(), true);
-    }
-    return depthwise_planes(call, conv, input, weight, out);
-  }
-  const bool direct = conv.is_pointwise();
-  // Blocks of output rows; a pointwise product reads the image itself, cut only for the threads.
-  int64_t rows = rows_per_block(conv, k * static_cast<int64_t>(sizeof(C)));
-  if (direct) {
-    const int64_t share = (conv.out_h + call.worker_count() - 1) / call.worker_count();
-    rows = conv.batch * conv.groups >= call.worker_count() ? conv.out_h : share;
-  }
-  const int64_t blocks = (conv.out_h + rows - 1) / rows;
-  const GemmSpace<C> space(call, conv.group_out(), rows * conv.out_w, k);
-  const int64_t part = direct ? 0 : k * rows * conv.out_w;
-  C *patches = direct ? nullptr : call.scratch<C>(part * call.worker_count());
-  if (call.failed()) return;
-  const int64_t work = conv.group_out() * rows * conv.out_w * k;
-  call.parallel(
-      conv.batch * conv.groups * blocks, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t image = i / blocks;  // of one group
-          const int64_t group = image % conv.groups;
-          const int64_t row0 = i % blocks * rows;
-          const int64_t row1 = row0 + rows < conv.out_h ? row0 + rows : conv.out_h;
-          const int64_t pixels = (row1 - row0) * conv.out_w;
-          const C *source = input + image * conv.group_in() * conv.in_pixels();
-          Matrix<C> columns = {source + row0 * conv.out_w, conv.in_pixels(), false};
-          if (!direct) {
-            C *own = patches + worker * part;
-            patches_of_planes(conv, source, row0, row1, own);
-            columns = {own, pixels, false};
-          }
-          C *target = out + image * conv.group_out() * conv.out_pixels() + row0 * conv.out_w;
-          for (int64_t c = 0; c < conv.group_out(); ++c) {
-            const C value = bias == nullptr ? C{0} : bias[group * conv.group_out() + c];
-            C *line = target + c * conv.out_pixels();
-            for (int64_t p = 0; p < pixels; ++p) line[p] = value;
-          }
-          const Matrix<C> filters = {weight + group * conv.group_out() * k, k, false};
-          gemm_serial<C>(space, worker, conv.group_out(), pixels, k, 1, filters, columns, target, conv.out_pixels());
-        }
-      });
-}
-
-// `weight` as [out_channels, taps, group_in], or [taps, channels] when depthwise.
-template <class C>
-void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out) {
-  const int64_t k = conv.group_in() * conv.taps();
-  if (conv.is_depthwise()) {
-    fill_bias(out, bias, conv.batch * conv.out_pixels(), conv.out_channels, false);
-    return depthwise_pixels(call, conv, input, weight, out);
-  }
-  const bool direct = conv.is_pointwise();
-  int64_t rows = rows_per_block(conv, k * static_cast<int64_t>(sizeof(C)));
-  if (direct) {
-    const int64_t share = (conv.out_h + call.worker_count() - 1) / call.worker_count();
-    rows = conv.batch >= call.worker_count() ? conv.out_h : share;
-  }
-  const int64_t blocks = (conv.out_h + rows - 1) / rows;
-  const GemmSpace<C> space(call, rows * conv.out_w, conv.group_out(), k);
-  const int64_t part = direct ? 0 : k * rows * conv.out_w;
-  C *patches = direct ? nullptr : call.scratch<C>(part * call.worker_count());
-  if (call.failed()) return;
-  const int64_t work = conv.out_channels * rows * conv.out_w * k;
-  call.parallel(conv.batch * blocks, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row0 = i % blocks * rows;
-      const int64_t row1 = row0 + rows < conv.out_h ? row0 + rows : conv.out_h;
-      const int64_t pixels = (row1 - row0) * conv.out_w;
-      C *target = out + (i / blocks * conv.out_pixels() + row0 * conv.out_w) * conv.out_channels;
-      fill_bias(target, bias, pixels, conv.out_channels, false);
-      for (int64_t group = 0; group < conv.groups; ++group) {
-        const C *source = input + i / blocks * conv.in_pixels() * conv.in_channels + group * conv.group_in();
-        Matrix<C> lines = {source + row0 * conv.out_w * conv.in_channels, conv.in_channels, false};
-        if (!direct) {
-          C *own = patches + worker * part;
-          patches_of_pixels(conv, source, row0, row1, own);
-          lines = {own, k, false};
-        }
-        const Matrix<C> filters = {weight + group * conv.group_out() * k, k, true};
-        gemm_serial<C>(space, worker, pixels, conv.group_out(), k, 1, lines, filters, target + group * conv.group_out(),
-                       conv.out_channels);
-      }
-    }
-  });
-}
-
-// The gradient of a convolution: products of the weights with the image, added where each tap lands.
-template <class C>
-void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out) {
-  const int64_t k = conv.group_out() * conv.taps();
-  const int64_t part = k * conv.in_pixels();
-  const GemmSpace<C> space(call, k, conv.in_pixels(), conv.group_in());
-  C *columns = call.scratch<C>(part * call.worker_count());
-  if (call.failed()) return;
-  call.parallel(conv.batch * conv.groups, 1, [&](int64_t begin, int64_t end, int64_t worker) {
-    for (int64_t image = begin; image < end; ++image) {
-      const int64_t group = image % conv.groups;
-      C *own = columns + worker * part;
-      __builtin_memset(own, 0, static_cast<uint64_t>(part) * sizeof(C));
-      const Matrix<C> filters = {weight + group * conv.group_in() * k, k, true};
-      const Matrix<C> source = {input + image * conv.group_in() * conv.in_pixels(), conv.in_pixels(), false};
-      gemm_serial<C>(space, worker, k, conv.in_pixels(), conv.group_in(), 1, filters, source, own, conv.in_pixels());
-      C *target = out + image * conv.group_out() * conv.out_pixels();
-      const C *own_bias = bias == nullptr ? nullptr : bias + group * conv.group_out();
-      fill_bias(target, own_bias, conv.group_out(), conv.out_pixels(), true);
-      for (int64_t c = 0; c < conv.group_out(); ++c) {
-        for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-          for (int64_t kw = 0; kw < conv.kernel_w; ++kw, own += conv.in_pixels()) {
-            const int64_t shift = kw * conv.dilation_w - conv.pad_w;
-            const Valid valid(conv.in_w, conv.stride_w, shift, conv.out_w);
-            for (int64_t ih = 0; ih < conv.in_h; ++ih) {
-              const int64_t oh = ih * conv.stride_h - conv.pad_h + kh * conv.dilation_h;
-              if (oh < 0 || oh >= conv.out_h) continue;
-              C *__restrict line = target + (c * conv.out_h + oh) * conv.out_w + shift;
-              const C *__restrict from = own + ih * conv.in_w;
-              for (int64_t i = valid.begin; i < valid.end; ++i) line[i * conv.stride_w] += from[i];
-            }
-          }
-        }
-      }
-    }
-  });
-}
-
-// Weights in the order in which pixels are read: the channel last, the tap before it. Depthwise: [taps, channels].
-template <class C>
-const C *weight_for_pixels(Call &call, const Conv &conv, Tensor weight) {
+const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
   if (target == nullptr) return nullptr;
-  const Type type = storage_of(compute_for<C>());
-  TensorOn packed(target, type, weight.shape());
-  if (conv.is_depthwise()) {
-    const int64_t strides[4] = {1, 1, conv.kernel_w * conv.out_channels, conv.out_channels};
-    for (int d = 0; d < 4; ++d) packed.strides[d] = strides[d];
-  } else {
-    const int64_t inner = conv.group_in();
-    const int64_t strides[4] = {conv.taps() * inner, 1, conv.kernel_w * inner, inner};
-    for (int d = 0; d < 4; ++d) packed.strides[d] = strides[d];
-  }
+  TensorOn packed(target, storage_of(compute_for<C>()), weight.shape());
+  const int64_t strides[4] = {1, 1, conv.kernel_w * conv.out_channels, conv.out_channels};
+  for (int d = 0; d < 4; ++d) packed.strides[d] = strides[d];
   copy_tensor(call, packed.tensor(), weight);
   return target;
 }
@@ -254,10 +40,20 @@ const C *pixels_of(Call &call, Tensor t) {
 template <class C>
 void run(Call &call, const Conv &conv, Tensor input, Tensor weight, Tensor bias, Tensor out) {
   const C *offsets = bias.t != nullptr ? dense<C>(call, bias) : nullptr;
-  if (out.is_channels_last() && out.type() == storage_of(compute_for<C>()) && !conv.transposed) {
-    const C *filters = weight_for_pixels<C>(call, conv, weight);
+  const Type type = storage_of(compute_for<C>());
+  if (out.is_channels_last() && out.type() == type && !conv.transposed && conv.in_channels > 0) {
     const C *source = pixels_of<C>(call, input);
-    if (!call.failed()) convolve_pixels(call, conv, source, filters, offsets, reinterpret_cast<C *>(out.data()));
+    C *target = reinterpret_cast<C *>(out.data());
+    if (conv.is_depthwise()) {
+      const C *filters = channels_last_weight<C>(call, conv, weight);
+      if (!call.failed()) depthwise_pixels(call, conv, source, filters, offsets, target);
+      return;
+    }
+    const bool native = weight.type() == type;
+    const C *filters = native ? reinterpret_cast<const C *>(weight.data()) : dense<C>(call, weight);
+    int64_t strides[4] = {conv.group_in() * conv.taps(), conv.taps(), conv.kernel_w, 1};
+    for (int d = 0; native && d < 4; ++d) strides[d] = weight.stride(d);
+    if (!call.failed()) convolve_pixels(call, conv, source, filters, strides, offsets, target);
     return;
   }
   const C *filters = dense<C>(call, weight);
@@ -291,7 +87,8 @@ int32_t convolution_out(const edgecore_call *raw) {
   const Tensor bias = call.optional_tensor(2);
   const Tensor out = call.tensor(9);
   const int dims = weight.ndim() - 2;
-  if (!call.check(dims == 1 || dims == 2, "only convolutions of one and two spatial dims are implemented") ||
+  if (!call.failed() && dims == 3) return convolution_general(call);
+  if (!call.check(dims == 1 || dims == 2, "a convolution has one, two or three spatial dims") ||
       !call.check(input.ndim() == weight.ndim(), "input and weight must have the same number of dims")) {
     return call.status();
   }

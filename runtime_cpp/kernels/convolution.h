@@ -24,7 +24,7 @@ struct Conv {
   bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
 };
 
-// Output positions [begin, end) along one axis whose input position o * stride - pad + offset is inside [0, size).
+// Output positions [begin, end) along one axis whose input position o * stride + shift is inside [0, size).
 struct Valid {
   int64_t begin, end;
   Valid(int64_t count, int64_t stride, int64_t shift, int64_t size) {
@@ -35,12 +35,42 @@ struct Valid {
   }
 };
 
-// Depthwise convolution (one input and output channel a group). `out` holds the bias or zeros. planes: N, C, H, W;
-// pixels: N, H, W, C, with `weight` as [taps, channels].
+// A plane of a depthwise convolution with its padding, cut into phases so that every tap reads consecutive elements
+// whatever stride and dilation: element (i, j) of phase (a, b) is in[i * stride_h + (a * dilation_h) % stride_h -
+// pad_h][likewise], and tap (kh, kw) of output (oh, ow) is element oh * pitch + ow behind tap(kh, kw).
+struct Phases {
+  int64_t count_h, count_w, rows, pitch;
+  bool fit;  // not much larger than input and output; what a damaged file asks for may be
+
+  explicit Phases(const Conv &conv);
+  int64_t plane() const { return count_h * count_w * rows * pitch; }
+  int64_t tap(const Conv &conv, int64_t kh, int64_t kw) const {
+    return (kh % count_h * count_w + kw % count_w) * rows * pitch + kh * conv.dilation_h / conv.stride_h * pitch +
+           kw * conv.dilation_w / conv.stride_w;
+  }
+  template <class C>
+  void fill(const Conv &conv, const C *in, C *out) const;  // one plane but for its padding, which must be zero
+};
+
+// Depthwise convolution (one input and output channel a group). planes: N, C, H, W; pixels: N, H, W, C, with `weight`
+// as [taps, channels].
 template <class C>
-void depthwise_planes(Call &call, const Conv &conv, const C *input, const C *weight, C *out);
+void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
+                      const C *bias, C *out);
 template <class C>
-void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, C *out);
+void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+
+// Any convolution of planes; a transposed one.
+template <class C>
+void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+template <class C>
+void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+
+// Any convolution of pixels with at least one input channel. The weight's element for output channel o, input channel
+// i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] + w * strides[3]].
+template <class C>
+void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
+                     const C *bias, C *out);
 
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore

@@ -1,126 +1,114 @@
+// Depthwise convolution: each channel by itself.
 #include "convolution.h"
+#include "vector.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// out[i] += sum over taps of weight[t] * in[i * kStride + t * dilation], all positions inside.
-template <class C, int kTaps, int kStride>
-void row_taps(C *__restrict out, const C *__restrict in, const C *weight, int64_t dilation, int64_t n) {
-  C w[kTaps];
-  for (int t = 0; t < kTaps; ++t) w[t] = weight[t];
-  for (int64_t i = 0; i < n; ++i) {
-    C sum = out[i];
-    for (int t = 0; t < kTaps; ++t) sum += w[t] * in[i * kStride + t * dilation];
-    out[i] = sum;
+constexpr int64_t kBlock = 4;  // vectors that are summed side by side
+
+// out[0, kVectors * lanes) = bias + sum over taps of weight[t] * in[taps[t] ...].
+template <class C, int kVectors>
+void sum_taps(const C *in, const int64_t *taps, const C *weight, int64_t count, C bias, C *out) {
+  Vector<C> sums[kVectors];
+  for (int v = 0; v < kVectors; ++v) sums[v] = Vector<C>{} + bias;
+  for (int64_t t = 0; t < count; ++t) {
+    const C *source = in + taps[t];
+    const C w = weight[t];
+    for (int v = 0; v < kVectors; ++v) sums[v] += load_vector(source + v * kLanes<C>) * w;
   }
+  for (int v = 0; v < kVectors; ++v) store_vector(out + v * kLanes<C>, sums[v]);
 }
 
+// target[0, n) = bias + the taps of one output pixel times their weights, channel by channel.
 template <class C>
-void row_any(C *__restrict out, const C *__restrict in, C weight, int64_t stride, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] += weight * in[i * stride];
-}
-
-// One output row from one input row.
-template <class C>
-void row(const Conv &conv, C *out, const C *in, const C *weight) {
-  const int64_t last = (conv.kernel_w - 1) * conv.dilation_w;
-  // Columns where every tap is inside take the fused loop, the few at the borders one tap at a time.
-  const Valid first_tap(conv.out_w, conv.stride_w, -conv.pad_w, conv.in_w);
-  const Valid last_tap(conv.out_w, conv.stride_w, last - conv.pad_w, conv.in_w);
-  int64_t begin = first_tap.begin;
-  int64_t end = last_tap.end < first_tap.end ? last_tap.end : first_tap.end;
-  const C *start = in + begin * conv.stride_w - conv.pad_w;
-  const int64_t n = end - begin;
-  const int64_t d = conv.dilation_w;
-  const bool fused = n > 0 && (conv.kernel_w == 3 || conv.kernel_w == 5) && conv.stride_w <= 2;
-  if (!fused) {
-    begin = end = 0;
-  } else if (conv.kernel_w == 3) {
-    if (conv.stride_w == 1) row_taps<C, 3, 1>(out + begin, start, weight, d, n);
-    if (conv.stride_w == 2) row_taps<C, 3, 2>(out + begin, start, weight, d, n);
-  } else {
-    if (conv.stride_w == 1) row_taps<C, 5, 1>(out + begin, start, weight, d, n);
-    if (conv.stride_w == 2) row_taps<C, 5, 2>(out + begin, start, weight, d, n);
-  }
-  for (int64_t t = 0; t < conv.kernel_w; ++t) {
-    const int64_t shift = t * d - conv.pad_w;
-    const Valid valid(conv.out_w, conv.stride_w, shift, conv.in_w);
-    const int64_t left_end = fused && valid.end > begin ? begin : valid.end;
-    const int64_t right = fused && valid.begin < end ? end : valid.end;
-    const C *source = in + shift;
-    if (left_end > valid.begin) {
-      row_any(out + valid.begin, source + valid.begin * conv.stride_w, weight[t], conv.stride_w,
-              left_end - valid.begin);
+void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias, int64_t oh, int64_t ow, C *target) {
+  const int64_t channels = conv.in_channels;
+  const Valid rows(conv.kernel_h, conv.dilation_h, oh * conv.stride_h - conv.pad_h, conv.in_h);
+  const Valid columns(conv.kernel_w, conv.dilation_w, ow * conv.stride_w - conv.pad_w, conv.in_w);
+  const C *corner =
+      image + ((oh * conv.stride_h - conv.pad_h) * conv.in_w + ow * conv.stride_w - conv.pad_w) * channels;
+  const auto each_tap = [&](auto body) {
+    for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
+      for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
+        body(corner + (kh * conv.dilation_h * conv.in_w + kw * conv.dilation_w) * channels,
+             weight + (kh * conv.kernel_w + kw) * channels);
+      }
     }
-    if (valid.end > right) {
-      row_any(out + right, source + right * conv.stride_w, weight[t], conv.stride_w, valid.end - right);
-    }
+  };
+  int64_t c = 0;
+  for (; c + kBlock * kLanes<C> <= channels; c += kBlock * kLanes<C>) {
+    Vector<C> sums[kBlock] = {};
+    for (int64_t v = 0; bias != nullptr && v < kBlock; ++v) sums[v] = load_vector(bias + c + v * kLanes<C>);
+    each_tap([&](const C *in, const C *w) {
+      for (int64_t v = 0; v < kBlock; ++v) {
+        sums[v] += load_vector(in + c + v * kLanes<C>) * load_vector(w + c + v * kLanes<C>);
+      }
+    });
+    for (int64_t v = 0; v < kBlock; ++v) store_vector(target + c + v * kLanes<C>, sums[v]);
   }
+  for (int64_t i = c; i < channels; ++i) target[i] = bias != nullptr ? bias[i] : C{0};
+  if (c == channels) return;
+  each_tap([&](const C *__restrict in, const C *__restrict w) {
+    for (int64_t i = c; i < channels; ++i) target[i] += in[i] * w[i];
+  });
 }
 
 }  // namespace
 
 template <class C>
-void depthwise_planes(Call &call, const Conv &conv, const C *input, const C *weight, C *out) {
-  const int64_t work = conv.out_pixels() * conv.taps();
-  call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
+                      const C *bias, C *out) {
+  // The output is computed at the phases' pitch, as one line of whole blocks, then stripped of what is between rows.
+  constexpr int64_t kWide = kBlock * kLanes<C>;
+  const int64_t line = conv.out_h * phases.pitch;
+  const int64_t slack = phases.pitch + kWide;  // read between rows
+  const int64_t in_part = round_up(phases.plane() + slack, 16);
+  const int64_t part = in_part + round_up(line, kWide);
+  int64_t *taps = call.scratch<int64_t>(conv.taps());
+  C *memory = call.scratch<C>(part * call.worker_count());
+  if (call.failed()) return;
+  for (int64_t t = 0; t < conv.taps(); ++t) taps[t] = phases.tap(conv, t / conv.kernel_w, t % conv.kernel_w);
+  const int64_t work = line * conv.taps();
+  call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
+    C *in = memory + worker * part;
+    C *sums = in + in_part;
+    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // the padding stays
     for (int64_t plane = begin; plane < end; ++plane) {
-      const C *in = input + plane * conv.in_pixels();
-      const C *w = weight + plane % conv.in_channels * conv.taps();
+      const int64_t channel = plane % conv.in_channels;
+      const C *own = weight + channel * conv.taps();
+      const C start = bias != nullptr ? bias[channel] : C{0};
+      phases.fill(conv, input + plane * conv.in_pixels(), in);
+      int64_t i = 0;
+      for (; i + kWide <= line; i += kWide) sum_taps<C, kBlock>(in + i, taps, own, conv.taps(), start, sums + i);
+      for (; i < line; i += kLanes<C>) sum_taps<C, 1>(in + i, taps, own, conv.taps(), start, sums + i);
       C *target = out + plane * conv.out_pixels();
-      for (int64_t oh = 0; oh < conv.out_h; ++oh) {
-        for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-          const int64_t ih = oh * conv.stride_h - conv.pad_h + kh * conv.dilation_h;
-          if (ih < 0 || ih >= conv.in_h) continue;
-          row(conv, target + oh * conv.out_w, in + ih * conv.in_w, w + kh * conv.kernel_w);
-        }
+      for (int64_t oh = 0; oh < conv.out_h; ++oh, target += conv.out_w) {
+        copy_run<1>(target, sums + oh * phases.pitch, conv.out_w);
       }
     }
   });
 }
 
 template <class C>
-void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, C *out) {
+void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out) {
   const int64_t channels = conv.in_channels;
   const int64_t work = conv.out_w * channels * conv.taps();
   call.parallel(conv.batch * conv.out_h, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t line = begin; line < end; ++line) {
-      const int64_t oh = line % conv.out_h;
       const C *image = input + line / conv.out_h * conv.in_pixels() * channels;
       for (int64_t ow = 0; ow < conv.out_w; ++ow) {
-        C *__restrict target = out + (line * conv.out_w + ow) * channels;
-        for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
-          const int64_t ih = oh * conv.stride_h - conv.pad_h + kh * conv.dilation_h;
-          if (ih < 0 || ih >= conv.in_h) continue;
-          const C *line_in = image + ih * conv.in_w * channels;
-          const C *line_w = weight + kh * conv.kernel_w * channels;
-          const int64_t left = ow * conv.stride_w - conv.pad_w;
-          if (conv.kernel_w == 3 && left >= 0 && left + 2 * conv.dilation_w < conv.in_w) {
-            const C *__restrict a = line_in + left * channels;
-            const C *__restrict b = a + conv.dilation_w * channels;
-            const C *__restrict c = b + conv.dilation_w * channels;
-            for (int64_t i = 0; i < channels; ++i) {
-              target[i] += a[i] * line_w[i] + b[i] * line_w[channels + i] + c[i] * line_w[2 * channels + i];
-            }
-            continue;
-          }
-          for (int64_t kw = 0; kw < conv.kernel_w; ++kw) {
-            const int64_t iw = left + kw * conv.dilation_w;
-            if (iw < 0 || iw >= conv.in_w) continue;
-            const C *__restrict a = line_in + iw * channels;
-            const C *__restrict w = line_w + kw * channels;
-            for (int64_t i = 0; i < channels; ++i) target[i] += a[i] * w[i];
-          }
-        }
+        C *target = out + (line * conv.out_w + ow) * channels;
+        sum_pixel(conv, image, weight, bias, line % conv.out_h, ow, target);
       }
     }
   });
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                       \
-  template void depthwise_planes<C>(Call &, const Conv &, const C *, const C *, C *); \
-  template void depthwise_pixels<C>(Call &, const Conv &, const C *, const C *, C *);
+#define EDGECORE_INSTANTIATE(C)                                                                                  \
+  template void depthwise_planes<C>(Call &, const Conv &, const Phases &, const C *, const C *, const C *, C *); \
+  template void depthwise_pixels<C>(Call &, const Conv &, const C *, const C *, const C *, C *);
 EDGECORE_INSTANTIATE(float)
 EDGECORE_INSTANTIATE(double)
 EDGECORE_INSTANTIATE(int64_t)

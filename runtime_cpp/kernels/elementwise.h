@@ -58,17 +58,26 @@ void dense_loop(const void *const *in, void *out, int64_t n, const Params &param
   }
 }
 
+template <class F, class C, int Arity>
+constexpr DenseFn dense_function() {
+  if constexpr (selected(compute_for<C>())) {
+    return &dense_loop<F, C, Arity>;
+  } else {
+    return nullptr;
+  }
+}
+
 template <class F, int Arity>
 constexpr Functions real_functions() {
-  return {{&dense_loop<F, float, Arity>, &dense_loop<F, double, Arity>, nullptr}};
+  return {{dense_function<F, float, Arity>(), dense_function<F, double, Arity>(), nullptr}};
 }
 template <class F, int Arity>
 constexpr Functions int_functions() {
-  return {{nullptr, nullptr, &dense_loop<F, int64_t, Arity>}};
+  return {{nullptr, nullptr, dense_function<F, int64_t, Arity>()}};
 }
 template <class F, int Arity>
 constexpr Functions all_functions() {
-  return {{&dense_loop<F, float, Arity>, &dense_loop<F, double, Arity>, &dense_loop<F, int64_t, Arity>}};
+  return {{dense_function<F, float, Arity>(), dense_function<F, double, Arity>(), dense_function<F, int64_t, Arity>()}};
 }
 
 enum class Result { kSame, kBool };

@@ -1,148 +1,104 @@
 #include "gemm.h"
 
-#include <Eigen/Core>
+#include "product.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Block sizes for Eigen's product with memory that we own; Eigen's own class would allocate it.
+// Packs n columns of a transposed matrix, whose rows they are: in squares, as both sides are long.
 template <class C>
-class Blocking : public Eigen::internal::level3_blocking<C, C> {
- public:
-  Blocking(int64_t mc, int64_t nc, int64_t kc, C *a, C *b) {
-    this->m_blockA = a;
-    this->m_blockB = b;
-    this->m_mc = mc;
-    this->m_nc = nc;
-    this->m_kc = kc;
-  }
-};
-
-template <class C, int OrderA, int OrderB>
-void product(Blocking<C> &blocking, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, Matrix<C> b, C *c,
-             int64_t ldc) {
-  Eigen::internal::general_matrix_matrix_product<int64_t, C, OrderA, false, C, OrderB, false, Eigen::ColMajor, 1>::run(
-      m, n, k, a.data, a.ld, b.data, b.ld, c, 1, ldc, alpha, blocking, nullptr);
-}
-
-template <class C>
-using Vector = Eigen::Matrix<C, Eigen::Dynamic, 1>;
-template <class C, int Order>
-using Strided = Eigen::Map<const Eigen::Matrix<C, Eigen::Dynamic, Eigen::Dynamic, Order>, 0, Eigen::OuterStride<>>;
-
-// y += alpha M x; M is rows x columns.
-template <class C>
-void matrix_vector(int64_t rows, int64_t columns, C alpha, Matrix<C> matrix, const C *x, C *y) {
-  Eigen::Map<Vector<C>> target(y, rows);
-  const Eigen::Map<const Vector<C>> source(x, columns);
-  if (matrix.transposed) {
-    const Strided<C, Eigen::ColMajor> map(matrix.data, rows, columns, Eigen::OuterStride<>(matrix.ld));
-    target.noalias() += alpha * (map * source);
-  } else {
-    const Strided<C, Eigen::RowMajor> map(matrix.data, rows, columns, Eigen::OuterStride<>(matrix.ld));
-    target.noalias() += alpha * (map * source);
+void pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
+  constexpr int64_t kSide = 16;
+  for (int64_t p0 = 0; p0 < depth; p0 += kSide) {
+    const int64_t p1 = min_of(depth, p0 + kSide);
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t p = p0; p < p1; ++p) target[p * width + j] = source[j * ld + p];
+    }
+    for (int64_t p = p0; n < width && p < p1; ++p) {
+      for (int64_t j = n; j < width; ++j) target[p * width + j] = 0;
+    }
   }
 }
 
-int64_t at_least_one(int64_t n) { return n < 1 ? 1 : n; }
+// A dot product in four chains of vectors.
+template <class C>
+C dot(const C *a, const C *b, int64_t n) {
+  constexpr int64_t kChains = 4;
+  Vector<C> sums[kChains] = {};
+  int64_t i = 0;
+  for (; i + kChains * kLanes<C> <= n; i += kChains * kLanes<C>) {
+    for (int64_t s = 0; s < kChains; ++s) {
+      sums[s] += load_vector(a + i + s * kLanes<C>) * load_vector(b + i + s * kLanes<C>);
+    }
+  }
+  const Vector<C> total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  C sum{0};
+  for (int l = 0; l < kLanes<C>; ++l) sum += total[l];
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// c[j] for one row a and rows of `right`: memory-bound, so nothing is packed.
+template <class C>
+void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
+  call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t j = begin; j < end; ++j) {
+      const C value = alpha * dot(a, right + j * ld, k);
+      c.data[j] = c.add ? c.data[j] + value : c.bias != nullptr ? c.bias[j] + value : value;
+    }
+  });
+}
 
 }  // namespace
 
-// Eigen computes column-major results: c transposed = b transposed times a transposed, so rows there are n here.
-template <class C>
-GemmSpace<C>::GemmSpace(Call &call, int64_t m, int64_t n, int64_t k) {
-  kc_ = at_least_one(k);
-  mc_ = at_least_one(n);
-  nc_ = at_least_one(m);
-  Eigen::internal::computeProductBlockingSizes<C, C, 1, int64_t>(kc_, mc_, nc_, 1);
-  part_ = (kc_ * (mc_ + nc_) + 31) / 16 * 16;
-  memory_ = call.scratch<C>(part_ * call.worker_count());
-}
-
-template <class C>
-void gemm_serial(const GemmSpace<C> &space, int64_t worker, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a,
-                 Matrix<C> b, C *c, int64_t ldc) {
-  if (m <= 0 || n <= 0 || k <= 0) return;
-  if (n == 1 && ldc == 1 && (b.transposed || b.ld == 1)) return matrix_vector(m, k, alpha, a, b.data, c);
-  if (m == 1 && (!a.transposed || a.ld == 1)) {
-    return matrix_vector(n, k, alpha, {b.data, b.ld, !b.transposed}, a.data, c);
-  }
-  C *memory = space.memory_ + worker * space.part_;
-  C *second = memory + (space.kc_ * space.mc_ + 15) / 16 * 16;
-  const int64_t kc = k < space.kc_ ? k : space.kc_;
-  Blocking<C> blocking(space.mc_ < n ? space.mc_ : n, space.nc_ < m ? space.nc_ : m, kc, memory, second);
-  // A row-major operand is, read as its transpose, column-major.
-  constexpr int kPlain = Eigen::ColMajor;
-  constexpr int kOther = Eigen::RowMajor;
-  if (b.transposed && a.transposed) return product<C, kOther, kOther>(blocking, n, m, k, alpha, b, a, c, ldc);
-  if (b.transposed) return product<C, kOther, kPlain>(blocking, n, m, k, alpha, b, a, c, ldc);
-  if (a.transposed) return product<C, kPlain, kOther>(blocking, n, m, k, alpha, b, a, c, ldc);
-  product<C, kPlain, kPlain>(blocking, n, m, k, alpha, b, a, c, ldc);
-}
-
-// Integer products are rare; a row of c at a time.
-template <>
-GemmSpace<int64_t>::GemmSpace(Call &call, int64_t, int64_t, int64_t)
-    : mc_(0), nc_(0), kc_(0), part_(0), memory_(call.scratch<int64_t>(1)) {}
-
-template <>
-void gemm_serial(const GemmSpace<int64_t> &, int64_t, int64_t m, int64_t n, int64_t k, int64_t alpha, Matrix<int64_t> a,
-                 Matrix<int64_t> b, int64_t *c, int64_t ldc) {
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t p = 0; p < k; ++p) {
-      const int64_t factor = alpha * (a.transposed ? a.data[p * a.ld + i] : a.data[i * a.ld + p]);
-      const int64_t step = b.transposed ? b.ld : 1;
-      const int64_t *row = b.data + (b.transposed ? p : p * b.ld);
-      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] += factor * row[j * step];
-    }
-  }
-}
-
 template <class C>
 bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, int64_t a_step, Matrix<C> b,
-          int64_t b_step, C *c, int64_t c_step) {
-  if (count <= 0 || m <= 0 || n <= 0 || k <= 0) return !call.failed();
-  // One product is cut along its longer side, in multiples of the register block of every instruction set.
-  constexpr int64_t kUnit = 48;
-  const int64_t workers = call.worker_count();
-  const bool by_rows = m >= n;
-  const int64_t side = by_rows ? m : n;
-  int64_t pieces = count >= workers || m * n * k < 65536 ? 1 : (workers + count - 1) / count;
-  int64_t piece = ((side + pieces - 1) / pieces + kUnit - 1) / kUnit * kUnit;
-  if (pieces == 1) piece = side;
-  pieces = (side + piece - 1) / piece;
-  const GemmSpace<C> space(call, by_rows ? piece : m, by_rows ? n : piece, k);
-  if (!space.ok()) return false;
-  const int64_t grain = 65536 / at_least_one(m * n * k / pieces) + 1;
-  call.parallel(count * pieces, grain, [&](int64_t begin, int64_t end, int64_t worker) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t start = i % pieces * piece;
-      const int64_t length = side - start < piece ? side - start : piece;
-      Matrix<C> left = a;
-      Matrix<C> right = b;
-      left.data += i / pieces * a_step;
-      right.data += i / pieces * b_step;
-      C *target = c + i / pieces * c_step;
-      if (by_rows) {
-        gemm_serial(space, worker, length, n, k, alpha, left.row(start), right, target + start * n, n);
-      } else {
-        gemm_serial(space, worker, m, length, k, alpha, left, right.column(start), target + start, n);
+          int64_t b_step, GemmOut<C> c, int64_t c_step) {
+  if (call.failed() || count <= 0 || m <= 0 || n <= 0) return !call.failed();
+  if (a.transposed) {  // rare: rows are read where they are
+    C *copy = call.scratch<C>(count * m * k);
+    if (copy == nullptr) return false;
+    call.parallel(count * m, 16384 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t p = 0; p < k; ++p) copy[i * k + p] = a.data[i / m * a_step + p * a.ld + i % m];
       }
-    }
-  });
-  return true;
+    });
+    a = {copy, k, false};
+    a_step = m * k;
+  }
+  if (m == 1 && count == 1 && b.transposed) {
+    row_times_rows(call, n, k, alpha, a.data, b.data, b.ld, c);
+    return true;
+  }
+  // Rows of a transposed b (the weights of a linear layer) take the place of rows of a, as packing a is less work.
+  if (b.transposed) {
+    multiply<C>(
+        call, count, n, m, k,
+        [&](int64_t i) {
+          const Result<C> result = {c.data + i * c_step, 1, n, c.bias, nullptr, alpha, c.add};
+          return Product<C>{b.data + i * b_step, b.ld, result};
+        },
+        [&](int64_t i, int64_t k0, int64_t depth, int64_t column, int64_t columns, int64_t width, C *target) {
+          pack_columns(a.data + i * a_step + column * a.ld + k0, a.ld, depth, columns, width, target);
+        });
+    return !call.failed();
+  }
+  multiply<C>(
+      call, count, m, n, k,
+      [&](int64_t i) {
+        const Result<C> result = {c.data + i * c_step, n, 1, nullptr, c.bias, alpha, c.add};
+        return Product<C>{a.data + i * a_step, a.ld, result};
+      },
+      [&](int64_t i, int64_t k0, int64_t depth, int64_t column, int64_t columns, int64_t width, C *target) {
+        pack_rows(b.data + i * b_step + k0 * b.ld + column, b.ld, depth, columns, width, target);
+      });
+  return !call.failed();
 }
 
-#define EDGECORE_INSTANTIATE(C)                                                                                     \
-  template bool gemm<C>(Call &, int64_t, int64_t, int64_t, int64_t, C, Matrix<C>, int64_t, Matrix<C>, int64_t, C *, \
-                        int64_t);
-template class GemmSpace<float>;
-template class GemmSpace<double>;
-template void gemm_serial<float>(const GemmSpace<float> &, int64_t, int64_t, int64_t, int64_t, float, Matrix<float>,
-                                 Matrix<float>, float *, int64_t);
-template void gemm_serial<double>(const GemmSpace<double> &, int64_t, int64_t, int64_t, int64_t, double, Matrix<double>,
-                                  Matrix<double>, double *, int64_t);
+#define EDGECORE_INSTANTIATE(C)                                                                                \
+  template bool gemm<C>(Call &, int64_t, int64_t, int64_t, int64_t, C, Matrix<C>, int64_t, Matrix<C>, int64_t, \
+                        GemmOut<C>, int64_t);
 EDGECORE_INSTANTIATE(float)
 EDGECORE_INSTANTIATE(double)
 EDGECORE_INSTANTIATE(int64_t)

@@ -22,10 +22,13 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
+// Inlined whatever their size: a call would keep the caller's loop from being vectorised.
+#define EDGECORE_INLINE __attribute__((always_inline)) inline
+
 constexpr float kInfinity = __builtin_inff();
 constexpr float kNaN = __builtin_nanf("");
 
-inline float exp_of(float x) {
+EDGECORE_INLINE float exp_of(float x) {
   // exp(x) = 2^n exp(r), |r| <= log(2) / 2. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const float magic = 12582912.0f;
   float c = x < -105.0f ? -105.0f : x;
@@ -49,7 +52,7 @@ inline float exp_of(float x) {
   return y * first * second;
 }
 
-inline float log_of(float x) {
+EDGECORE_INLINE float log_of(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
   const uint32_t bits = bits_of_float(scaled);
@@ -76,7 +79,7 @@ inline float log_of(float x) {
   return x < kInfinity ? result : x;  // infinity and NaN pass
 }
 
-inline float tanh_of(float x) {
+EDGECORE_INLINE float tanh_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
   float p = -6.096714e-03f;
@@ -89,7 +92,7 @@ inline float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
-inline float erf_of(float x) {
+EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
   float p = 7.875875e-05f;
@@ -115,6 +118,8 @@ inline float erf_of(float x) {
   const float large = 1.0f - exp_of(-z) * inverse * q;
   return a < 1.0f ? x * p : x < 0.0f ? -large : large;
 }
+
+#undef EDGECORE_INLINE
 
 inline double exp_of(double x) { return __builtin_exp(x); }
 inline double log_of(double x) { return __builtin_log(x); }

@@ -30,9 +30,17 @@ void with_compute(Type type, const Body &body) {
   }
 }
 
+// Where a product goes that `term`, if given, is added to: a vector with an element for each column is added by the
+// product itself, anything else that broadcasts is copied first.
 template <class C>
-void zero(C *data, int64_t count) {
-  __builtin_memset(data, 0, static_cast<uint64_t>(count) * sizeof(C));
+GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t columns, Tensor term) {
+  if (call.failed() || term.t == nullptr) return {data, false};
+  if (term.ndim() == 1 && term.size(0) == columns) {
+    return {data, false, dense<C>(call, term)};
+  }
+  TensorOn rows(data, storage_of(compute_for<C>()), shape);
+  copy_tensor(call, rows.tensor(), term);
+  return {data, true};
 }
 
 bool check_types(Call &call, Tensor a, Tensor b, Tensor out) {
@@ -71,8 +79,7 @@ int32_t mm_out(const edgecore_call *raw) {
     const Matrix<C> right = operand<C>(call, b);
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
-    zero(result.data(), out.numel());
-    gemm<C>(call, 1, a.size(0), b.size(1), a.size(1), 1, left, 0, right, 0, result.data(), 0);
+    gemm<C>(call, 1, a.size(0), b.size(1), a.size(1), 1, left, 0, right, 0, {result.data(), false}, 0);
     result.finish(call);
   });
   return call.status();
@@ -102,8 +109,8 @@ int32_t bmm_out(const edgecore_call *raw) {
     const C *right = dense<C>(call, b);
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
-    zero(result.data(), out.numel());
-    gemm<C>(call, a.size(0), m, n, k, 1, {left, k, false}, m * k, {right, n, false}, k * n, result.data(), m * n);
+    gemm<C>(call, a.size(0), m, n, k, 1, {left, k, false}, m * k, {right, n, false}, k * n, {result.data(), false},
+            m * n);
     result.finish(call);
   });
   return call.status();
@@ -132,15 +139,17 @@ int32_t addmm_out(const edgecore_call *raw) {
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
     const C scale = beta.as<C>();
-    const int64_t count = out.numel();
-    if (scale == C{0}) {
-      zero(result.data(), count);  // self is not read, not even its NaN
-    } else {
+    // With a beta of 0 self is not read, not even its NaN.
+    GemmOut<C> target = {result.data(), false};
+    if (scale == C{1}) {
+      target = out_with_term(call, result.data(), shape, b.size(1), self);
+    } else if (scale != C{0}) {
       TensorOn rows(result.data(), storage_of(compute_for<C>()), shape);
       copy_tensor(call, rows.tensor(), self);
-      for (int64_t i = 0; scale != C{1} && i < count; ++i) result.data()[i] *= scale;
+      for (int64_t i = 0; i < out.numel(); ++i) result.data()[i] *= scale;
+      target.add = true;
     }
-    gemm<C>(call, 1, a.size(0), b.size(1), a.size(1), alpha.as<C>(), left, 0, right, 0, result.data(), 0);
+    gemm<C>(call, 1, a.size(0), b.size(1), a.size(1), alpha.as<C>(), left, 0, right, 0, target, 0);
     result.finish(call);
   });
   return call.status();
@@ -181,13 +190,8 @@ int32_t linear_out(const edgecore_call *raw) {
     }
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
-    if (bias.t != nullptr) {
-      TensorOn rows(result.data(), storage_of(compute_for<C>()), shape);
-      copy_tensor(call, rows.tensor(), bias);
-    } else {
-      zero(result.data(), out.numel());
-    }
-    gemm<C>(call, 1, m, n, k, 1, {left, k, false}, 0, right, 0, result.data(), 0);
+    const GemmOut<C> target = out_with_term(call, result.data(), shape, n, bias);
+    gemm<C>(call, 1, m, n, k, 1, {left, k, false}, 0, right, 0, target, 0);
     result.finish(call);
   });
   return call.status();

@@ -3,7 +3,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-bool is_supported(Type type) { return item_size(type) != 0; }
+bool is_supported(Type type) { return item_size(type) != 0 && selected(type); }
 
 int64_t item_size(Type type) {
   switch (type) {

@@ -30,7 +30,19 @@ enum class Type : int32_t {
 // What a kernel computes in: every integer as int64 (results wrap when stored), half and bfloat16 as float.
 enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
-bool is_supported(Type type);  // false for complex types
+// Bit n: tensors of ScalarType n are taken. A build for chosen models (edgecore_kernels in CMake) sets the ones that
+// they use; code for the others folds away, and their tensors are refused.
+#define EDGECORE_ALL_DTYPES 0x18008fff
+#ifndef EDGECORE_DTYPES
+#define EDGECORE_DTYPES EDGECORE_ALL_DTYPES
+#endif
+constexpr bool is_in(uint64_t types, Type type) {  // any number: a file's
+  return static_cast<uint32_t>(type) < 64 && ((types >> static_cast<uint32_t>(type)) & 1) != 0;
+}
+constexpr bool is_known(Type type) { return is_in(EDGECORE_ALL_DTYPES, type); }
+constexpr bool selected(Type type) { return is_in(EDGECORE_DTYPES, type); }
+
+bool is_supported(Type type);  // and selected; false for complex types
 int64_t item_size(Type type);  // in bytes; 0 for complex types
 const char *type_name(Type type);
 
@@ -47,8 +59,16 @@ constexpr Type part_of(Type type) {
                                      : Type::kNone;
 }
 
-constexpr Compute compute_of(Type type) {
-  return type == Type::kF64 ? Compute::kDouble : is_floating(type) ? Compute::kFloat : Compute::kInt;
+constexpr bool selected(Compute compute) {
+  if (compute == Compute::kDouble) return selected(Type::kF64);
+  if (compute == Compute::kFloat) return selected(Type::kF32) || selected(Type::kF16) || selected(Type::kBF16);
+  return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
+         selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
+}
+[[gnu::always_inline]] constexpr Compute compute_of(Type type) {  // inlined even at -Os: see selected
+  if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
+  if (!selected(Compute::kInt)) return Compute::kFloat;
+  return is_floating(type) ? Compute::kFloat : Compute::kInt;
 }
 constexpr int64_t compute_size(Compute compute) { return compute == Compute::kFloat ? 4 : 8; }
 

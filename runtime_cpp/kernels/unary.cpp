@@ -1,5 +1,7 @@
 // Elementwise operators of one tensor. A row: the operator's functor, then one macro that makes the kernel.
+#if defined(EDGECORE_EIGEN)
 #include <Eigen/Core>
+#endif
 
 #include "elementwise.h"
 #include "math.h"
@@ -45,6 +47,7 @@ inline C logit_of(C x, const C *s) {
   return log_of(y / (C{1} - y));
 }
 
+#if defined(EDGECORE_EIGEN)
 // Eigen vectorises sine and cosine of floats, with an exact reduction for large arguments.
 void sin_floats(const void *const *in, void *out, int64_t n, const Params &) {
   using Array = Eigen::Array<float, Eigen::Dynamic, 1>;
@@ -54,6 +57,14 @@ void cos_floats(const void *const *in, void *out, int64_t n, const Params &) {
   using Array = Eigen::Array<float, Eigen::Dynamic, 1>;
   Eigen::Map<Array>(static_cast<float *>(out), n) = Eigen::Map<const Array>(static_cast<const float *>(in[0]), n).cos();
 }
+#else
+void sin_floats(const void *const *in, void *out, int64_t n, const Params &) {
+  for (int64_t i = 0; i < n; ++i) static_cast<float *>(out)[i] = __builtin_sinf(static_cast<const float *>(in[0])[i]);
+}
+void cos_floats(const void *const *in, void *out, int64_t n, const Params &) {
+  for (int64_t i = 0; i < n; ++i) static_cast<float *>(out)[i] = __builtin_cosf(static_cast<const float *>(in[0])[i]);
+}
+#endif
 
 constexpr auto no_params = [](Call &, Params &) {};
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "edgecore/backend.h"
+#include "host/library.h"
 #include "runner.h"
 
 namespace nb = nanobind;
@@ -142,8 +143,22 @@ void load_backend(Module &module, const nb::bytes &path, const nb::str &backend_
   });
 }
 
-nb::list load_methods(const std::shared_ptr<Module> &module, uint32_t threads, bool trust) {
-  without_gil([&](Error &error) { return module->load_methods({threads, trust}, error); });
+void load_kernels(Module &module, const nb::bytes &path) {
+  without_gil([&](Error &error) { return module.load_kernels(path.c_str(), error); });
+}
+
+void write_trace(const Module &module, const nb::bytes &path) {
+  without_gil([&](Error &error) { return module.write_trace(path.c_str(), error); });
+}
+
+nb::list missing_operators(const Module &module) {
+  nb::list names;
+  for (const std::string &name : module.missing_operators()) names.append(text(StringView(name.data(), name.size())));
+  return names;
+}
+
+nb::list load_methods(const std::shared_ptr<Module> &module, uint32_t threads, bool trust, bool trace) {
+  without_gil([&](Error &error) { return module->load_methods({threads, trust, trace}, error); });
   nb::list methods;
   for (size_t i = 0; i < module->method_count(); ++i) {
     methods.append(nb::cast(new Runner(module, module->method(i)), nb::rv_policy::take_ownership));
@@ -172,15 +187,25 @@ nb::tuple delegates(const Runner &runner) {
   return nb::tuple(ids);
 }
 
-nb::list kernels() {
-  nb::list names;
-  for (const edgecore_kernel_library *library : kernel_libraries()) {
-    const auto *at = reinterpret_cast<const uint8_t *>(library->kernels);
-    for (uint64_t i = 0; i < library->kernel_count; ++i, at += library->kernel_stride) {
-      const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
-      names.append(nb::make_tuple(text(kernel->name), text(kernel->overload)));
-    }
+void append_kernels(const edgecore_kernel_library &library, nb::list &names) {
+  const auto *at = reinterpret_cast<const uint8_t *>(library.kernels);
+  for (uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_stride) {
+    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
+    names.append(nb::make_tuple(text(kernel->name), text(kernel->overload)));
   }
+}
+
+// Names of the runtime's own kernels, or of those in the library at `path`.
+nb::list kernels(const nb::object &path) {
+  nb::list names;
+  if (path.is_none()) {
+    for (const edgecore_kernel_library *library : kernel_libraries()) append_kernels(*library, names);
+    return names;
+  }
+  Error error;
+  const Result<const edgecore_kernel_library *> library = load_kernel_library(nb::cast<nb::bytes>(path).c_str(), error);
+  if (!library.ok()) raise(error);
+  append_kernels(**library, names);
   return names;
 }
 
@@ -217,8 +242,11 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("backend_ids", backend_ids)
       .def_prop_ro("profile", [](const edgecore::Module &self) { return text(self.program().profile()); })
       .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a)
-      .def("load_methods", load_methods, "threads"_a, "trust"_a);
+      .def_prop_ro("missing_operators", missing_operators)
+      .def("load_kernels", load_kernels, "path"_a)
+      .def("load_methods", load_methods, "threads"_a, "trust"_a, "trace"_a)
+      .def("write_trace", write_trace, "path"_a);
   module.def("open_path", open_path, "path"_a);
   module.def("open_bytes", open_bytes, "data"_a);
-  module.def("kernels", kernels);
+  module.def("kernels", kernels, "path"_a = nb::none());
 }

@@ -16,9 +16,11 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
-    "                    [--backend /ABSOLUTE/PATH/OF/LIBRARY]... [--threads N] [--runs N] [--trust]\n"
+    "                    [--backend /ABSOLUTE/PATH/OF/LIBRARY]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
+    "                    [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
     "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. A file compiled for a\n"
-    "backend needs its library: `edgecore backends --json` prints where the installed ones are.\n";
+    "backend needs its library: `edgecore backends --json` prints where the installed ones are. --kernels gives\n"
+    "libraries of custom operators; --trace writes the times of all instructions as an ETDump.\n";
 
 struct Arguments {
   const char *file = nullptr;
@@ -26,6 +28,8 @@ struct Arguments {
   const char *output_dir = nullptr;
   std::vector<const char *> inputs;
   std::vector<const char *> backends;
+  std::vector<const char *> kernels;
+  const char *trace = nullptr;
   uint32_t threads = 0;
   uint32_t runs = 1;
   bool trust = false;
@@ -56,6 +60,10 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.output_dir = argv[i];
     } else if (name == "--backend") {
       arguments.backends.push_back(argv[i]);
+    } else if (name == "--kernels") {
+      arguments.kernels.push_back(argv[i]);
+    } else if (name == "--trace") {
+      arguments.trace = argv[i];
     } else if (name == "--threads") {
       if (!parse_count(argv[i], arguments.threads)) return false;
     } else if (name == "--runs") {
@@ -160,7 +168,12 @@ Status run(const Arguments &arguments, Error &error) {
                 "'; give its library with --backend (`edgecore backends --json` prints the path).");
   }
   for (const char *backend : arguments.backends) EDGECORE_TRY(module.load_backend(backend, {}, {}, error));
-  EDGECORE_TRY(module.load_methods({arguments.threads, arguments.trust}, error));
+  for (const char *kernels : arguments.kernels) EDGECORE_TRY(module.load_kernels(kernels, error));
+  MethodOptions options;
+  options.threads = arguments.threads;
+  options.trust = arguments.trust;
+  options.trace = arguments.trace != nullptr;
+  EDGECORE_TRY(module.load_methods(options, error));
   size_t index = 0;
   if (arguments.method != nullptr) {
     const Result<size_t> found = module.program().find_method(arguments.method, error);
@@ -196,6 +209,7 @@ Status run(const Arguments &arguments, Error &error) {
   for (size_t i = 0; i < method.info().output_count(); ++i) {
     EDGECORE_TRY(show_output(method, i, arguments.output_dir, error));
   }
+  if (arguments.trace != nullptr) EDGECORE_TRY(module.write_trace(arguments.trace, error));
   return {};
 }
 

@@ -56,6 +56,19 @@ TEST(Library, RefusesAnotherBackendId) {
   EXPECT_NE(sentence(error).find("ToyBackend"), std::string::npos);
 }
 
+TEST(Library, LoadsKernels) {
+  Error error;
+  const auto library = load_kernel_library(TOY_KERNELS, error);
+  ASSERT_TRUE(library.ok()) << sentence(error);
+  EXPECT_EQ(StringView((*library)->package), StringView("toy"));
+}
+
+TEST(Library, RefusesALibraryThatHasNoKernels) {
+  Error error;
+  EXPECT_EQ(load_kernel_library(NO_BACKEND, error).status().code(), EDGECORE_NOT_FOUND);
+  EXPECT_NE(sentence(error).find("edgecore_kernels_v0"), std::string::npos) << sentence(error);
+}
+
 edgecore_option option(const char *name, uint32_t type) {
   edgecore_option made = {};
   made.name = {name, std::char_traits<char>::length(name)};

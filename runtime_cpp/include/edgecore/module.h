@@ -10,16 +10,19 @@
 #define EDGECORE_MODULE_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "edgecore/method.h"
 #include "edgecore/program.h"
+#include "edgecore/tensor.h"
 
 namespace edgecore {
 
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
   bool trust = false;    // accept blobs whose SHA-256 is not in the metadata for backends that do not validate
+  bool trace = false;    // keep the times of all instructions for write_trace
 };
 
 // Calls in the order of the members. Not thread-safe; afterwards each Method may be used by one thread at a time.
@@ -46,11 +49,30 @@ class Module {
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
+  // "name.overload" of each operator that the file calls and neither the runtime nor an added library has a kernel for.
+  std::vector<std::string> missing_operators() const;
+
+  // Makes kernels available to this file, from a table linked into the application or from a library given by its
+  // absolute path (edgecore/kernel.h). An operator with two kernels is an error when a method that calls it is loaded.
+  // Errors: those of check_kernel_library, NOT_FOUND and ACCESS_FAILED for the library.
+  Status add_kernels(const edgecore_kernel_library *library, Error &error);
+  Status load_kernels(const char *path, Error &error);
+
   // Builds every method of the file. Errors: those of Method::load.
   Status load_methods(const MethodOptions &options, Error &error);
 
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
+
+  // Runs the method of this name: a tensor for each tensor among its inputs, in order (other inputs are set through
+  // method() before). `outputs` become copies of its tensor outputs.
+  // Errors: NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and those of Method::set_input), and
+  // those of Method::execute.
+  Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
+
+  // Writes what all methods did since they were loaded with MethodOptions::trace, as an ETDump. No method may run.
+  // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
+  Status write_trace(const char *path, Error &error) const;
 
   // Gives every output that needs it memory that lives as long as the module: for callers that read an output before
   // the next run. Errors: MEMORY_ALLOCATION_FAILED.
@@ -65,7 +87,7 @@ class Module {
   std::vector<Method *> methods_;
 };
 
-// The kernel libraries of every module of this process: the runtime's own.
+// The kernel library that every module has: edgecore_kernels_library().
 Span<const edgecore_kernel_library *const> kernel_libraries();
 
 }  // namespace edgecore

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from edgecore.cli.common import progress, stdout
 
+if TYPE_CHECKING:
+    from edgecore.plugin.doctor import Finding
+
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; all of them if left out.")] = None,
 ) -> None:
-    """Check the installed backends. Exit status 1 if one has a problem."""
-    from edgecore.plugin.doctor import diagnose
+    """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
+    from edgecore.plugin.doctor import diagnose, diagnose_kernels
 
     with progress("checking the installed backends"):
         diagnoses = diagnose(name)
+        libraries = [] if name else diagnose_kernels()
     if not diagnoses:
         print("no backend is installed; `edgecore backends` lists what there is")
     for diagnosis in diagnoses:
@@ -26,11 +30,16 @@ def command(
             f"[bold]{backend.name or backend.backend_id}[/bold] ({backend.backend_id}, {backend.distribution} {backend.version})"
         )
         for finding in diagnosis.findings:
-            mark = "[green]ok[/green]     " if finding.ok else "[red]problem[/red]"
-            stdout.print(f"  {mark} {finding.check}: {escape(finding.detail)}", soft_wrap=True)
-            if finding.remedy:
-                stdout.print(
-                    f"          {'to change' if finding.ok else 'mend'}: {escape(finding.remedy)}", soft_wrap=True
-                )
-    if not all(diagnosis.ok for diagnosis in diagnoses):
+            _show(finding)
+    for provider, finding in libraries:
+        stdout.print(f"[bold]{provider.backend_id}[/bold] (operators, {provider.distribution} {provider.version})")
+        _show(finding)
+    if not all(diagnosis.ok for diagnosis in diagnoses) or not all(finding.ok for _, finding in libraries):
         raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    mark = "[green]ok[/green]     " if finding.ok else "[red]problem[/red]"
+    stdout.print(f"  {mark} {finding.check}: {escape(finding.detail)}", soft_wrap=True)
+    if finding.remedy:
+        stdout.print(f"          {'to change' if finding.ok else 'mend'}: {escape(finding.remedy)}", soft_wrap=True)

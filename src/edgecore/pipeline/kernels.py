@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
 from functools import cache
 
@@ -27,15 +28,43 @@ def _library() -> frozenset[str]:
     return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
 
 
+@cache
+def _installed(namespace: str) -> frozenset[str]:
+    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernels`."""
+    from edgecore.plugin.kernels import libraries
+    from edgecore.runtime import kernels
+
+    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
+
+
+def _check_custom(key: str, node: Node, runtime: str) -> None:
+    """An operator of the user's needs a package with its kernel."""
+    namespace = key.partition("::")[0]
+    if runtime == fmt.EXECUTORCH_1_5:
+        raise CompileError(
+            f"{key} for {describe(node)} is an operator of your own, which the runtime profile {runtime} does not have; "
+            f'compile with runtime="{fmt.EDGECORE}"'
+        )
+    if key not in _installed(namespace):
+        raise CompileError(
+            f"{describe(node)}: {key} has no kernel; install the package that has it, one with an entry point "
+            f"{namespace!r} in the group 'edgecore.kernels'"
+        )
+
+
 def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
     """Raise `CompileError` naming every operator left outside the backends that the runtime has no kernel for."""
+    namespaces = {key.partition("::")[0] for key in _library()}
     profile = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
     missing: dict[str, list[str]] = {}
     for program in programs.values():
         for node in all_calls(program.graph_module):
             for name, overload in _kernels(node):
                 key = f"{name}.{overload}" if overload else name
-                if key not in _library() or (profile is not None and key not in profile):
+                if name.partition("::")[0] not in namespaces:
+                    _check_custom(key, node, runtime)
+                elif key not in _library() or (profile is not None and key not in profile):
                     missing.setdefault(key, []).append(describe(node))
     if missing:
         what = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))

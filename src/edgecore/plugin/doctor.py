@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pluggy
 
-from edgecore.plugin import entries, spec
+from edgecore.errors import BackendBroken
+from edgecore.plugin import entries, kernels, spec
 from edgecore.plugin.declaration import BackendInfo
 from edgecore.plugin.registry import installed, load_compiler, select
 from edgecore.plugin.types import InstalledBackend
@@ -52,6 +54,28 @@ def diagnose(name: str | None = None) -> list[Diagnosis]:
     """
     found = installed() if name is None else select(name)
     return [Diagnosis(backend, tuple(_check(backend))) for backend in found]
+
+
+def diagnose_kernels() -> list[tuple[entries.Provider, Finding]]:
+    """Check every installed library of custom operators."""
+    return [(provider, _check_kernels(provider)) for provider in entries.scan(entries.KERNELS)]
+
+
+def _check_kernels(provider: entries.Provider) -> Finding:
+    check = "kernel library"
+    remedy = f"pip install --force-reinstall --no-deps {provider.distribution}"
+    try:
+        path = kernels.library(provider)
+    except BackendBroken as error:
+        return Finding(check, False, str(error), remedy)
+    answer = _probe(path)
+    if isinstance(answer, str):
+        return Finding(check, False, answer, remedy)
+    abi = ".".join(map(str, answer["abi"]))
+    if (host := _host_abi()) and abi != host:
+        update = f"pip install --upgrade edgecore {provider.distribution}"
+        return Finding(check, False, f"{path} was built for interface {abi}, this edgecore has {host}", update)
+    return Finding(check, True, f"{path}, {answer['kernels']} kernels, interface {abi}")
 
 
 def _check(backend: InstalledBackend) -> Iterator[Finding]:
@@ -114,21 +138,9 @@ def _check_library(info: BackendInfo, remedy: str) -> Finding:
         return Finding(check, False, f"{path} is not an absolute path", remedy)
     if not path.is_file():
         return Finding(check, False, f"{path} does not exist", remedy)
-    try:
-        probe = subprocess.run(
-            [sys.executable, "-m", "edgecore.plugin.probe", str(path)],
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Finding(check, False, f"{path} does not finish loading within {_PROBE_SECONDS} s", remedy)
-    if probe.returncode < 0:
-        return Finding(check, False, f"{path} dies of signal {-probe.returncode} when loaded", remedy)
-    if probe.returncode > 0:
-        return Finding(check, False, f"{path} does not load: {probe.stderr.strip()}", remedy)
-    declared = json.loads(probe.stdout)
+    declared = _probe(str(path))
+    if isinstance(declared, str):
+        return Finding(check, False, declared, remedy)
     abi = ".".join(map(str, declared["abi"]))
     host = _host_abi()
     if host and abi != host:
@@ -137,6 +149,26 @@ def _check_library(info: BackendInfo, remedy: str) -> Finding:
     if (given := declared.get("backend_id", info.backend_id)) != info.backend_id:
         return Finding(check, False, f"{path} is the library of {given}", remedy)
     return Finding(check, True, f"{path}, interface {abi}")
+
+
+def _probe(path: str) -> dict[str, Any] | str:
+    """What the library's table declares, or why it does not load."""
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-m", "edgecore.plugin.probe", path],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{path} does not finish loading within {_PROBE_SECONDS} s"
+    if probe.returncode < 0:
+        return f"{path} dies of signal {-probe.returncode} when loaded"
+    if probe.returncode > 0:
+        return f"{path} does not load: {probe.stderr.strip()}"
+    declared: dict[str, Any] = json.loads(probe.stdout)
+    return declared
 
 
 def _check_compiler(backend: InstalledBackend) -> Iterator[Finding]:
@@ -158,7 +190,7 @@ def _check_compiler(backend: InstalledBackend) -> Iterator[Finding]:
 
 def _host_abi() -> str:
     """The interface version of this edgecore, from the header in its wheel; empty in a source tree."""
-    header = Path(__file__).resolve().parent.parent / "include" / "edgecore" / "abi.h"
+    header = Path(__file__).resolve().parent.parent / "native" / "include" / "edgecore" / "abi.h"
     if not header.is_file():
         return ""
     numbers = dict(re.findall(r"#define EDGECORE_ABI_(MAJOR|MINOR) (\d+)", header.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The entry points in group `edgecore.backends` of the installed packages.
+"""The entry points in our groups of the installed packages: `edgecore.backends` and `edgecore.kernels`.
 
 Finds what `importlib.metadata.entry_points` finds, in its order, without importing it where packages lie in plain
 folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     """The text of a file of the distribution's metadata folder, None if there is none."""
 
 GROUP = "edgecore.backends"
+KERNELS = "edgecore.kernels"
+"""Named after the namespace of the operators; the value is a function that gives the library's absolute path."""
 
 
 class Provider:
-    """One entry point: `backend_id` is its name, `value` the module (`module:attribute`) that implements the hook."""
+    """One entry point: `backend_id` is its name (the operators' namespace in group KERNELS), `value` the object
+    (`module:attribute`) that it stands for.
+    """
 
     def __init__(self, backend_id: str, value: str, read: Reader) -> None:
         self.backend_id = backend_id
@@ -55,7 +59,7 @@ class Provider:
         return self._fields.get(key) or "unknown"
 
 
-def scan() -> list[Provider]:
+def scan(group: str = GROUP) -> list[Provider]:
     """Every entry point of the group. Of a distribution that `sys.path` holds twice the first one counts."""
     found: list[Provider] = []
     seen = set()
@@ -64,8 +68,8 @@ def scan() -> list[Provider]:
             continue
         seen.add(name)
         text = read("entry_points.txt")
-        if text and GROUP in text:
-            found += [Provider(backend_id, value, read) for backend_id, value in _group(text)]
+        if text and group in text:
+            found += [Provider(backend_id, value, read) for backend_id, value in _group(text, group)]
     return found
 
 
@@ -80,12 +84,12 @@ def _metadata_fields(read: Reader) -> dict[str, str]:
     return {name: value.strip() for name, _, value in pairs}
 
 
-def _group(text: str) -> Iterator[tuple[str, str]]:
+def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
     section = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             section = line.strip("[] ")
-        elif section == GROUP and line and not line.startswith("#"):
+        elif section == group and line and not line.startswith("#"):
             name, _, value = line.partition("=")
             yield name.strip(), value.strip()
 

@@ -1,4 +1,4 @@
-"""Loads a delegate's library and prints what its table declares, as JSON: `python -m edgecore.plugin.probe PATH`.
+"""Loads the library of a delegate or of kernels and prints what its table declares, as JSON: `python -m edgecore.plugin.probe PATH`.
 
 A program of its own, because a library that dies while loading must not take `edgecore doctor` with it.
 """
@@ -35,19 +35,38 @@ class _Table(ctypes.Structure):
     )
 
 
+class _Kernels(ctypes.Structure):
+    """`edgecore_kernel_library` (edgecore/kernel.h)."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint32),
+        ("major", ctypes.c_uint16),
+        ("minor", ctypes.c_uint16),
+        ("package", _Str),
+        ("version", _Str),
+        ("kernels", ctypes.c_void_p),
+        ("kernel_count", ctypes.c_uint64),
+    )
+
+
 def main(path: str) -> int:
     """Print the table, or one sentence on stderr and 1."""
     try:
-        entry = ctypes.CDLL(path).edgecore_backend_v0
+        library = ctypes.CDLL(path)
+        name = "edgecore_kernels_v0" if hasattr(library, "edgecore_kernels_v0") else "edgecore_backend_v0"
+        entry = library[name]
     except (OSError, AttributeError) as error:
         print(error, file=sys.stderr)
         return 1
-    entry.restype = ctypes.POINTER(_Table)
+    entry.restype = ctypes.POINTER(_Kernels if name == "edgecore_kernels_v0" else _Table)
     table = entry()
     if not table:
-        print("edgecore_backend_v0 returned NULL", file=sys.stderr)
+        print(f"{name} returned NULL", file=sys.stderr)
         return 1
     head = table.contents
+    if isinstance(head, _Kernels):
+        print(json.dumps({"abi": [head.major, head.minor], "kernels": head.kernel_count}))
+        return 0
     answer: dict[str, object] = {"abi": [head.major, head.minor]}
     if head.struct_size >= ctypes.sizeof(_Table):
         answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}

@@ -38,6 +38,16 @@ class Model:
         """The runtime profile that the file was compiled for; empty if another toolchain wrote it."""
         return self._program.profile
 
+    def write_trace(self, path: Any) -> None:
+        """Write the times of everything that ran since `load(..., trace=True)` as an ETDump (`.etdp`).
+
+        ExecuTorch's `Inspector(etdump_path=...)` shows it. No method may run meanwhile.
+
+        Raises:
+            ExecutionError: The file was loaded without `trace`, or `path` cannot be written.
+        """
+        self._program.write_trace(os.fsencode(path))
+
     def __getitem__(self, name: str) -> Method:
         if name not in self._methods:
             raise KeyError(f"the program has no method {name!r}; it has: {', '.join(self._methods)}")
@@ -66,6 +76,7 @@ def load(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, str] | None = None,
     trust: bool = False,
+    trace: bool = False,
 ) -> Model:
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
@@ -77,6 +88,7 @@ def load(
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
         providers: The package to take a backend from where several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates whose SHA-256 the file does not hold, for backends that do not check their blobs.
+        trace: Keep the times of all instructions for `Model.write_trace`.
 
     Raises:
         FormatError: This is no `.pte`, or it is damaged.
@@ -93,7 +105,12 @@ def load(
     backend_ids = program.backend_ids
     if backend_ids or options:
         _load_backends(program, backend_ids, options or {}, providers)
-    return Model(program, program.load_methods(threads or 0, trust))
+    if missing := program.missing_operators:
+        from edgecore.plugin.kernels import libraries
+
+        for library in libraries(missing):
+            program.load_kernels(os.fsencode(library))
+    return Model(program, program.load_methods(threads or 0, trust, trace))
 
 
 def _open(path: Any) -> Program:

@@ -1,0 +1,52 @@
+// run MODEL.pte: runs `forward` on tensors of ones, prints the outputs, and writes a trace beside the model.
+#include <cstdio>
+#include <string>
+
+#include "edgecore/module.h"
+
+using edgecore::Error;
+using edgecore::Module;
+using edgecore::Status;
+using edgecore::StringView;
+using edgecore::Tensor;
+
+namespace {
+
+Status run(const char *path, Error &error) {
+  Module module;
+  EDGECORE_TRY(module.open(path, error));
+  for (const StringView id : module.required_backends()) {
+    std::printf("needs backend %.*s: Module::load_backend\n", static_cast<int>(id.size()), id.data());
+  }
+  edgecore::MethodOptions options;
+  options.threads = 2;
+  options.trace = true;
+  EDGECORE_TRY(module.load_methods(options, error));
+
+  const auto index = module.program().find_method("forward", error);
+  EDGECORE_TRY(index.status());
+  const edgecore::MethodInfo info = module.program().method(*index);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < info.input_count(); ++i) {
+    const edgecore::TensorInfo wanted = info.input(i).tensor;
+    Tensor input(wanted.scalar_type, {wanted.sizes.begin(), wanted.sizes.end()});
+    for (float &value : input.values<float>()) value = 1;
+    inputs.push_back(input);
+  }
+  std::vector<Tensor> outputs;
+  EDGECORE_TRY(module.run("forward", inputs, outputs, error));
+  for (const Tensor &output : outputs) {
+    for (const float value : output.values<float>()) std::printf("%.6g ", static_cast<double>(value));
+    std::printf("\n");
+  }
+  return module.write_trace((std::string(path) + ".etdp").c_str(), error);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  Error error;
+  if (argc == 2 && run(argv[1], error).ok()) return 0;
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(error.size), error.text);
+  return 1;
+}

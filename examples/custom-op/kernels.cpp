@@ -1,0 +1,89 @@
+// example_ops::multiply_add(Tensor a, Tensor b, float scale) -> Tensor: a * b * scale + a, for dense float32 tensors of
+// one shape. The schema that the kernel implements is the one with an out argument:
+// multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!).
+#include <string.h>
+
+#include "edgecore/kernel.h"
+
+namespace {
+
+constexpr int32_t kFloat32 = 6;  // numbers of the .pte's ScalarType
+
+const edgecore_value &argument(const edgecore_call *call, uint64_t index) {
+  return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(call->args) +
+                                                   index * call->arg_stride);
+}
+
+int32_t fail(const edgecore_call *call, const char *text) {
+  return call->host->fail(call->error, EDGECORE_INVALID_ARGUMENT, {text, strlen(text)});
+}
+
+// Row-major without gaps.
+bool is_dense_float(const edgecore_value &value) {
+  if (value.tag != EDGECORE_TAG_TENSOR || value.as.tensor->scalar_type != kFloat32) return false;
+  const edgecore_dl_tensor &tensor = value.as.tensor->dl;
+  int64_t step = 1;
+  for (int32_t d = tensor.ndim; d-- > 0; step *= tensor.shape[d]) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != step) return false;
+  }
+  return true;
+}
+
+float *elements(const edgecore_tensor &tensor) {
+  return reinterpret_cast<float *>(static_cast<char *>(tensor.dl.data) + tensor.dl.byte_offset);
+}
+
+struct Work {
+  const float *a;
+  const float *b;
+  float *out;
+  float scale;
+};
+
+void EDGECORE_CALL multiply_add_part(void *arg, uint64_t begin, uint64_t end, uint32_t) {
+  const Work &work = *static_cast<const Work *>(arg);
+  for (uint64_t i = begin; i < end; ++i) work.out[i] = work.a[i] * work.b[i] * work.scale + work.a[i];
+}
+
+int32_t EDGECORE_CALL multiply_add_out(const edgecore_call *call) {
+  if (call->arg_count < 4) return fail(call, "multiply_add takes four arguments");
+  const edgecore_value &a = argument(call, 0);
+  const edgecore_value &b = argument(call, 1);
+  const edgecore_value &scale = argument(call, 2);
+  const edgecore_value &out = argument(call, 3);
+  if (!is_dense_float(a) || !is_dense_float(b) || !is_dense_float(out)) {
+    return fail(call, "multiply_add takes row-major float32 tensors");
+  }
+  if (scale.tag != EDGECORE_TAG_DOUBLE) return fail(call, "the scale must be a float");
+  const edgecore_dl_tensor &shape = a.as.tensor->dl;
+  bool same = b.as.tensor->dl.ndim == shape.ndim;
+  uint64_t count = 1;
+  for (int32_t d = 0; same && d < shape.ndim; ++d) {
+    same = b.as.tensor->dl.shape[d] == shape.shape[d];
+    count *= static_cast<uint64_t>(shape.shape[d]);
+  }
+  if (!same) return fail(call, "both tensors must have the same shape");
+  // Before anything is written: the host refuses an output that must not change.
+  const int32_t status = call->host->resize(call->scope, out.as.tensor, shape.shape, shape.ndim, call->error);
+  if (status != EDGECORE_OK) return status;
+  Work work = {elements(*a.as.tensor), elements(*b.as.tensor), elements(*out.as.tensor),
+               static_cast<float>(scale.as.d)};
+  call->host->parallel_for(call->scope, count, 4096, multiply_add_part, &work, 0);
+  return EDGECORE_OK;
+}
+
+template <typename T>
+constexpr edgecore_header header() {
+  return {sizeof(T), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+}
+
+constexpr edgecore_kernel kKernels[] = {
+    {header<edgecore_kernel>(), {"example_ops::multiply_add", 25}, {"out", 3}, 1u << kFloat32, multiply_add_out},
+};
+
+constexpr edgecore_kernel_library kLibrary = {
+    header<edgecore_kernel_library>(), {"edgecore-example-ops", 20}, {"0.1.0", 5}, kKernels, 1, sizeof(kKernels[0]), 0};
+
+}  // namespace
+
+extern "C" EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { return &kLibrary; }

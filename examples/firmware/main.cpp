@@ -1,0 +1,76 @@
+// Runs the model once: input.bin and output.bin hold its first input and output, as they lie in memory.
+#include "board/semihosting.h"
+#include "edgecore/kernels.h"
+#include "edgecore/method.h"
+#include "model.h"
+
+using edgecore::BufferAllocator;
+using edgecore::Error;
+using edgecore::Method;
+using edgecore::Status;
+
+namespace {
+
+// All memory there is: for the program and the method with its planned tensors, and for the work of one kernel.
+alignas(64) uint8_t memory[192 * 1024];
+alignas(64) uint8_t scratch_memory[128 * 1024];
+alignas(64) uint8_t input[16 * 1024];
+alignas(64) uint8_t output[16 * 1024];
+Error error;
+
+Status run() {
+  BufferAllocator allocator({memory, sizeof(memory)});
+  BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
+  edgecore::ProgramConfig program_config;
+  program_config.allocator = &allocator;
+  const auto program = edgecore::Program::load({model, model_size}, program_config, error);
+  EDGECORE_TRY(program.status());
+
+  const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
+  edgecore::MethodConfig config;
+  config.allocator = &allocator;
+  config.scratch = &scratch;
+  config.kernels = libraries;
+  const auto loaded = Method::load(**program, "forward", config, error);
+  EDGECORE_TRY(loaded.status());
+  Method &method = **loaded;
+
+  const edgecore::TensorInfo wanted = method.info().input(0).tensor;
+  int64_t shape[8];
+  if (wanted.bytes > sizeof(input) || wanted.sizes.size() > 8 ||
+      !semihosting_read("input.bin", input, static_cast<size_t>(wanted.bytes))) {
+    return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "input.bin with ", wanted.bytes, " bytes is needed.");
+  }
+  for (size_t i = 0; i < wanted.sizes.size(); ++i) shape[i] = wanted.sizes[i];
+  edgecore::TensorArgument argument;
+  argument.data = input;
+  argument.scalar_type = wanted.scalar_type;
+  argument.shape = {shape, wanted.sizes.size()};
+  argument.readable_bytes = sizeof(input);
+  EDGECORE_TRY(method.set_input(0, argument, error));
+  if (method.output_needs_memory(0)) EDGECORE_TRY(method.set_output(0, output, sizeof(output), error));
+  EDGECORE_TRY(method.execute(error));
+
+  const edgecore_tensor &result = *method.output(0).as.tensor;
+  const auto *data = static_cast<const uint8_t *>(result.dl.data) + result.dl.byte_offset;
+  uint64_t bytes = result.dl.dtype.bits / 8u;
+  for (int32_t i = 0; i < result.dl.ndim; ++i) bytes *= static_cast<uint64_t>(result.dl.shape[i]);
+  if (!semihosting_write("output.bin", data, static_cast<size_t>(bytes))) {
+    return edgecore::fail(error, EDGECORE_ACCESS_FAILED, "output.bin cannot be written.");
+  }
+  // The sentence of an error makes a good line of a log as well.
+  (void)edgecore::fail(error, EDGECORE_OK, "memory used: ", allocator.used(), " bytes and at most ", scratch.peak(),
+                       " of scratch, of which tensors ", method.planned_bytes(), ".");
+  method.destroy();
+  return {};
+}
+
+}  // namespace
+
+int main() {
+  const Status status = run();
+  error.text[error.size < Error::kCapacity ? error.size : Error::kCapacity - 1] = '\0';
+  semihosting_print(error.text);
+  semihosting_print("\n");
+  return status.ok() ? 0 : 1;
+}

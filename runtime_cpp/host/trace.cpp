@@ -1,0 +1,82 @@
+#include "host/trace.h"
+
+#include <chrono>
+
+#include "etdump_generated.h"
+
+namespace edgecore {
+namespace {
+
+namespace etd = fb::etdump;
+
+uint64_t now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+// Events are called as the readers of the format expect: an operator without its namespace, after "native_call_".
+std::string shown_name(const TraceEvent &event) {
+  switch (event.kind) {
+    case EventKind::kExecute:
+      return "Method::execute";
+    case EventKind::kKernel: {
+      const size_t colons = event.name.rfind("::");
+      return "native_call_" + (colons == std::string::npos ? event.name : event.name.substr(colons + 2));
+    }
+    case EventKind::kDelegate:
+      return "DELEGATE_CALL";
+    case EventKind::kPrepare:
+      return "prepare " + event.name;
+    case EventKind::kCopy:
+      return "copy " + event.name;
+    case EventKind::kBackend:
+      return event.name;
+  }
+  return event.name;
+}
+
+}  // namespace
+
+uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
+  // Work within an instruction belongs to it; its own number is known at the instruction only.
+  if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
+  events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, now(), 0});
+  open_.push_back(events_.size() - 1);
+  return events_.size() - 1;
+}
+
+void Trace::end(uint64_t event) {
+  if (event >= events_.size()) return;  // a number that a plugin made up
+  events_[event].end = now();
+  while (!open_.empty() && open_.back() >= event) open_.pop_back();
+}
+
+std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<etd::RunData>> runs;
+  for (const Trace *trace : traces) {
+    const std::vector<TraceEvent> &events = trace->events();
+    size_t next = 0;
+    while (next < events.size()) {
+      // What comes before the first execution happened while loading.
+      const bool executes = events[next].kind == EventKind::kExecute;
+      std::vector<flatbuffers::Offset<etd::Event>> run;
+      const size_t first = next;
+      for (; next < events.size() && (next == first || events[next].kind != EventKind::kExecute); ++next) {
+        const TraceEvent &event = events[next];
+        const int32_t instruction = event.kind == EventKind::kExecute ? -1 : static_cast<int32_t>(event.instruction);
+        const auto name = builder.CreateString(shown_name(event));
+        const uint64_t end = event.end == 0 ? event.start : event.end;  // it did not end
+        const auto profile = etd::CreateProfileEvent(builder, name, 0, instruction,
+                                                     static_cast<int32_t>(event.debug_id), 0, 0, event.start, end);
+        run.push_back(etd::CreateEvent(builder, profile));
+      }
+      runs.push_back(etd::CreateRunData(builder, builder.CreateString(executes ? "Execute" : "Load"), -1, 0,
+                                        builder.CreateVector(run)));
+    }
+  }
+  builder.FinishSizePrefixed(etd::CreateETDump(builder, 0, builder.CreateVector(runs)), etd::ETDumpIdentifier());
+  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+}  // namespace edgecore

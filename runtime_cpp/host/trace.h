@@ -1,0 +1,39 @@
+// Records what a method does, and writes it as an ETDump.
+#ifndef EDGECORE_HOST_TRACE_H_
+#define EDGECORE_HOST_TRACE_H_
+
+#include <string>
+#include <vector>
+
+#include "edgecore/host.h"
+
+namespace edgecore {
+
+struct TraceEvent {
+  EventKind kind;
+  std::string name;
+  uint64_t instruction;
+  int64_t debug_id;
+  uint64_t start;  // nanoseconds of a steady clock
+  uint64_t end;
+};
+
+// Keeps the events of one method, in the order in which they began. One thread at a time, as its method.
+class Trace final : public EventTracer {
+ public:
+  uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
+  void end(uint64_t event) override;
+  const std::vector<TraceEvent> &events() const { return events_; }
+
+ private:
+  std::vector<TraceEvent> events_;
+  std::vector<uint64_t> open_;  // events that have begun, outermost first
+};
+
+// The events of several methods as the bytes of an ETDump file: one run for each execution.
+// Format: src/edgecore/format/schema/etdump.fbs.
+std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_TRACE_H_

@@ -1,0 +1,19 @@
+// The kernels as C functions, edgecore_kernel_NAME, for the table that `edgecore kernels` writes. Each has a section of
+// its own: the linker keeps those that the table names, and drops the kernels of the others.
+#include "edgecore/kernel.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+#define EDGECORE_OPERATOR(name, overload, function, dtypes) int32_t function(const edgecore_call *);
+#include "operators.inc"
+#undef EDGECORE_OPERATOR
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#define EDGECORE_OPERATOR(name, overload, function, dtypes)                  \
+  extern "C" int32_t edgecore_kernel_##function(const edgecore_call *call);  \
+  extern "C" int32_t edgecore_kernel_##function(const edgecore_call *call) { \
+    return edgecore::EDGECORE_VARIANT::function(call);                       \
+  }
+#include "operators.inc"
+#undef EDGECORE_OPERATOR

@@ -1,0 +1,107 @@
+// Vectors of the instruction set that a variant is compiled for, by the compilers' vector extension.
+#ifndef EDGECORE_KERNELS_VECTOR_H_
+#define EDGECORE_KERNELS_VECTOR_H_
+
+#include <stdint.h>
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+constexpr int kVectorRegisters = 32;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+constexpr int kVectorRegisters = 16;
+#elif defined(__aarch64__)
+constexpr int kVectorBytes = 16;
+constexpr int kVectorRegisters = 32;
+#else
+constexpr int kVectorBytes = 16;
+constexpr int kVectorRegisters = 16;
+#endif
+
+template <class C>
+struct VectorOf {
+  typedef C type __attribute__((vector_size(kVectorBytes)));
+};
+template <class C>
+using Vector = typename VectorOf<C>::type;
+
+template <class C>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(C));
+
+// Any address will do.
+template <class C>
+inline Vector<C> load_vector(const C *source) {
+  Vector<C> v;
+  __builtin_memcpy(&v, source, sizeof(v));
+  return v;
+}
+template <class C>
+inline void store_vector(C *target, Vector<C> v) {
+  __builtin_memcpy(target, &v, sizeof(v));
+}
+
+template <int kCount>
+struct Pairs {
+  typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
+  typedef uint32_t Half __attribute__((vector_size(kCount * 4)));
+};
+
+// to[i] = from[i * kStep] for i in [0, kCount). With a step of 2, from[2 * kCount - 1] must exist too.
+template <int kStep, int kCount, class C>
+inline void copy_block(C *to, const C *from) {
+  if constexpr (kStep == 2 && sizeof(C) == 4) {  // the low halves of pairs
+    typename Pairs<kCount>::Both pairs;
+    __builtin_memcpy(&pairs, from, sizeof(pairs));
+    const auto low = __builtin_convertvector(pairs, typename Pairs<kCount>::Half);
+    __builtin_memcpy(to, &low, sizeof(low));
+  } else {
+    C block[kCount];
+    for (int i = 0; i < kCount; ++i) block[i] = from[i * kStep];
+    __builtin_memcpy(to, block, sizeof(block));
+  }
+}
+
+// The same for n < 2 kCount: two blocks that overlap, or two of half the size.
+template <int kStep, int kCount, class C>
+inline void copy_few(C *to, const C *from, int64_t n) {
+  if (n >= kCount) {
+    copy_block<kStep, kCount>(to, from);
+    copy_block<kStep, kCount>(to + n - kCount, from + (n - kCount) * kStep);
+  } else if constexpr (kCount > 1) {
+    copy_few<kStep, kCount / 2>(to, from, n);
+  }
+}
+
+// The same for any n: quick where rows are short.
+template <int kStep, class C>
+inline void copy_run(C *to, const C *from, int64_t n) {
+  if (n <= 0) return;
+  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // by itself, as no pair may reach past it
+  for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
+    copy_block<kStep, kLanes<C>>(to, from);
+  }
+  copy_few<kStep, kLanes<C>>(to, from, n);
+}
+
+template <class C>
+inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
+  if (step == 1) {
+    copy_run<1>(to, from, n);
+  } else if (step == 2) {
+    copy_run<2>(to, from, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+  }
+}
+
+constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_VECTOR_H_

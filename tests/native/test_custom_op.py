@@ -1,0 +1,90 @@
+"""The example of a custom operator: built against the wheel of edgecore alone, installed, compiled and run."""
+
+from __future__ import annotations
+
+import site
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from embedding import ROOT
+
+COMPILE = """
+import sys, torch, edgecore, example_ops.operators
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.ops.example_ops.multiply_add(a, b, 0.5).relu()
+example = (torch.tensor([-1.0, 2.0, 3.0]), torch.ones(3))
+edgecore.compile(Model().eval(), example, runtime="edgecore").save(sys.argv[1])
+"""
+RUN = """
+import array, sys, edgecore
+values = memoryview(array.array("f", [-1.0, 2.0, 3.0]))
+print(edgecore.load(sys.argv[1]).forward(values, memoryview(array.array("f", [1.0, 1.0, 1.0]))).tolist())
+assert "torch" not in sys.modules and "example_ops.operators" not in sys.modules
+"""
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment with the example, over the packages of this one."""
+    if not list((ROOT / "dist").glob("edgecore-*.whl")):
+        pytest.skip("dist/ holds no wheel of edgecore: run make install")
+    folder = tmp_path_factory.mktemp("custom-op")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    wheel = run(
+        *pip, "wheel", "--no-deps", "--find-links", ROOT / "dist", "-w", folder, ROOT / "examples" / "custom-op"
+    )
+    assert wheel.returncode == 0, wheel.stderr
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
+    installed = run(*pip, "--python", python, "install", "--no-deps", "--no-index", *folder.glob("*.whl"))
+    assert installed.returncode == 0, installed.stderr
+    (packages,) = folder.glob("venv/lib/python*/site-packages")
+    (packages / "outer.pth").write_text("\n".join(site.getsitepackages()))
+    return python
+
+
+@pytest.fixture(scope="module")
+def pte(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.pte"
+    done = run(python, "-c", COMPILE, path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_the_file_runs_where_the_package_is_installed(python: Path, pte: Path) -> None:
+    done = run(python, "-c", RUN, pte)
+    assert done.stdout.strip() == "[0.0, 3.0, 4.5]", done.stderr
+
+
+def test_without_the_package_the_operator_is_named(pte: Path) -> None:
+    done = run(sys.executable, "-c", RUN, pte)
+    assert "example_ops::multiply_add.out" in done.stderr
+
+
+def test_doctor_lists_it(python: Path) -> None:
+    done = run(python, "-m", "edgecore.cli", "doctor")
+    assert "example_ops (operators, edgecore-example-ops 0.1.0)" in done.stdout
+    assert "1 kernels, interface 0.1" in done.stdout
+
+
+def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path) -> None:
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    library = (packages / "example_ops" / "libexample_ops.so").read_bytes()
+    info = packages / "edgecore_another_ops-1.0.dist-info"
+    info.mkdir()
+    (packages / "another.so").write_bytes(library.replace(b"edgecore-example-ops", b"edgecore-another-ops"))
+    (packages / "another.py").write_text(f"def library():\n    return {str(packages / 'another.so')!r}\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-another-ops\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgecore.kernels]\nexample_ops = another:library\n")
+    done = run(python, "-c", RUN, pte)
+    assert "'edgecore-example-ops'" in done.stderr and "'edgecore-another-ops'" in done.stderr
+    for path in (info / "entry_points.txt", packages / "another.so"):
+        path.unlink()

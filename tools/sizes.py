@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Sizes of the runtime when linked into an application, stripped, as a table or with --json.
+
+The application loads a program, sets an input, executes and reads an output (`runtime_cpp/tests/size_app.cpp`); it is
+linked with `-Os -flto --gc-sections` and without the C library, so every byte is ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME = ROOT / "runtime_cpp"
+FLAGS = ["-std=c++17", "-Os", "-DNDEBUG", "-fno-exceptions", "-fno-rtti", "-fno-pie", "-flto", "-ffunction-sections"]
+FLAGS += ["-fdata-sections", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables", f"-I{RUNTIME}"]
+FLAGS += [f"-I{RUNTIME / 'include'}"]
+LINK = ["-no-pie", "-static", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,edgecore_size_app", "-Wl,--build-id=none"]
+# What the C library and the compiler's own would add.
+LINK += ["-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,noseparate-code", "-s"]
+
+
+def generated_readers(folder: Path) -> Path:
+    """The C++ readers of the flatbuffer schemas, made by flatc."""
+    schemas = ROOT / "src" / "edgecore" / "format" / "schema"
+    names = [path for path in sorted(schemas.glob("*.fbs")) if f'"{path.stem}_generated.h"' in includes()]
+    subprocess.run(["flatc", "--cpp", "--scoped-enums", "-o", folder, *names], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def includes() -> str:
+    """Text of the header that names the readers that the core includes."""
+    return (RUNTIME / "core" / "schema.h").read_text()
+
+
+def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:
+    """Bytes of the stripped file: the core, the application and these sources."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        core = [*sorted((RUNTIME / "core").glob("*.cpp")), RUNTIME / "tests" / "size_app.cpp"]
+        output = folder / "app"
+        command = [compiler, *FLAGS, "-isystem", generated_readers(folder), *LINK, *options, "-o", output]
+        subprocess.run([*command, *core, *sources], check=True)
+        return output.stat().st_size
+
+
+def kernel_options(table: str, *definitions: str) -> list[str]:
+    """Options for the sources of the operator library, baseline variant; `table` is the function that gives its table."""
+    names = ["EDGECORE_VARIANT=baseline", 'EDGECORE_VERSION="0"', f"EDGECORE_SIZE_KERNELS={table}", *definitions]
+    return [*(f"-D{name}" for name in names), "-fno-math-errno", "-fno-trapping-math", "-fwrapv"]
+
+
+def kernel_sources(*tables: str) -> list[Path]:
+    """The sources of all operators, and of those of the three tables that are wanted."""
+    left_out = {"library.cpp", "table.cpp", "exports.cpp"} - set(tables)
+    return [path for path in sorted((RUNTIME / "kernels").glob("*.cpp")) if path.name not in left_out]
+
+
+def selection_bytes(files: str, compiler: str) -> int:
+    """The core with the kernels of some files."""
+    with tempfile.TemporaryDirectory() as name:
+        table = Path(name) / "kernels.c"
+        command = [sys.executable, "-m", "edgecore.cli", "kernels", "--for", files, "--out", table]
+        subprocess.run([*command, "--sources", RUNTIME / "kernels"], check=True, stdout=subprocess.DEVNULL)
+        (mask,) = re.findall("EDGECORE_DTYPES=0x[0-9a-f]+", table.read_text())
+        options = kernel_options("edgecore_kernels_library", mask)
+        return linked([*kernel_sources("exports.cpp"), table], compiler, *options)
+
+
+def main() -> None:
+    """Print the sizes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--for", dest="files", help="A.pte,B.pte: the core with the kernels of these files, and with all")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    compiler = arguments.compiler
+    sizes = {"core": linked([], compiler)}
+    if arguments.files:
+        sizes["core and selection"] = selection_bytes(arguments.files, compiler)
+        options = kernel_options("edgecore_kernels_baseline")
+        sizes["core and all kernels"] = linked(kernel_sources("table.cpp"), compiler, *options)
+    if arguments.json:
+        print(json.dumps(sizes))
+    else:
+        print("\n".join(f"{name:24}{size / 1000:8.1f} kB" for name, size in sizes.items()))
+
+
+if __name__ == "__main__":
+    main()
