@@ -54,6 +54,18 @@ def test_what_torch_refuses_is_refused(target, args):
     assert "takes no" in complaint(target, args, {}, args[0])
 
 
+def test_what_the_trial_cannot_judge_is_allowed():
+    mask = FLOATS > 0
+    for target, args in (
+        (aten.index.Tensor, (FLOATS, [mask])),
+        (aten.index.Tensor, (FLOATS, [mask[0], INDICES])),
+        (aten.index_put.default, (FLOATS, [mask], FLOATS[0, 0])),
+        (aten.arange.start_step, (0.5, 3, 1)),
+        (aten.cat.default, ([FLOATS, FLOATS.double(), FLOATS.half()],)),
+    ):
+        assert complaint(target, args, {}, target(*args)) is None
+
+
 def test_most_operators_have_a_rule():
     with_rule = [target for target in edge_operators() if dtype_rules._rule(target) is not None]
     assert len(with_rule) >= 185

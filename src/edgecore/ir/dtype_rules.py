@@ -113,8 +113,11 @@ def complaint(target: OpOverload, args: Any, kwargs: Any, result: Any) -> str | 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
-    if any(isinstance(value, (list, tuple)) and len(_item(value)) not in (3, 4) for value in slots):
-        return True
+    lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
+    if any(len(item) not in (3, 4) or "b" in item for item in lists):
+        return True  # three dtypes at once, or masks, whose shapes the trial's tensors do not fit
+    if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
+        return True  # the trial's numbers need not make sense together
     given = [_item(value) for value in slots if value is not None]
     return len(given) > MAX_SLOTS and len(set(given[1:])) > 1
 
