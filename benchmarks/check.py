@@ -32,7 +32,7 @@ RUNS_A_TURN = 5
 class Worker:
     """One runtime with one loaded program in a process of its own."""
 
-    def __init__(self, runtime: str, path: Path, threads: int) -> None:
+    def __init__(self, runtime: str, path: Path | str, threads: int) -> None:
         command = [sys.executable, str(HERE / "worker.py"), runtime, str(path), str(threads)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -59,8 +59,8 @@ class Worker:
         self.process.wait()
 
 
-def latency(files: dict[str, Path], threads: int, rounds: int) -> dict[str, float]:
-    """Median seconds of each runtime."""
+def latency(files: dict[str, Path | str], threads: int, rounds: int) -> dict[str, float]:
+    """Median seconds of each runtime with its program (see worker.py)."""
     workers = {runtime: Worker(runtime, path, threads) for runtime, path in files.items()}
     times: dict[str, list[float]] = {runtime: [] for runtime in workers}
     for _ in range(rounds):
@@ -77,24 +77,25 @@ def clock(function):
     return result, time.perf_counter() - start
 
 
-def lower(name: str, folder: Path) -> tuple[dict[str, Path], dict[str, float]]:
+def lower(name: str, folder: Path) -> tuple[dict[str, Path | str], dict[str, float]]:
     """The model as a file of each toolkit, and the seconds that lowering took after `torch.export`."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
     model, inputs = make(name)
-    files = {runtime: folder / f"{name}.{runtime}.pte" for runtime in ("edgecore", "executorch")}
+    edge, peer = folder / f"{name}.edgecore.pte", folder / f"{name}.executorch.pte"
+    files: dict[str, Path | str] = {"edgecore": edge, "executorch": peer}
     seconds = dict.fromkeys(files, float("inf"))
     for _ in range(2):
         exported = torch.export.export(model, inputs)
         program, spent = clock(lambda: edgecore.compile(exported, backends=["xnnpack"]))
         seconds["edgecore"] = min(seconds["edgecore"], spent)
-        program.save(files["edgecore"])
+        program.save(edge)
         binary, spent = clock(
             lambda: to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
         )
         seconds["executorch"] = min(seconds["executorch"], spent)
-        files["executorch"].write_bytes(binary.buffer)
+        peer.write_bytes(binary.buffer)
     return files, seconds
 
 

@@ -1,11 +1,12 @@
-"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py`.
+"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py` and `portable.py`.
 
-Started as `worker.py RUNTIME FILE.pte THREADS`; reads a number of runs a line, answers with a JSON list of seconds.
+Started as `worker.py RUNTIME FILE.pte THREADS`, or `worker.py eager MODEL THREADS` with a model of tests/zoo.py; reads a number of runs a line, answers with a JSON list of seconds.
 """
 
 import json
 import sys
 import time
+from pathlib import Path
 
 
 def main() -> None:
@@ -17,10 +18,20 @@ def main() -> None:
         import edgecore
 
         method = edgecore.load(path, threads=threads)["forward"]
-        inputs = [torch.randn(info.shape) for info in method.inputs]
+        inputs = [torch.randn(i.shape).to(getattr(torch, i.dtype)) for i in method.inputs]
 
         def run() -> None:
             method(*inputs)
+    elif runtime == "eager":
+        sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+        from zoo import make
+
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        model, inputs = make(path)
+
+        def run() -> None:
+            model(*inputs)
     else:
         from executorch.extension.pybindings import portable_lib
         from executorch.runtime import Runtime

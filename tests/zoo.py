@@ -70,7 +70,7 @@ ZOO: dict[str, Callable[[], Example]] = {
     name: _vision(name)
     for name in (
         "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "resnet18", "resnet50", "efficientnet_b0",
-        "squeezenet1_0",
+        "squeezenet1_0", "vit_b_16",
     )
 }  # fmt: skip
 ZOO["unet"] = lambda: (UNet().eval(), (torch.randn(1, 3, 128, 128),))

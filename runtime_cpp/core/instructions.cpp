@@ -4,15 +4,28 @@
 namespace edgecore {
 namespace {
 
-// The .pte repeats a kernel's result after its arguments: one value, or a list of the values before it.
+// The .pte repeats a kernel's result after its arguments: one value (a tensor or a list of tensors), another list of
+// the same tensors (ExecuTorch's split), or a list of the values before it.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
+  const size_t result = static_cast<size_t>(args[last]);
+  const ListSlot *list = method.list_of[result];
   for (size_t i = 0; i < last; ++i) {
-    if (args[i] == args[last]) return method.tensor_of[static_cast<size_t>(args[last])] != nullptr;
+    if (args[i] == args[last]) {
+      return method.tensor_of[result] != nullptr || (list != nullptr && !list->tensor_values.empty());
+    }
   }
-  const ListSlot *list = method.list_of[static_cast<size_t>(args[last])];
-  if (list == nullptr || list->tensor_values.empty() || list->tensor_values.size() > last) return false;
+  if (list == nullptr || list->tensor_values.empty()) return false;
+  const ListSlot *before = method.list_of[static_cast<size_t>(args[last - 1])];
+  if (before != nullptr && before->tensor_values.size() == list->tensor_values.size()) {
+    bool same = true;
+    for (size_t i = 0; i < list->tensor_values.size(); ++i) {
+      same = same && list->tensor_values[i] == before->tensor_values[i];
+    }
+    return same;
+  }
+  if (list->tensor_values.size() > last) return false;
   const size_t first = last - list->tensor_values.size();
   for (size_t i = 0; i < list->tensor_values.size(); ++i) {
     if (list->tensor_values[i] != args[first + i]) return false;

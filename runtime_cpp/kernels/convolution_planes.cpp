@@ -16,62 +16,47 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   return min_of(taps, stride / a);
 }
 
-// The output pixels of a panel as runs within output rows.
+// Packs rows [k0, k0 + depth) of the patch matrix [channels * taps, pixels] of one group: what each tap reads of an
+// output row is a run of an input row, the same for every channel. columns[kw]: the output columns inside for a tap.
 template <class C>
-struct Runs {
-  int64_t count = 0;
-  int64_t start[kPanel<C>];   // of the first pixel, in a phase
-  int64_t length[kPanel<C>];  // pixels
-
-  Runs(const Conv &conv, const Phases &phases, int64_t pixel, int64_t pixels) {
-    for (const int64_t end = pixel + pixels; pixel < end; ++count) {
-      const int64_t ow = pixel % conv.out_w;
-      start[count] = pixel / conv.out_w * phases.pitch + ow;
-      length[count] = min_of(conv.out_w - ow, end - pixel);
-      pixel += length[count];
+void pack_patches(const Conv &conv, const Valid *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
+                  int64_t pixels, int64_t width, C *target) {
+  struct Run {
+    int64_t to, from, length;
+  } runs[kPanel<C>];
+  const int64_t taps = conv.taps();
+  const int64_t first_row = pixel / conv.out_w;
+  const int64_t first_column = pixel % conv.out_w;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int64_t c0 = k0 > tap ? (k0 - tap + taps - 1) / taps : 0;
+    const int64_t c1 = k0 + depth > tap ? (k0 + depth - tap + taps - 1) / taps : 0;
+    if (c0 >= c1) continue;
+    const int64_t kw = tap % conv.kernel_w;
+    const int64_t shift_w = kw * conv.dilation_w - conv.pad_w;
+    const int64_t shift_h = tap / conv.kernel_w * conv.dilation_h - conv.pad_h;
+    int64_t count = 0;
+    int64_t inside = 0;
+    for (int64_t to = 0, oh = first_row, ow = first_column; to < pixels; to += conv.out_w - ow, ow = 0, ++oh) {
+      const int64_t ih = oh * conv.stride_h + shift_h;
+      const int64_t begin = max_of(ow, columns[kw].begin);
+      const int64_t end = min_of(ow + pixels - to, columns[kw].end);
+      if (ih < 0 || ih >= conv.in_h || begin >= end) continue;
+      runs[count++] = {to + begin - ow, ih * conv.in_w + begin * conv.stride_w + shift_w, end - begin};
+      inside += end - begin;
     }
-  }
-};
-
-// Rows [k0, k0 + depth) of the patch matrix [channels * taps, pixels] from the phases of all channels.
-template <class C>
-void pack_from_phases(const Conv &conv, const Phases &phases, const int64_t *taps, const C *planes, int64_t k0,
-                      int64_t depth, int64_t pixel, int64_t pixels, int64_t width, C *target) {
-  const Runs<C> runs(conv, phases, pixel, pixels);
-  const int64_t count = conv.taps();
-  const C *plane = planes + k0 / count * phases.plane();
-  int64_t tap = k0 % count;
-  for (int64_t p = 0; p < depth; ++p, target += width) {
-    const C *source = plane + taps[tap];
-    C *to = target;
-    for (int64_t r = 0; r < runs.count; ++r) {
-      // Whole vectors: what is too much is overwritten by the next run, row or block.
-      const C *from = source + runs.start[r];
-      for (int64_t j = 0; j < runs.length[r]; j += kLanes<C>) store_vector(to + j, load_vector(from + j));
-      to += runs.length[r];
+    C *row = target + (c0 * taps + tap - k0) * width;
+    const C *source = image + c0 * conv.in_pixels();
+    if (inside == width && count == 1 && conv.stride_w == 1) {  // the most frequent one
+      for (int64_t c = c0; c < c1; ++c, row += taps * width, source += conv.in_pixels()) {
+        for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + runs[0].from + j));
+      }
+      continue;
     }
-    for (int64_t j = pixels; j < width; ++j) target[j] = 0;
-    if (++tap == count) {
-      tap = 0;
-      plane += phases.plane();
-    }
-  }
-}
-
-// The same from the image, one element at a time.
-template <class C>
-void pack_from_image(const Conv &conv, const C *image, int64_t k0, int64_t depth, int64_t pixel, int64_t pixels,
-                     int64_t width, C *target) {
-  for (int64_t p = k0; p < k0 + depth; ++p, target += width) {
-    const C *plane = image + p / conv.taps() * conv.in_pixels();
-    const int64_t tap = p % conv.taps();
-    for (int64_t j = 0; j < width; ++j) {
-      const int64_t oh = (pixel + j) / conv.out_w;
-      const int64_t ow = (pixel + j) % conv.out_w;
-      const int64_t ih = oh * conv.stride_h - conv.pad_h + tap / conv.kernel_w * conv.dilation_h;
-      const int64_t iw = ow * conv.stride_w - conv.pad_w + tap % conv.kernel_w * conv.dilation_w;
-      const bool inside = j < pixels && ih >= 0 && ih < conv.in_h && iw >= 0 && iw < conv.in_w;
-      target[j] = inside ? plane[ih * conv.in_w + iw] : C{0};
+    for (int64_t c = c0; c < c1; ++c, row += taps * width, source += conv.in_pixels()) {
+      for (int64_t j = 0; inside < width && j < width; j += kLanes<C>) store_vector(row + j, Vector<C>{});
+      for (int64_t r = 0; r < count; ++r) {
+        copy_steps(row + runs[r].to, source + runs[r].from, conv.stride_w, runs[r].length);
+      }
     }
   }
 }
@@ -83,8 +68,7 @@ Phases::Phases(const Conv &conv)
       count_w(phase_count(conv.kernel_w, conv.stride_w, conv.dilation_w)),
       rows(conv.out_h + (conv.kernel_h - 1) * conv.dilation_h / conv.stride_h),
       pitch(conv.out_w + (conv.kernel_w - 1) * conv.dilation_w / conv.stride_w) {
-  const int64_t image = conv.in_channels * conv.in_pixels() + conv.out_channels * conv.out_pixels();
-  const int64_t limit = conv.in_channels == 0 ? 0 : (16 * image + 65536) / conv.in_channels;
+  const int64_t limit = 16 * (conv.in_pixels() + conv.out_pixels()) + 4096;
   fit = count_h <= limit && count_w <= limit / count_h && rows <= limit && pitch <= limit / rows && plane() <= limit;
 }
 
@@ -100,13 +84,7 @@ void Phases::fill(const Conv &conv, const C *in, C *out) const {
       const C *from = in + (lines.begin * conv.stride_h + shift_h) * conv.in_w + shift_w + valid.begin * conv.stride_w;
       C *to = out + lines.begin * pitch + valid.begin;
       for (int64_t i = lines.begin; i < lines.end; ++i, to += pitch, from += conv.stride_h * conv.in_w) {
-        if (conv.stride_w == 1) {
-          copy_run<1>(to, from, n);
-        } else if (conv.stride_w == 2) {
-          copy_run<2>(to, from, n);
-        } else {
-          for (int64_t j = 0; j < n; ++j) to[j] = from[j * conv.stride_w];
-        }
+        copy_steps(to, from, conv.stride_w, n);
       }
     }
   }
@@ -114,7 +92,10 @@ void Phases::fill(const Conv &conv, const C *in, C *out) const {
 
 template <class C>
 void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out) {
-  const Phases phases(conv);
+  if (conv.is_depthwise()) {
+    const Phases phases(conv);
+    if (phases.fit) return depthwise_planes(call, conv, phases, input, weight, bias, out);
+  }
   const int64_t width = conv.group_out();
   const int64_t k = conv.group_in() * conv.taps();
   // The weights and the result of a group of an image.
@@ -133,29 +114,15 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
                          pack_rows(source, conv.in_pixels(), depth, n, panel, target);
                        });
   }
-  if (!phases.fit) {
-    return multiply<C>(call, count, width, conv.out_pixels(), k, product,
-                       [&](int64_t i, int64_t k0, int64_t depth, int64_t pixel, int64_t n, int64_t panel, C *target) {
-                         pack_from_image(conv, input + i * group_pixels, k0, depth, pixel, n, panel, target);
-                       });
-  }
-  if (conv.is_depthwise()) return depthwise_planes(call, conv, phases, input, weight, bias, out);
-  int64_t *taps = call.scratch<int64_t>(conv.taps());
-  C *planes = call.scratch<C>(conv.batch * conv.in_channels * phases.plane() + kLanes<C>);
+  Valid *columns = call.scratch<Valid>(k == 0 ? 0 : conv.kernel_w);
   if (call.failed()) return;
-  for (int64_t t = 0; t < conv.taps(); ++t) taps[t] = phases.tap(conv, t / conv.kernel_w, t % conv.kernel_w);
-  call.parallel(conv.batch * conv.in_channels, 16384 / (phases.plane() + 1) + 1,
-                [&](int64_t begin, int64_t end, int64_t) {
-                  const int64_t bytes = (end - begin) * phases.plane() * static_cast<int64_t>(sizeof(C));
-                  __builtin_memset(planes + begin * phases.plane(), 0, static_cast<uint64_t>(bytes));
-                  for (int64_t c = begin; c < end; ++c) {
-                    phases.fill(conv, input + c * conv.in_pixels(), planes + c * phases.plane());
-                  }
-                });
+  for (int64_t kw = 0; k > 0 && kw < conv.kernel_w; ++kw) {
+    columns[kw] = Valid(conv.out_w, conv.stride_w, kw * conv.dilation_w - conv.pad_w, conv.in_w);
+  }
   multiply<C>(call, count, width, conv.out_pixels(), k, product,
               [&](int64_t i, int64_t k0, int64_t depth, int64_t pixel, int64_t n, int64_t panel, C *target) {
-                const C *own = planes + i * conv.group_in() * phases.plane();
-                pack_from_phases(conv, phases, taps, own, k0, depth, pixel, n, panel, target);
+                if (depth == 0) return;
+                pack_patches(conv, columns, input + i * group_pixels, k0, depth, pixel, n, panel, target);
               });
 }
 

@@ -1,6 +1,7 @@
-// Pooling over two spatial dims. Planes are read row by row, all columns of an output row at once.
+// Pooling over two spatial dims. An output row is computed at once, from one line for each tap of the window.
 #include "convert.h"
 #include "math.h"
+#include "vector.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -54,12 +55,28 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
          call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
+// n / stride rounded up; this is asked once for each tap of each row, and a division takes as long as a whole row.
+inline int64_t strides_in(int64_t n, int64_t stride) {
+  return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
+}
+
 // The output columns for which tap t is inside the image.
 void valid_columns(const Pool &p, int64_t t, int64_t *begin, int64_t *end) {
   const int64_t shift = t * p.dilation_w - p.pad_w;
-  *begin = shift >= 0 ? 0 : (-shift + p.stride_w - 1) / p.stride_w;
-  *end = p.in_w - shift <= 0 ? 0 : (p.in_w - shift - 1) / p.stride_w + 1;
-  if (*end > p.out_w) *end = p.out_w;
+  *end = p.in_w > shift ? min_of(strides_in(p.in_w - shift, p.stride_w), p.out_w) : 0;
+  *begin = shift < 0 ? min_of(strides_in(-shift, p.stride_w), *end) : 0;
+}
+
+// line[i] = what tap t of output column i reads of an input row, or `outside`. As long as whole vectors need.
+template <class C>
+void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length, C *line) {
+  int64_t begin;
+  int64_t end;
+  valid_columns(p, t, &begin, &end);
+  const C *source = row + t * p.dilation_w - p.pad_w + begin * p.stride_w;
+  for (int64_t i = 0; i < begin; ++i) line[i] = outside;
+  copy_steps(line + begin, source, p.stride_w, end - begin);
+  for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
 template <class C>
@@ -71,51 +88,78 @@ int64_t nothing_yet() {
   return INT64_MIN;
 }
 
+// The first of the taps at start, start + dilation, ... that is inside.
+int64_t first_inside(int64_t start, int64_t dilation) {
+  return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
+}
+
+// An integer as wide as C: positions are computed beside the values.
+template <class C>
+struct PositionOf {
+  using Type = int64_t;
+};
+template <>
+struct PositionOf<float> {
+  using Type = int32_t;
+};
+template <class C>
+using Position = typename PositionOf<C>::Type;
+
+// best[i] = line[i] where that is greater (or NaN), and found[i] its position, first + i * step. Whole vectors.
+template <class C>
+void take_greater(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *found) {
+  Vector<Position<C>> here;
+  for (int l = 0; l < kLanes<C>; ++l) here[l] = first + static_cast<Position<C>>(l) * step;
+  for (int64_t i = 0; i < length; i += kLanes<C>, here += step * kLanes<C>) {
+    const Vector<C> value = load_vector(line + i);
+    const Vector<C> old = load_vector(best + i);
+    const auto better = (value > old) | (value != value);
+    store_vector<C>(best + i, better ? value : old);
+    store_vector<Position<C>>(found + i, better ? here : load_vector(found + i));
+  }
+}
+
 template <class C>
 void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices) {
   const C *x = dense<C>(call, self);
   const DenseOut<C> result(call, out);
   const DenseOut<int64_t> where(call, indices);
-  int32_t *positions = call.scratch<int32_t>(p.out_w * call.worker_count());
+  const int64_t length = round_up(p.out_w, kLanes<C>);
+  C *values = call.scratch<C>(2 * length * call.worker_count());
+  auto *positions = call.scratch<Position<C>>(length * call.worker_count());
+  auto *columns = call.scratch<Position<C>>(length);  // the first tap inside, where no value is greater
   if (call.failed()) return;
-  call.parallel(
-      p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
-      [&](int64_t begin, int64_t end, int64_t worker) {
-        int32_t *__restrict found = positions + worker * p.out_w;
-        for (int64_t line = begin; line < end; ++line) {
-          const C *plane = x + line / p.out_h * p.in_h * p.in_w;
-          C *__restrict best = result.data() + line * p.out_w;
-          const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
-          const int64_t first_row = top >= 0 ? top : top + (-top + p.dilation_h - 1) / p.dilation_h * p.dilation_h;
-          for (int64_t i = 0; i < p.out_w; ++i) {
-            const int64_t left = i * p.stride_w - p.pad_w;
-            const int64_t column = left >= 0 ? left : left + (-left + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
-            best[i] = nothing_yet<C>();
-            found[i] = static_cast<int32_t>(first_row * p.in_w + column);
-          }
-          for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-            const int64_t ih = top + kh * p.dilation_h;
-            if (ih < 0 || ih >= p.in_h) continue;
-            for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-              int64_t i0;
-              int64_t i1;
-              valid_columns(p, kw, &i0, &i1);
-              const int64_t shift = kw * p.dilation_w - p.pad_w;
-              const C *__restrict source = plane + ih * p.in_w + shift;
-              const int32_t base = static_cast<int32_t>(ih * p.in_w + shift);
-              const int32_t step = static_cast<int32_t>(p.stride_w);
-              for (int64_t i = i0; i < i1; ++i) {
-                const C value = source[i * p.stride_w];
-                const bool better = value > best[i] || is_nan(value);
-                best[i] = better ? value : best[i];
-                found[i] = better ? base + static_cast<int32_t>(i) * step : found[i];
-              }
-            }
-          }
-          int64_t *target = where.data() + line * p.out_w;
-          for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
-        }
-      });
+  for (int64_t i = 0; i < length; ++i) {
+    columns[i] = static_cast<Position<C>>(first_inside(i * p.stride_w - p.pad_w, p.dilation_w));
+  }
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
+                [&](int64_t begin, int64_t end, int64_t worker) {
+                  Position<C> *__restrict found = positions + worker * length;
+                  C *__restrict best = values + worker * 2 * length;
+                  C *__restrict line = best + length;
+                  for (int64_t output = begin; output < end; ++output) {
+                    const C *plane = x + output / p.out_h * p.in_h * p.in_w;
+                    const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
+                    const int64_t first_row = first_inside(top, p.dilation_h);
+                    for (int64_t i = 0; i < length; ++i) {
+                      best[i] = nothing_yet<C>();
+                      found[i] = static_cast<Position<C>>(first_row * p.in_w) + columns[i];
+                    }
+                    for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
+                      const int64_t ih = top + kh * p.dilation_h;
+                      if (ih < 0 || ih >= p.in_h) continue;
+                      for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                        read_line(p, plane + ih * p.in_w, kw, nothing_yet<C>(), length, line);
+                        const int64_t first = ih * p.in_w + kw * p.dilation_w - p.pad_w;
+                        take_greater<C>(line, length, static_cast<Position<C>>(first),
+                                        static_cast<Position<C>>(p.stride_w), best, found);
+                      }
+                    }
+                    copy_run<1>(result.data() + output * p.out_w, static_cast<const C *>(best), p.out_w);
+                    int64_t *target = where.data() + output * p.out_w;
+                    for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
+                  }
+                });
   result.finish(call);
   where.finish(call);
 }
@@ -133,35 +177,38 @@ template <class C>
 void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count_padding, int64_t divisor) {
   const C *x = dense<C>(call, self);
   const DenseOut<C> result(call, out);
+  const int64_t length = round_up(p.out_w, kLanes<C>);
+  C *values = call.scratch<C>(2 * length * call.worker_count());
   if (call.failed()) return;
   call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
-                [&](int64_t begin, int64_t end, int64_t) {
-                  for (int64_t line = begin; line < end; ++line) {
-                    const C *plane = x + line / p.out_h * p.in_h * p.in_w;
-                    C *__restrict sum = result.data() + line * p.out_w;
-                    const int64_t top = line % p.out_h * p.stride_h - p.pad_h;
-                    for (int64_t i = 0; i < p.out_w; ++i) sum[i] = 0;
+                [&](int64_t begin, int64_t end, int64_t worker) {
+                  C *__restrict sum = values + worker * 2 * length;
+                  C *__restrict line = sum + length;
+                  for (int64_t output = begin; output < end; ++output) {
+                    const C *plane = x + output / p.out_h * p.in_h * p.in_w;
+                    const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
+                    for (int64_t i = 0; i < length; ++i) sum[i] = 0;
                     for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
                       const int64_t ih = top + kh;
                       if (ih < 0 || ih >= p.in_h) continue;
                       for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-                        int64_t i0;
-                        int64_t i1;
-                        valid_columns(p, kw, &i0, &i1);
-                        const C *__restrict source = plane + ih * p.in_w + kw - p.pad_w;
-                        for (int64_t i = i0; i < i1; ++i) sum[i] += source[i * p.stride_w];
+                        read_line(p, plane + ih * p.in_w, kw, C{0}, length, line);
+                        for (int64_t i = 0; i < length; i += kLanes<C>) {
+                          store_vector(sum + i, load_vector(sum + i) + load_vector(line + i));
+                        }
                       }
                     }
                     // What a window counts: its part of the image, or of the padded image.
                     const int64_t margin_h = count_padding ? p.pad_h : 0;
                     const int64_t margin_w = count_padding ? p.pad_w : 0;
-                    const int64_t h0 = top > -margin_h ? top : -margin_h;
-                    const int64_t h1 = top + p.kernel_h < p.in_h + margin_h ? top + p.kernel_h : p.in_h + margin_h;
+                    const int64_t h0 = max_of(top, -margin_h);
+                    const int64_t h1 = min_of(top + p.kernel_h, p.in_h + margin_h);
+                    C *target = result.data() + output * p.out_w;
                     for (int64_t i = 0; i < p.out_w; ++i) {
                       const int64_t left = i * p.stride_w - p.pad_w;
-                      const int64_t w0 = left > -margin_w ? left : -margin_w;
-                      const int64_t w1 = left + p.kernel_w < p.in_w + margin_w ? left + p.kernel_w : p.in_w + margin_w;
-                      sum[i] = quotient(sum[i], divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
+                      const int64_t w0 = max_of(left, -margin_w);
+                      const int64_t w1 = min_of(left + p.kernel_w, p.in_w + margin_w);
+                      target[i] = quotient(sum[i], divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
                     }
                   }
                 });

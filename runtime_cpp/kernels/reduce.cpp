@@ -1,8 +1,9 @@
-// Sums, means, variances, extrema, products and any over dims. Sums of floats: chunks of 256 in float lanes, chunks in
+// Sums, means, variances, extrema, products and any over dims. Sums of floats: chunks of 1024 in float lanes, chunks in
 // double.
 #include "reduce.h"
 
 #include "math.h"
+#include "vector.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -69,17 +70,26 @@ namespace {
 template <class C, class A>
 struct Sum {
   using Accumulator = A;
+  static constexpr int64_t kChunk = 1024;
   static A start() { return A{0}; }
   static A row(A acc, const C *x, int64_t n) {
-    C lanes[16] = {};
+    for (int64_t rest = n; rest > 0; rest -= kChunk, x += kChunk) acc += chunk(x, min_of(rest, kChunk));
+    return acc;
+  }
+  static A chunk(const C *x, int64_t n) {
+    constexpr int kChains = 4;
+    Vector<C> sums[kChains] = {};
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int l = 0; l < 16; ++l) lanes[l] += x[i + l];
+    for (; i + kChains * kLanes<C> <= n; i += kChains * kLanes<C>) {
+      for (int s = 0; s < kChains; ++s) sums[s] += load_vector(x + i + s * kLanes<C>);
     }
-    A sum{0};
-    for (int l = 0; l < 16; ++l) sum += static_cast<A>(lanes[l]);
-    for (; i < n; ++i) sum += static_cast<A>(x[i]);
-    return acc + sum;
+    for (; i + kLanes<C> <= n; i += kLanes<C>) sums[0] += load_vector(x + i);
+    C lanes[kLanes<C>];
+    store_vector(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    A total{0};
+    for (int l = 0; l < kLanes<C>; ++l) total += static_cast<A>(lanes[l]);
+    for (; i < n; ++i) total += static_cast<A>(x[i]);
+    return total;
   }
   static A column(A acc, C x) { return acc + static_cast<A>(x); }
 };
@@ -109,21 +119,32 @@ template <>
 int64_t highest() {
   return INT64_MAX;
 }
+// Folds a run with `better`, which works on vectors and single elements alike.
+template <class C, class Better>
+C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
+  constexpr int kChains = 4;
+  Vector<C> best[kChains];
+  for (int s = 0; s < kChains; ++s) best[s] = Vector<C>{} + acc;
+  int64_t i = 0;
+  for (; i + kChains * kLanes<C> <= n; i += kChains * kLanes<C>) {
+    for (int s = 0; s < kChains; ++s) best[s] = better(best[s], load_vector(x + i + s * kLanes<C>));
+  }
+  for (; i + kLanes<C> <= n; i += kLanes<C>) best[0] = better(best[0], load_vector(x + i));
+  const Vector<C> all = better(better(best[0], best[1]), better(best[2], best[3]));
+  C lanes[kLanes<C>];
+  store_vector(lanes, all);
+  for (int l = 0; l < kLanes<C>; ++l) acc = better(acc, lanes[l]);
+  for (; i < n; ++i) acc = better(acc, x[i]);
+  return acc;
+}
+
 template <class C>
 struct Greatest {
   using Accumulator = C;
   static C start() { return lowest<C>(); }
   static C column(C acc, C x) { return greater_of(acc, x); }
   static C row(C acc, const C *x, int64_t n) {
-    C lanes[16];
-    for (int l = 0; l < 16; ++l) lanes[l] = acc;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int l = 0; l < 16; ++l) lanes[l] = greater_of(lanes[l], x[i + l]);
-    }
-    for (int l = 0; l < 16; ++l) acc = greater_of(acc, lanes[l]);
-    for (; i < n; ++i) acc = greater_of(acc, x[i]);
-    return acc;
+    return extremum_of_row(acc, x, n, [](auto a, auto b) { return ((b > a) | (b != b)) ? b : a; });
   }
 };
 template <class C>
@@ -132,15 +153,7 @@ struct Least {
   static C start() { return highest<C>(); }
   static C column(C acc, C x) { return lesser_of(acc, x); }
   static C row(C acc, const C *x, int64_t n) {
-    C lanes[16];
-    for (int l = 0; l < 16; ++l) lanes[l] = acc;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-      for (int l = 0; l < 16; ++l) lanes[l] = lesser_of(lanes[l], x[i + l]);
-    }
-    for (int l = 0; l < 16; ++l) acc = lesser_of(acc, lanes[l]);
-    for (; i < n; ++i) acc = lesser_of(acc, x[i]);
-    return acc;
+    return extremum_of_row(acc, x, n, [](auto a, auto b) { return ((b < a) | (b != b)) ? b : a; });
   }
 };
 template <class C>
@@ -154,27 +167,34 @@ struct Any {
   }
 };
 
-// Folds the inputs of m outputs, whose first inputs are `stride` bytes apart, into acc[0..m). `prepare` may change a
-// loaded run first; it is given the index of the first output that the run belongs to.
-template <class Op, class C, class Prepare>
+// Folds the inputs of m outputs, whose first inputs are `stride` bytes apart, into acc[0..m). `prepare`, if there is
+// one, changes a loaded run first; it is told whether the run's elements belong to m outputs or all to one.
+struct AsTheyAre {};
+template <class Op, class C, class Prepare = AsTheyAre>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
-          const Prepare &prepare) {
+          const Prepare &prepare = {}) {
+  constexpr bool kPlain = __is_same(Prepare, AsTheyAre);
+  const bool in_place = kPlain && type == storage_of(compute_for<C>());
   alignas(64) C buffer[kReduceBlock];
+  const auto loaded = [&](const char *source, int64_t step, int64_t n, bool columns) {
+    if (in_place && (step == sizeof(C) || n == 1)) return reinterpret_cast<const C *>(source);
+    load(type, source, step, n, buffer);
+    if constexpr (!kPlain) prepare(buffer, n, columns);
+    return static_cast<const C *>(buffer);
+  };
   for (int64_t i = 0; i < m; ++i) acc[i] = Op::start();
   for_each_reduced(r, input, [&](const char *run, int64_t step, int64_t n) {
     if (r.by_columns) {
       for (int64_t i = 0; i < n; ++i) {
-        load(type, run + i * step, stride, m, buffer);
-        prepare(buffer, m, true);
-        for (int64_t k = 0; k < m; ++k) acc[k] = Op::column(acc[k], buffer[k]);
+        const C *__restrict x = loaded(run + i * step, stride, m, true);
+        for (int64_t k = 0; k < m; ++k) acc[k] = Op::column(acc[k], x[k]);
       }
       return;
     }
-    for (int64_t at = 0; at < n; at += kReduceBlock) {
-      const int64_t length = n - at < kReduceBlock ? n - at : kReduceBlock;
-      load(type, run + at * step, step, length, buffer);
-      prepare(buffer, length, false);
-      acc[0] = Op::row(acc[0], buffer, length);
+    const int64_t most = in_place && step == sizeof(C) ? n : kReduceBlock;
+    for (int64_t at = 0; at < n; at += most) {
+      const int64_t length = min_of(most, n - at);
+      acc[0] = Op::row(acc[0], loaded(run + at * step, step, length, false), length);
     }
   });
 }
@@ -184,7 +204,7 @@ void reduce(Call &call, const Reduction &r, Type from, Type to, double scale) {
   using A = typename Op::Accumulator;
   for_each_output(call, r, [&](const char *input, int64_t stride, char *output, int64_t out_stride, int64_t m) {
     A acc[kReduceBlock];
-    fold<Op, C>(r, from, input, stride, m, acc, [](C *, int64_t, bool) {});
+    fold<Op, C>(r, from, input, stride, m, acc);
     for (int64_t i = 0; scale != 1 && i < m; ++i) acc[i] = static_cast<A>(static_cast<double>(acc[i]) * scale);
     store(to, output, out_stride, m, acc);
   });
@@ -266,7 +286,7 @@ void variance(Call &call, const Reduction &r, Type from, Type to, double correct
   for_each_output(call, r, [&](const char *input, int64_t stride, char *output, int64_t out_stride, int64_t m) {
     double acc[kReduceBlock];
     C means[kReduceBlock];
-    fold<Sum<C, double>, C>(r, from, input, stride, m, acc, [](C *, int64_t, bool) {});
+    fold<Sum<C, double>, C>(r, from, input, stride, m, acc);
     for (int64_t i = 0; i < m; ++i) means[i] = static_cast<C>(acc[i] / count);
     fold<Sum<C, double>, C>(r, from, input, stride, m, acc, [&](C *x, int64_t n, bool columns) {
       for (int64_t i = 0; i < n; ++i) {

@@ -43,17 +43,19 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
+template <int kCount>
+struct Pairs {
+  typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
+  typedef uint32_t Half __attribute__((vector_size(kCount * 4)));
+};
+
 // to[i] = from[i * kStep] for i in [0, kCount). With a step of 2, from[2 * kCount - 1] must exist too.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
   if constexpr (kStep == 2 && sizeof(C) == 4) {  // the low halves of pairs
-    struct Pairs {
-      typedef uint64_t both __attribute__((vector_size(kCount * 8)));
-      typedef uint32_t half __attribute__((vector_size(kCount * 4)));
-    };
-    typename Pairs::both pairs;
+    typename Pairs<kCount>::Both pairs;
     __builtin_memcpy(&pairs, from, sizeof(pairs));
-    const typename Pairs::half low = __builtin_convertvector(pairs, typename Pairs::half);
+    const auto low = __builtin_convertvector(pairs, typename Pairs<kCount>::Half);
     __builtin_memcpy(to, &low, sizeof(low));
   } else {
     C block[kCount];
@@ -77,11 +79,22 @@ inline void copy_few(C *to, const C *from, int64_t n) {
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  to[n - 1] = from[(n - 1) * kStep];
-  for (--n; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
+  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // by itself, as no pair may reach past it
+  for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);
   }
   copy_few<kStep, kLanes<C>>(to, from, n);
+}
+
+template <class C>
+inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
+  if (step == 1) {
+    copy_run<1>(to, from, n);
+  } else if (step == 2) {
+    copy_run<2>(to, from, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+  }
 }
 
 constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }

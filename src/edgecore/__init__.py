@@ -7,22 +7,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from edgecore.emit import ExternalConstants
     from edgecore.memory import MemoryPlanningPass
     from edgecore.pipeline import (
+        BundledProgram,
         CompiledProgram,
         EdgeProgramManager,
         ExecutorchBackendConfig,
+        MethodTestCase,
+        MethodTestSuite,
         to_edge,
         to_edge_transform_and_lower,
     )
     from edgecore.plugin.types import InstalledBackend
     from edgecore.runtime import Model, Tensor
+    from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.target import Backend
 
 __all__ = [
     "Backend",
+    "BundledProgram",
+    "BundledReport",
     "EdgeProgramManager",
     "ExecutorchBackendConfig",
+    "MethodTestCase",
+    "MethodTestSuite",
     "Model",
     "Tensor",
     "backends",
@@ -30,16 +39,22 @@ __all__ = [
     "load",
     "to_edge",
     "to_edge_transform_and_lower",
+    "verify_bundled",
 ]
 
 _HOMES = {
     "Backend": "edgecore.target",
+    "BundledProgram": "edgecore.pipeline",
+    "BundledReport": "edgecore.runtime.bundled",
     "EdgeProgramManager": "edgecore.pipeline",
     "ExecutorchBackendConfig": "edgecore.pipeline",
+    "MethodTestCase": "edgecore.pipeline",
+    "MethodTestSuite": "edgecore.pipeline",
     "Model": "edgecore.runtime",
     "Tensor": "edgecore.runtime",
     "to_edge": "edgecore.pipeline",
     "to_edge_transform_and_lower": "edgecore.pipeline",
+    "verify_bundled": "edgecore.runtime.bundled",
 }
 
 
@@ -60,6 +75,9 @@ def compile(
     dynamic_shapes: Any = None,
     runtime: str = "executorch-1.5",
     memory: str | MemoryPlanningPass | None = None,
+    external_data: ExternalConstants = False,
+    share_state: bool = False,
+    constant_methods: Mapping[str, object] | None = None,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -71,6 +89,12 @@ def compile(
         dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
         runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
+        external_data: Which weights go to `.ptd` files, which `save` writes beside the `.pte`: True all of them to one,
+            a name all to the file of that name, or a mapping from patterns of qualified names to files:
+            `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
+        share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
+            that `prefill` fills and `decode` reads; otherwise each method has its own.
+        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
@@ -85,7 +109,15 @@ def compile(
             f"compiling needs the Python package {error.name!r}: pip install 'edgecore[compile]'"
         ) from error
     return compile_model(
-        model, example_inputs, backends=backends, dynamic_shapes=dynamic_shapes, runtime=runtime, memory=memory
+        model,
+        example_inputs,
+        backends=backends,
+        dynamic_shapes=dynamic_shapes,
+        runtime=runtime,
+        memory=memory,
+        external_data=external_data,
+        share_state=share_state,
+        constant_methods=constant_methods,
     )
 
 

@@ -27,8 +27,16 @@ class BackendAmbiguous(BackendError):
     """Several installed packages provide the backend and none was chosen."""
 
 
+class KernelError(EdgecoreError):
+    """No installed package has the kernel of an operator, or several have it, or one is broken."""
+
+
 class CompileError(EdgecoreError):
     """A model cannot be compiled as asked."""
+
+
+class WriteError(EdgecoreError, OSError):
+    """A file cannot be written; those that existed are as they were."""
 
 
 class FormatError(EdgecoreError, ValueError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from edgecore import format as fmt
@@ -62,3 +66,17 @@ def sample() -> fmt.PteFile:
 @pytest.fixture
 def pte() -> fmt.PteFile:
     return sample()
+
+
+@pytest.fixture
+def huge(tmp_path: Path) -> Callable[[int], memoryview]:
+    """huge(size): so many zero bytes, mapped from a file that takes no room on the disk."""
+
+    def make(size: int) -> memoryview:
+        path = tmp_path / "zeros"
+        with path.open("wb") as file:
+            file.truncate(size)
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+
+    return make

@@ -45,6 +45,19 @@ def file(request: pytest.FixtureRequest) -> bytes:
     return bytes(to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch(config).buffer)
 
 
+def test_a_program_without_constants_is_read() -> None:
+    """executorch writes it with one empty segment and without an extended header."""
+    import torch
+    from executorch.exir import to_edge
+
+    exported = torch.export.export(torch.nn.Tanh(), (torch.zeros(2),))
+    theirs = bytes(to_edge(exported).to_executorch().buffer)
+    assert theirs[8:12] != b"eh00"
+    pte = read_pte(theirs)
+    assert verify(pte) == []
+    assert read_pte(write_pte(pte)).program == pte.program
+
+
 def run(buffer: bytes) -> list[Any]:
     import torch
     from executorch.runtime import Runtime

@@ -44,6 +44,29 @@ META = fmt.Meta(
 )
 
 
+PTD = fmt.FlatTensor(
+    0,
+    [fmt.DataSegment(128, 2**40)],
+    [fmt.NamedTensor("weight", 1, fmt.TensorLayout(fmt.ScalarType.BFLOAT16, [2, 3], [1, 0])), fmt.NamedTensor("blob")],
+)
+
+BPTE = fmt.BpteFile(
+    2,
+    [
+        fmt.BundledMethodTestSuite(
+            "forward",
+            [
+                fmt.BundledMethodTestCase(
+                    [fmt.Value(fmt.Int(-3)), fmt.Value(fmt.Bool(True)), fmt.Value(fmt.Double(0.5))],
+                    [fmt.Value(fmt.BundledTensor(fmt.ScalarType.LONG, [1], b"12345678", [0]))],
+                )
+            ],
+        )
+    ],
+    b"program",
+)
+
+
 def as_json(value: Any) -> Any:
     """`value` in flatc's JSON: enums by name, a union as two members, bytes as a list of numbers."""
     if is_dataclass(value):
@@ -53,7 +76,7 @@ def as_json(value: Any) -> Any:
             if item is None:
                 continue
             if f.metadata["flat"].kind == "union":
-                result[f.name + "_type"] = type(item).__name__
+                result[f.name + "_type"] = type(item).__name__.removeprefix("Bundled")
             result[f.name] = as_json(item)
         return result
     if isinstance(value, IntEnum):
@@ -67,11 +90,15 @@ def flatc(*arguments: str | Path) -> None:
     subprocess.run([str(FLATC), *map(str, arguments)], check=True, capture_output=True)
 
 
-@pytest.fixture(params=["program", "meta"])
+@pytest.fixture(params=["program", "meta", "flat_tensor", "bundled_program"])
 def root(request: pytest.FixtureRequest, pte: fmt.PteFile) -> tuple[str, Any, bytes]:
     """(schema name, root table, identifier) with every field of the schema in use."""
     if request.param == "meta":
         return "meta", META, b"ECM1"
+    if request.param == "flat_tensor":
+        return "flat_tensor", PTD, b"FT01"
+    if request.param == "bundled_program":
+        return "bundled_program", BPTE, b"BP08"
     plan = pte.program.execution_plan[0]
     plan.values[9] = fmt.EValue(fmt.DoubleList([1.5, -2.25]))  # JSON knows no infinity
     plan.chains[0].stacktrace = [fmt.FrameList([fmt.Frame("a.py", 3, "forward", "x + y")])]

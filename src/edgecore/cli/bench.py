@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import File, Json, Method, choose_method, print_json, progress
+from edgecore.cli.common import Data, File, Json, Method, choose_method, print_json, progress
 
 
 def command(
     file: File,
     method: Method = None,
+    data: Data = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; by default the machine's.")] = None,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs to measure, after the first.")] = 50,
     as_json: Json = False,
@@ -24,7 +25,7 @@ def command(
     from edgecore.cli.run import random_arguments
 
     start = time.perf_counter()
-    model = edgecore.load(file, threads=threads)
+    model = edgecore.load(file, data or (), threads=threads)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     load_ms = _since(start)

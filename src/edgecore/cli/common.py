@@ -6,6 +6,7 @@ import array
 import io
 import json
 import logging
+import mmap
 import random
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,13 @@ from rich.console import Console
 from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
-    from edgecore.format import PteFile
+    from edgecore.format import BpteFile, PtdFile, PteFile
 
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A .pte file.")]
+AnyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .pte, .ptd or .bpte file.")]
+Data = Annotated[
+    list[Path] | None, typer.Option("--data", metavar="FILE.ptd", help="Weights outside the .pte; may be repeated.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Method = Annotated[str | None, typer.Option(metavar="NAME", help="The method, if the file has several.")]
 
@@ -83,19 +88,52 @@ def progress(what: str) -> Iterator[None]:
         yield
 
 
-def read_file(path: Path) -> PteFile:
-    """The parsed file, without the runtime.
+def read_any(path: Path) -> PteFile | PtdFile | BpteFile:
+    """The parsed file, mapped, without the runtime; its identifier says what it is.
 
     Raises:
-        FormatError: It is no `.pte`, or a damaged one; the sentence names it.
+        FormatError: It is none of these, or a damaged one; the sentence names it.
     """
     from edgecore.errors import FormatError
-    from edgecore.format import read_pte
+    from edgecore.format import BPTE_IDENTIFIER, PTD_IDENTIFIER, read_bpte, read_ptd, read_pte
 
+    with path.open("rb") as file:
+        empty = not file.read(1)
+        content = memoryview(b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        return read_pte(path.read_bytes())
+        if content[4:8] == PTD_IDENTIFIER:
+            return read_ptd(content)
+        return read_bpte(content) if content[4:8] == BPTE_IDENTIFIER else read_pte(content)
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
+
+
+def is_bundled(path: Path) -> bool:
+    """Whether it is a `.bpte` file."""
+    from edgecore.format import BPTE_IDENTIFIER
+
+    with path.open("rb") as file:
+        return file.read(8)[4:] == BPTE_IDENTIFIER
+
+
+def read_file(path: Path) -> PteFile:
+    """The program of a `.pte` or `.bpte`, without the runtime.
+
+    Raises:
+        FormatError: It is none, or a damaged one; the sentence names it.
+    """
+    from edgecore.errors import FormatError
+    from edgecore.format import BpteFile, PtdFile, read_pte
+
+    content = read_any(path)
+    if isinstance(content, PtdFile):
+        raise FormatError(f"{path}: it holds weights for a program, a .pte is needed")
+    if isinstance(content, BpteFile):
+        try:
+            return read_pte(content.program)
+        except FormatError as error:
+            raise FormatError(f"{path}, its program: {error}") from error
+    return content
 
 
 def choose_method(names: list[str], asked: str | None, path: Path) -> str:

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +38,13 @@ def command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write which operators run where, and why, as a page.")
     ] = None,
+    external_data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[PATTERN=]NAME",
+            help="Weights (those whose qualified name matches) go to NAME.ptd beside the .pte; may be repeated.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
@@ -57,9 +65,10 @@ def command(
             backends=[edgecore.Backend(name, **backend_options) for name, backend_options in chosen],
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
+            external_data=parse_external_data(external_data or ()),
         )
         seconds = time.perf_counter() - start
-        program.save(output)
+        output, *data = program.save(output)
     placement = program.report()
     if report:
         placement.to_html(report)
@@ -69,6 +78,7 @@ def command(
             {
                 "file": str(output),
                 "bytes": size,
+                "data": [str(path) for path in data],
                 "seconds": round(seconds, 3),
                 "runtime": runtime,
                 "delegates": placement.delegates,
@@ -77,6 +87,8 @@ def command(
         )
         return
     print(placement)
+    for path in data:
+        print(f"{path}: {path.stat().st_size:,} bytes")
     print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
 
 
@@ -93,6 +105,12 @@ def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
         except ValueError:
             options[key] = value
     return name, options
+
+
+def parse_external_data(texts: Sequence[str]) -> dict[str, str]:
+    """`*lora*=adapter` and `base` as a mapping from patterns to file names; a name alone takes what is left."""
+    split = sorted((text.rpartition("=") for text in texts), key=lambda parts: not parts[1])
+    return {pattern if equals else "*": name for pattern, equals, name in split}
 
 
 def load_model(model: str) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgecore.format import (
     Bool,
+    BpteFile,
     DelegateMeta,
     Double,
     EValue,
@@ -14,8 +15,11 @@ from edgecore.format import (
     Int,
     KernelCall,
     Meta,
+    PtdFile,
     PteFile,
+    ScalarType,
     Tensor,
+    TensorDataLocation,
     TensorShapeDynamism,
     get_meta,
 )
@@ -33,7 +37,7 @@ _DTYPES = {
 
 
 def describe(pte: PteFile) -> dict[str, Any]:
-    """`methods`, `profile`, `producer`, `constant_bytes`, `named_data` and `segments`; sizes in bytes.
+    """`methods`, `profile`, `producer`, `constant_bytes`, `external_data`, `named_data`, `segments`; sizes in bytes.
 
     `profile` and `producer` are None and `delegate_bytes` is None where the file lacks edgecore's metadata.
     """
@@ -42,12 +46,41 @@ def describe(pte: PteFile) -> dict[str, Any]:
         "profile": meta.profile if meta else None,
         "producer": f"{meta.producer} {meta.producer_version}" if meta else None,
         "constant_bytes": sum(memoryview(constant).nbytes for constant in pte.constants),
+        "external_data": sorted({name for plan in pte.program.execution_plan for name in _external(plan)}),
         "named_data": [
             {"key": key, "bytes": memoryview(blob.data).nbytes} for key, blob in sorted(pte.named_data.items())
         ],
         "segments": [{"kind": part.kind, "offset": part.offset, "bytes": part.size} for part in pte.segments],
         "methods": [_method(plan, pte, meta) for plan in pte.program.execution_plan],
     }
+
+
+def describe_data(ptd: PtdFile) -> dict[str, Any]:
+    """`data`: for each name its bytes and, if it is a tensor, dtype, shape and dim order; `segments`."""
+    rows = []
+    for key, entry in sorted(ptd.entries.items()):
+        row: dict[str, Any] = {"key": key, "bytes": memoryview(entry.data).nbytes}
+        if entry.layout is not None:
+            row["dtype"] = _dtype(entry.layout.scalar_type)
+            row |= {"shape": list(entry.layout.sizes), "dim_order": list(entry.layout.dim_order)}
+        rows.append(row)
+    return {"data": rows, "segments": [{"offset": part.offset, "bytes": part.size} for part in ptd.segments]}
+
+
+def describe_cases(bpte: BpteFile) -> dict[str, int]:
+    """How many test cases each method has."""
+    return {suite.method_name: len(suite.test_cases) for suite in bpte.method_test_suites}
+
+
+def _external(plan: ExecutionPlan) -> list[str]:
+    """Names of the constants that the method expects in `.ptd` files."""
+    infos = [value.val.extra_tensor_info for value in plan.values if isinstance(value.val, Tensor)]
+    return [str(info.fully_qualified_name) for info in infos if info and info.location == TensorDataLocation.EXTERNAL]
+
+
+def _dtype(scalar_type: ScalarType) -> str:
+    name = scalar_type.name
+    return _DTYPES.get(name, name.lower())
 
 
 def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, Any]:
@@ -84,10 +117,9 @@ def _value(value: EValue) -> dict[str, Any]:
     tensor = value.val
     if not isinstance(tensor, Tensor):
         return {"type": type(tensor).__name__.lower()}
-    name = tensor.scalar_type.name
     return {
         "type": "tensor",
-        "dtype": _DTYPES.get(name, name.lower()),
+        "dtype": _dtype(tensor.scalar_type),
         "shape": list(tensor.sizes),
         "dynamic": tensor.shape_dynamism != TensorShapeDynamism.STATIC,
     }

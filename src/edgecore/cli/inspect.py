@@ -7,18 +7,33 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import File, Json, print_json, read_file, stdout
+from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file, stdout
+from edgecore.errors import EdgecoreError
 
 
 def command(
-    file: File,
+    file: AnyFile,
     as_json: Json = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
 ) -> None:
     """Show what a file holds. For each method: inputs, outputs, delegates, operators, memory."""
-    from edgecore.cli.describe import describe
+    from edgecore.cli.describe import describe, describe_cases, describe_data
+    from edgecore.format import BpteFile, PtdFile
 
-    facts = {"file": str(file), "bytes": file.stat().st_size, **describe(read_file(file))}
+    content = read_any(file)
+    facts: dict[str, Any] = {"file": str(file), "bytes": file.stat().st_size}
+    if isinstance(content, PtdFile):
+        facts |= describe_data(content)
+        if html:
+            raise EdgecoreError(f"{file} holds weights only; --html shows programs")
+        if as_json:
+            print_json(facts)
+        else:
+            _print_data(facts)
+        return
+    facts |= describe(read_file(file))
+    if isinstance(content, BpteFile):
+        facts["test_cases"] = describe_cases(content)
     if html:
         html.write_text(_html(facts), encoding="utf-8")
     if as_json:
@@ -29,12 +44,28 @@ def command(
         _print(facts)
 
 
+def _print_data(facts: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    print(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
+    table = Table("name", "what", "bytes")
+    for entry in facts["data"]:
+        what = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
+        table.add_row(entry["key"], what, f"{entry['bytes']:,}")
+    if table.row_count:
+        stdout.print(table)
+
+
 def _print(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
     print(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
     print(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
+    if facts["external_data"]:
+        print(f"weights in .ptd files: {', '.join(facts['external_data'])}")
+    for name, count in facts.get("test_cases", {}).items():
+        print(f"test cases of {name}: {count}")
     for method in facts["methods"]:
         print(f"\nmethod {method['name']}")
         for kind in ("inputs", "outputs"):

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import File, Json, Method, choose_method, complain, print_json, random_tensor, read_file
+from edgecore.cli.common import (
+    AnyFile,
+    Data,
+    Json,
+    Method,
+    choose_method,
+    complain,
+    is_bundled,
+    print_json,
+    random_tensor,
+    read_file,
+)
 from edgecore.errors import EdgecoreError
 
 NUMBERS = ("int", "float", "bool")
@@ -17,7 +29,7 @@ NUMBERS = ("int", "float", "bool")
 
 
 def command(
-    file: File,
+    file: AnyFile,
     method: Method = None,
     inputs: Annotated[
         list[Path] | None,
@@ -29,12 +41,22 @@ def command(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
     ] = None,
+    data: Data = None,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the test cases of a .bpte.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance of the test cases of a .bpte.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a method once and show its outputs."""
+    """Run a method once and show its outputs; of a .bpte all test cases, exit status 1 if one fails."""
     import edgecore
 
-    model = edgecore.load(file, trace=trace is not None)
+    if is_bundled(file):
+        if inputs or output_dir:
+            raise typer.BadParameter(f"{file} has inputs of its own; it takes neither --input nor --output-dir")
+        _run_bundled(file, method, data or (), rtol, atol, as_json)
+        return
+    if rtol is not None or atol is not None:
+        raise typer.BadParameter(f"--rtol and --atol are for a .bpte file, which {file} is not")
+    model = edgecore.load(file, data or (), trace=trace is not None)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     if inputs:
@@ -62,6 +84,26 @@ def command(
     print(f"{name}: {elapsed:.2f} ms (first run)")
     for index, row in enumerate(rows):
         print(f"output {index}: " + "  ".join(f"{key} {_short(value)}" for key, value in row.items()))
+
+
+def _run_bundled(
+    file: Path, method: str | None, data: Sequence[Path], rtol: float | None, atol: float | None, as_json: bool
+) -> None:
+    from edgecore.runtime.bundled import ATOL, RTOL, verify_bundled
+
+    try:
+        report = verify_bundled(
+            file, data, method=method, rtol=RTOL if rtol is None else rtol, atol=ATOL if atol is None else atol
+        )
+    except ModuleNotFoundError as error:
+        raise EdgecoreError(f"comparing outputs needs {error.name}; run: pip install {error.name}") from error
+    if as_json:
+        print_json({"passed": report.passed, **asdict(report)})
+    else:
+        print(report)
+    if any(result.passed is False for result in report.results):
+        complain(f"{file}: {sum(result.passed is False for result in report.results)} outputs failed")
+        raise typer.Exit(1)
 
 
 def _short(value: Any) -> str:

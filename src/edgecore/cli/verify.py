@@ -2,40 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.common import File, complain, progress, read_file, stderr
-from edgecore.errors import BackendError
+from edgecore.cli.common import AnyFile, Data, complain, progress, read_any, read_file, stderr
+from edgecore.errors import BackendError, FormatError
 
 if TYPE_CHECKING:
-    from edgecore.format import Buffer, Checker
+    from edgecore.format import Buffer, Checker, PtdFile, PteFile, Violation
 
 
 def command(
-    file: File,
+    file: AnyFile,
     runtime: Annotated[
         str | None, typer.Option(metavar="PROFILE", help="executorch-1.5 or edgecore; by default the file's own.")
     ] = None,
+    data: Data = None,
 ) -> None:
     """List everything in a file that its runtime would refuse. Exit status 1 if there is any."""
-    from edgecore.format import EDGECORE, EXECUTORCH_1_5, get_meta, verify
+    from edgecore.format import EDGECORE, EXECUTORCH_1_5, PtdFile, get_meta, verify, verify_ptd
 
     if runtime not in (None, EDGECORE, EXECUTORCH_1_5):
         raise typer.BadParameter(f"{runtime!r} is neither {EXECUTORCH_1_5!r} nor {EDGECORE!r}", param_hint="--runtime")
+    content = read_any(file)
+    if isinstance(content, PtdFile):
+        _conclude(file, verify_ptd(content), "the .ptd format")
+        return
     pte = read_file(file)
     meta = get_meta(pte)
     profile = runtime or (meta.profile if meta else EXECUTORCH_1_5)
     ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
-        violations = verify(pte, profile, _checkers(ids, profile))
+        violations = verify(pte, profile, _checkers(ids, profile), _weights(pte, data or ()))
+    if not data and any("named data" in violation.what for violation in violations):
+        stderr.print("if that data is in .ptd files, give them with --data", markup=False, soft_wrap=True)
+    _conclude(file, violations, f"the profile {profile}")
+
+
+def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
+    """The given `.ptd` files by path; None if the program needs none or none is given."""
+    from edgecore.cli.describe import describe
+    from edgecore.format import PtdFile
+
+    files = {str(path): read_any(path) for path in paths}
+    for path, content in files.items():
+        if not isinstance(content, PtdFile):
+            raise FormatError(f"{path}: it is no .ptd file")
+    names = describe(pte)["external_data"]
+    if names and not files:
+        stderr.print(
+            f"{len(names)} weights are in .ptd files, which are not looked into; give them with --data",
+            markup=False,
+            soft_wrap=True,
+        )
+    return {path: content for path, content in files.items() if isinstance(content, PtdFile)} or None
+
+
+def _conclude(file: Path, violations: Sequence[Violation], rules: str) -> None:
     for violation in violations:
         print(violation)
     if violations:
-        complain(f"{file}: {len(violations)} violation{'s' * (len(violations) > 1)} of the profile {profile}")
+        complain(f"{file}: {len(violations)} violation{'s' * (len(violations) > 1)} of {rules}")
         raise typer.Exit(1)
-    print(f"{file}: sound, keeps to {profile}")
+    print(f"{file}: sound, keeps to {rules.removeprefix('the profile ')}")
 
 
 def _checkers(backend_ids: list[str], profile: str) -> dict[str, Checker]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from torch.export import ExportedProgram
@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit.constant_methods import constant_plan
 from edgecore.emit.emitter import Emitter
+from edgecore.emit.external import ExternalConstants, Rule, external_rule
 from edgecore.emit.pools import Pools
 from edgecore.memory import MemoryPlan
 
@@ -19,9 +20,15 @@ def emit(
     *,
     runtime: str,
     constant_methods: Mapping[str, object] | None = None,
-) -> fmt.PteFile:
-    """A file with the given methods; `constant_methods` take no input and return the given value."""
-    pools, plans, metas = Pools(), [], []
+    rule: Rule | None = None,
+    shared_state: Sequence[str] = (),
+) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
+    """A program with the given methods; `constant_methods` take no input and return the given value.
+
+    The second result are the `.ptd` files by name, into which `rule` puts constants. `shared_state`
+    names the mutable buffers of which all methods use one copy.
+    """
+    pools, plans, metas = Pools(rule), [], []
     for name, (program, plan) in methods.items():
         execution_plan, meta = Emitter(name, program, plan, pools).emit()
         plans.append(execution_plan)
@@ -31,8 +38,8 @@ def emit(
         fmt.Program(execution_plan=plans),
         constants=pools.constants, mutable=pools.mutable, delegate_blobs=pools.blobs, named_data=pools.named_data,
     )  # fmt: skip
-    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas))
-    return pte
+    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas, list(shared_state)))
+    return pte, pools.external
 
 
-__all__ = ["Emitter", "emit"]
+__all__ = ["Emitter", "ExternalConstants", "emit", "external_rule"]

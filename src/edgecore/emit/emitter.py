@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
+from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
 from edgecore.emit.pools import Pools, scalar_type
 from edgecore.errors import CompileError
@@ -32,6 +34,9 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
     operator.le: ("executorch_prim::le", "Scalar"), operator.neg: ("executorch_prim::neg", "Scalar"),
     torch.sym_max: ("executorch_prim::sym_max", "Scalar"), torch.sym_min: ("executorch_prim::sym_min", "Scalar"),
     torch.sym_float: ("executorch_prim::sym_float", "Scalar"), torch.sym_not: ("executorch_prim::sym_not", "Scalar"),
+    torch.sym_int: ("executorch_prim::sym_int", "Scalar"), torch.sym_ite: ("executorch_prim::sym_ite", "Scalar"),
+    math.ceil: ("executorch_prim::ceil", "Scalar"), math.trunc: ("executorch_prim::trunc", "Scalar"),
+    round: ("executorch_prim::round", "Scalar"),
 }  # fmt: skip
 """Functions on symbolic numbers and the runtime's operators for them."""
 
@@ -44,6 +49,7 @@ class Emitter:
     def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, pools: Pools) -> None:
         self.program, self.pools = program, pools
         self.constants = Constants(program)
+        self.files = files_of_constants(program, pools.rule) if pools.rule else {}
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
         self.chain = fmt.Chain()
         self.meta = fmt.MethodMeta(name)
@@ -89,7 +95,7 @@ class Emitter:
         if isinstance(spec, TensorSpec):
             tensor = self._tensor(spec)
             if self.constants.has(node):
-                tensor.data_buffer_idx = self.pools.constant(self.constants.get(node), spec.dim_order)
+                self._constant(node, spec, tensor)
             elif node.name in self._mutated_buffers():
                 target = self._mutated_buffers()[node.name]
                 state = self.program.state_dict.get(target)
@@ -102,6 +108,17 @@ class Emitter:
             index = self._scalar_input(node)
         self._values[node] = index
         return index
+
+    def _constant(self, node: Node, spec: TensorSpec, tensor: fmt.Tensor) -> None:
+        weight = self.constants.get(node)
+        file = self.files.get(node.name)
+        if file is None:
+            tensor.data_buffer_idx = self.pools.constant(weight, spec.dim_order)
+            return
+        name = str(self.constants.specs[node.name].target)
+        key = self.pools.external_constant(file, name, self.plan.name, weight, spec.dim_order)
+        location = fmt.TensorDataLocation.EXTERNAL
+        tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=key, location=location)
 
     def _mutated_buffers(self) -> dict[str, str]:
         """Placeholder name -> buffer name of the buffers that the program writes to."""
@@ -224,7 +241,8 @@ class Emitter:
             fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
         )  # fmt: skip
         self._values[node] = result = self._add(empty)
-        arguments = [self._argument(Argument(value, "Scalar"), node) for value in node.args]
+        given = [value for value in node.args if value is not None]  # round(x, None)
+        arguments = [self._argument(Argument(value, "Scalar"), node) for value in given]
         self._instruction(fmt.KernelCall(self._operator(name, overload), [*arguments, result]), node)
 
     def _delegate_call(self, node: Node) -> None:
@@ -232,7 +250,8 @@ class Emitter:
         assert isinstance(attribute, Node)
         module = getattr(self.program.graph_module, str(attribute.target))
         assert isinstance(module, LoweredBackendModule)
-        blob = self.pools.delegate(module.backend_id, module.result)
+        files = files_of_delegate(module, self.pools.rule) if self.pools.rule else {}
+        blob = self.pools.delegate(module.backend_id, module.result, files)
         specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]
         reference = fmt.BackendDelegateDataReference(fmt.DataLocation.SEGMENT, blob)
         self.plan.delegates.append(fmt.BackendDelegate(module.backend_id, reference, specs))
@@ -276,6 +295,8 @@ class Emitter:
         """The new content of a mutable buffer is copied to its place at the end."""
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
+        if value is node:
+            return  # this method only reads it
         state = self._values[node]
         no_wait = self._literal(fmt.Bool(False))
         arguments = [state, self._of_node(value), no_wait, state]

@@ -45,6 +45,8 @@ def kernel_form(node: Node) -> KernelForm:
         return _DIM_ORDER_FORMS[target](node)
     assert isinstance(target, OpOverload)
     out = out_variant(target)
+    if out is None and target.namespace != "aten" and _gives_tensors(target):
+        return _named_form(node, target)
     if out is None:
         raise CompileError(
             f"{describe(node)} has no out-variant, so no kernel can be called for it; register "
@@ -55,6 +57,18 @@ def kernel_form(node: Node) -> KernelForm:
         Argument(given[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
     )
     return KernelForm(out._schema.name, out._overloadname, arguments)
+
+
+def _gives_tensors(target: OpOverload) -> bool:
+    return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in target._schema.returns)
+
+
+def _named_form(node: Node, target: OpOverload) -> KernelForm:
+    """The kernel call of a user's operator that has no out-variant in Python: torch's naming of out-variants applied."""
+    overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
+    given = _arguments_by_name(node)
+    arguments = tuple(Argument(given[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
+    return KernelForm(target._schema.name, overload, arguments)
 
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:

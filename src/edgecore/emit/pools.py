@@ -1,12 +1,15 @@
-"""What the methods of one file share: constants, delegate blobs and named data, each stored once."""
+"""What the methods of one program share: constants, delegate blobs and named data, each stored once a file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from edgecore import format as fmt
+from edgecore.emit.contents import Contents, equal_bytes
+from edgecore.emit.external import Rule
 from edgecore.errors import CompileError
 from edgecore.plugin import PreprocessResult
 
@@ -21,48 +24,76 @@ SCALAR_TYPES: dict[torch.dtype, fmt.ScalarType] = {
 
 @dataclass
 class Pools:
-    """The data of a file in the making."""
+    """The data of a `.pte` in the making, and of the `.ptd` files beside it by name.
 
+    `rule` chooses the constants that go to a `.ptd`.
+    """
+
+    rule: Rule | None = None
     constants: list[fmt.Buffer] = field(default_factory=lambda: [b""])
     mutable: list[fmt.Buffer] = field(default_factory=list)
     blobs: list[fmt.Buffer] = field(default_factory=list)
     named_data: dict[str, fmt.NamedBlob] = field(default_factory=dict)
-    _known: dict[tuple[int, int, torch.dtype, tuple[int, ...]], int] = field(default_factory=dict)
-    _alive: list[torch.Tensor] = field(default_factory=list)
+    external: dict[str, fmt.PtdFile] = field(default_factory=dict)
+    _contents: Contents = field(default_factory=Contents)
+    _constant_of: dict[int, int] = field(default_factory=dict)
+    _state_of: dict[int, int] = field(default_factory=dict)
 
     def constant(self, tensor: torch.Tensor, order: tuple[int, ...]) -> int:
-        """`data_buffer_idx` of a constant laid out in dim order `order`; the same storage is stored once."""
-        key = (tensor.data_ptr(), tensor.numel(), tensor.dtype, tensor.stride())
-        if tensor.numel() and key in self._known:
-            return self._known[key]
-        self._alive.append(tensor)  # a freed tensor's address could come back as another's
-        self.constants.append(tensor_bytes(tensor, order))
-        self._known[key] = len(self.constants) - 1
-        return len(self.constants) - 1
+        """`data_buffer_idx` of a constant laid out in dim order `order`."""
+        return _index(self._contents.of(tensor, order), self.constants, self._constant_of)
 
     def initial_state(self, tensor: torch.Tensor, order: tuple[int, ...]) -> int:
         """`data_buffer_idx` of the initial content of a mutable tensor."""
         if not self.mutable:
             self.mutable.append(b"")
-        self.mutable.append(tensor_bytes(tensor, order))
-        return len(self.mutable) - 1
+        return _index(self._contents.of(tensor, order), self.mutable, self._state_of)
 
-    def delegate(self, backend_id: str, result: PreprocessResult) -> int:
-        """Index of a delegate's blob; its named data join the file's."""
-        for key, blob in result.named_data.items():
-            known = self.named_data.get(key)
+    def external_constant(self, file: str, name: str, method: str, tensor: torch.Tensor, order: tuple[int, ...]) -> str:
+        """The key of a constant in the file `file`: its qualified name, unless another constant has it already."""
+        layout = fmt.TensorLayout(scalar_type(tensor.dtype), list(tensor.shape), list(order))
+        entry = fmt.ExternalData(self._contents.of(tensor, order), layout, fmt.CONSTANT_ALIGNMENT)
+        for key in (name, f"{name}@{method}"):
+            place, known = self._find(key)
             if known is None:
+                self.external.setdefault(file, fmt.PtdFile()).entries[key] = entry
+                return key
+            if known.data is entry.data and known.layout == layout:
+                if place != file:
+                    raise CompileError(
+                        f"external_constants puts {name} into {file}.ptd for method {method}, "
+                        f"and for another method into {place}.ptd"
+                    )
+                return key
+        raise CompileError(f"the name {name} stands for three different constants; rename one of the buffers")
+
+    def _find(self, key: str) -> tuple[str, fmt.ExternalData | None]:
+        for file, ptd in self.external.items():
+            if key in ptd.entries:
+                return file, ptd.entries[key]
+        return "", None
+
+    def delegate(self, backend_id: str, result: PreprocessResult, files: Mapping[str, str]) -> int:
+        """Index of a delegate's blob; its named data join the `.pte`'s, those with a file in `files` that file's."""
+        for key, blob in result.named_data.items():
+            known = self.named_data.get(key) or self._find(key)[1]
+            if known is not None:
+                if not equal_bytes(known.data, blob.data):
+                    raise CompileError(f"{backend_id} uses the named-data key {key!r}, which holds other bytes already")
+            elif key in files:
+                entry = fmt.ExternalData(blob.data, None, blob.alignment)
+                self.external.setdefault(files[key], fmt.PtdFile()).entries[key] = entry
+            else:
                 self.named_data[key] = fmt.NamedBlob(blob.data, blob.alignment)
-            elif memoryview(known.data) != memoryview(blob.data):
-                raise CompileError(f"{backend_id} uses the named-data key {key!r}, which holds other bytes already")
         self.blobs.append(result.blob)
         return len(self.blobs) - 1
 
 
-def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
-    """The elements of `tensor` with its dimensions in the given order, outermost first, as a buffer without a copy."""
-    dense = tensor.detach().permute(order).contiguous()
-    return dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
+def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
+    if id(data) not in indices:
+        indices[id(data)] = len(buffers)
+        buffers.append(data)
+    return indices[id(data)]
 
 
 def scalar_type(dtype: torch.dtype) -> fmt.ScalarType:

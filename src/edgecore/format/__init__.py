@@ -1,7 +1,17 @@
-"""The `.pte` format: data structures, reader, writer, metadata, verifier. Imports neither torch nor numpy."""
+"""The `.pte`, `.ptd` and `.bpte` formats: data structures, readers, writers, metadata, verifier. No torch, no numpy."""
 
 from edgecore.errors import FormatError
 
+from .bpte import (
+    BPTE_IDENTIFIER,
+    BpteFile,
+    BundledMethodTestCase,
+    BundledMethodTestSuite,
+    BundledTensor,
+    Value,
+    read_bpte,
+    write_bpte,
+)
 from .flat import (
     Buffer,
     pack,
@@ -67,14 +77,25 @@ from .program import (
     TensorList,
     TensorShapeDynamism,
 )
+from .ptd import (
+    PTD_IDENTIFIER,
+    ExternalData,
+    FlatTensor,
+    NamedTensor,
+    PtdFile,
+    TensorLayout,
+    read_ptd,
+    write_ptd,
+    write_ptd_to,
+)
 from .pte import (
     NamedBlob,
     PteFile,
-    Segment,
     read_pte,
     write_pte,
     write_pte_to,
 )
+from .segments import CONSTANT_ALIGNMENT, Segment
 from .verifier import (
     EDGECORE,
     EXECUTORCH_1_5,
@@ -82,13 +103,17 @@ from .verifier import (
     Violation,
     profile_operators,
     verify,
+    verify_ptd,
 )
 
 __all__ = [
+    "BPTE_IDENTIFIER",
+    "CONSTANT_ALIGNMENT",
     "EDGECORE",
     "EXECUTORCH_1_5",
     "META_KEY",
     "PROGRAM_IDENTIFIER",
+    "PTD_IDENTIFIER",
     "SCALAR_TYPE_SIZES",
     "AllocationDetails",
     "BackendDelegate",
@@ -96,7 +121,11 @@ __all__ = [
     "BackendDelegateInlineData",
     "Bool",
     "BoolList",
+    "BpteFile",
     "Buffer",
+    "BundledMethodTestCase",
+    "BundledMethodTestSuite",
+    "BundledTensor",
     "Chain",
     "Checker",
     "CompileSpec",
@@ -112,7 +141,9 @@ __all__ = [
     "DoubleList",
     "EValue",
     "ExecutionPlan",
+    "ExternalData",
     "ExtraTensorInfo",
+    "FlatTensor",
     "FormatError",
     "Frame",
     "FrameList",
@@ -132,11 +163,13 @@ __all__ = [
     "MoveCall",
     "NamedBlob",
     "NamedData",
+    "NamedTensor",
     "NonConstBufferDevice",
     "Null",
     "Operator",
     "OptionalTensorList",
     "Program",
+    "PtdFile",
     "PteFile",
     "ScalarType",
     "Segment",
@@ -144,17 +177,25 @@ __all__ = [
     "SubsegmentOffsets",
     "Tensor",
     "TensorDataLocation",
+    "TensorLayout",
     "TensorList",
     "TensorShapeDynamism",
+    "Value",
     "Violation",
     "blob_digest",
     "get_meta",
     "pack",
     "profile_operators",
+    "read_bpte",
+    "read_ptd",
     "read_pte",
     "set_meta",
     "unpack",
     "verify",
+    "verify_ptd",
+    "write_bpte",
+    "write_ptd",
+    "write_ptd_to",
     "write_pte",
     "write_pte_to",
 ]

@@ -12,7 +12,6 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import lcm
 from typing import BinaryIO
 
@@ -25,15 +24,13 @@ from .program import (
     BackendDelegateDataReference,
     BackendDelegateInlineData,
     DataLocation,
-    DataSegment,
     ExecutionPlan,
     NamedData,
     Program,
     SubsegmentOffsets,
 )
+from .segments import CONSTANT_ALIGNMENT, Layout, Segment, SegmentReader, align, write_chunks
 
-SEGMENT_ALIGNMENT = 128
-CONSTANT_ALIGNMENT = 16
 _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
 
@@ -47,15 +44,6 @@ class NamedBlob:
 
     data: Buffer
     alignment: int = field(default=1, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused."""
-
-    kind: str
-    offset: int
-    size: int
 
 
 @dataclass(slots=True)
@@ -89,45 +77,11 @@ def write_pte(pte: PteFile) -> bytes:
 
 def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
     """Streams the file to `file` without joining the segments; returns the number of bytes written."""
-    total = 0
-    for chunk in _chunks(pte):
-        file.write(chunk)
-        total += len(chunk)
-    return total
-
-
-class _Layout:
-    """Segments in file order: `pieces` are (offset from the segment base, bytes)."""
-
-    def __init__(self) -> None:
-        self.segments: list[DataSegment] = []
-        self.pieces: list[tuple[int, Buffer]] = []
-        self.end = 0
-        self.alignment = SEGMENT_ALIGNMENT
-
-    def add(self, buffers: Sequence[Buffer], alignment: int) -> list[int]:
-        """Appends one segment of 16-byte aligned buffers; returns their offsets within the segment."""
-        alignment = lcm(SEGMENT_ALIGNMENT, alignment)
-        self.alignment = lcm(self.alignment, alignment)
-        start = self.end = _align(self.end, alignment)
-        offsets = []
-        for buffer in buffers:
-            view = memoryview(buffer)
-            flat = view.cast("B") if view.nbytes else memoryview(b"")
-            self.end = start + _align(self.end - start, CONSTANT_ALIGNMENT)
-            offsets.append(self.end - start)
-            self.pieces.append((self.end, flat))
-            self.end += len(flat)
-        self.segments.append(DataSegment(start, self.end - start))
-        return offsets
-
-
-def _align(value: int, alignment: int) -> int:
-    return -(-value // alignment) * alignment
+    return write_chunks(_chunks(pte), file)
 
 
 def _chunks(pte: PteFile) -> Iterator[Buffer]:
-    layout = _Layout()
+    layout = Layout()
     constant_segment = _add_tensors(layout, pte.constants, "constants") or SubsegmentOffsets(0, [0])
     mutable = _add_tensors(layout, pte.mutable, "mutable")
     references, has_empty = _add_delegates(layout, pte.delegate_blobs)
@@ -143,20 +97,15 @@ def _chunks(pte: PteFile) -> Iterator[Buffer]:
     )
     flatbuffer = pack(program, PROGRAM_IDENTIFIER)
     program_size = len(flatbuffer) + _HEADER.size
-    base = _align(program_size, layout.alignment) if layout.segments else 0
+    base = align(program_size, layout.alignment) if layout.segments else 0
     root = int.from_bytes(flatbuffer[:4], "little") + _HEADER.size
     yield struct.pack("<I", root) + PROGRAM_IDENTIFIER
     yield _HEADER.pack(_HEADER_MAGIC, _HEADER.size, program_size, base, layout.end)
     yield memoryview(flatbuffer)[8:]
-    position = program_size
-    for offset, piece in layout.pieces:
-        if base + offset > position:
-            yield bytes(base + offset - position)
-        yield piece
-        position = base + offset + len(piece)
+    yield from layout.chunks(base, program_size)
 
 
-def _add_tensors(layout: _Layout, buffers: Sequence[Buffer], name: str) -> SubsegmentOffsets | None:
+def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> SubsegmentOffsets | None:
     if buffers and memoryview(buffers[0]).nbytes:
         raise FormatError(f"{name}[0] is the placeholder of tensors without data and must be empty")
     if len(buffers) < 2:
@@ -164,7 +113,7 @@ def _add_tensors(layout: _Layout, buffers: Sequence[Buffer], name: str) -> Subse
     return SubsegmentOffsets(len(layout.segments), [0, *layout.add(buffers[1:], CONSTANT_ALIGNMENT)])
 
 
-def _add_delegates(layout: _Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
+def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
     """References in the order of `blobs`; equal blobs share a segment, empty ones one empty inline entry."""
     lengths = Counter(memoryview(blob).nbytes for blob in blobs)
     known: dict[tuple[int, bytes], BackendDelegateDataReference] = {
@@ -193,7 +142,7 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
     return replace(plan, delegates=delegates)
 
 
-def _add_named(layout: _Layout, named: dict[str, NamedBlob]) -> list[NamedData] | None:
+def _add_named(layout: Layout, named: dict[str, NamedBlob]) -> list[NamedData] | None:
     """Entries in the order of their keys, so that the same program always gives the same file."""
     alignments: dict[int, int] = {}
     for blob in named.values():
@@ -219,7 +168,7 @@ def read_pte(buffer: Buffer) -> PteFile:
         raise FormatError("not a .pte file: no identifier 'ET12' at byte 4")
     program_size, base, data_end = _read_header(view)
     program = unpack(Program, view[:program_size], PROGRAM_IDENTIFIER)
-    file = _SegmentReader(view, program.segments, base, data_end)
+    file = SegmentReader(view, program.segments, base, data_end)
     pte = PteFile(program)
     constants = program.constant_segment
     if constants is not None and len(constants.offsets) > 1:
@@ -236,9 +185,7 @@ def read_pte(buffer: Buffer) -> PteFile:
             raise FormatError(f"the named data '{entry.key}' occurs twice")
         data = file.segment(entry.segment_index, "named")
         pte.named_data[entry.key] = NamedBlob(data, file.alignment(entry.segment_index))
-    pte.segments = [
-        Segment(file.kinds.get(i, "unused"), base + s.offset, s.size) for i, s in enumerate(program.segments)
-    ]
+    pte.segments = file.used()
     program.segments, program.backend_delegate_data = [], []
     program.constant_buffer = program.constant_segment = program.mutable_data_segments = program.named_data = None
     return pte
@@ -265,42 +212,7 @@ def _read_header(view: memoryview) -> tuple[int, int, int]:
     return program_size, base, end if base else 0
 
 
-class _SegmentReader:
-    def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
-        self.base = base
-        self.segments = segments
-        self.views: list[memoryview] = []
-        self.kinds: dict[int, str] = {}
-        for index, segment in enumerate(segments):
-            start = base + segment.offset
-            if base == 0 or start + segment.size > end:
-                raise FormatError(
-                    f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
-                    f" which is bytes {base} to {end} of the file"
-                )
-            self.views.append(view[start : start + segment.size])
-
-    def segment(self, index: int, kind: str) -> memoryview:
-        if index >= len(self.views):
-            raise FormatError(f"{kind} data in segment {index}, but the file has {len(self.views)} segments")
-        self.kinds[index] = kind
-        return self.views[index]
-
-    def alignment(self, index: int) -> int:
-        """The file does not record alignments: the power of two at which it places the segment, at most a page."""
-        place = self.base | self.segments[index].offset
-        return min(place & -place, 4096)
-
-    def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
-        segment = self.segment(where.segment_index, kind)
-        ordered = sorted(set(where.offsets))
-        ends = dict(pairwise([*ordered, len(segment)]))
-        if ordered and ordered[-1] > len(segment):
-            raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
-        return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
-
-
-def _read_delegates(pte: PteFile, file: _SegmentReader) -> None:
+def _read_delegates(pte: PteFile, file: SegmentReader) -> None:
     indices: dict[tuple[DataLocation, int], int] = {}
     for plan in pte.program.execution_plan:
         for delegate in plan.delegates:
@@ -315,7 +227,7 @@ def _read_delegates(pte: PteFile, file: _SegmentReader) -> None:
             delegate.processed = BackendDelegateDataReference(index=index)
 
 
-def _delegate_data(program: Program, file: _SegmentReader, place: BackendDelegateDataReference, what: str) -> Buffer:
+def _delegate_data(program: Program, file: SegmentReader, place: BackendDelegateDataReference, what: str) -> Buffer:
     if place.location == DataLocation.SEGMENT:
         return file.segment(place.index, "delegate")
     if place.index >= len(program.backend_delegate_data):

@@ -11,7 +11,7 @@ from typing import Any
 from edgecore.errors import FormatError
 
 from .flat import Buffer
-from .meta import MethodMeta, blob_digest, get_meta
+from .meta import META_KEY, MethodMeta, blob_digest, get_meta
 from .program import (
     SCALAR_TYPE_SIZES,
     DelegateCall,
@@ -28,7 +28,9 @@ from .program import (
     TensorList,
     TensorShapeDynamism,
 )
-from .pte import SEGMENT_ALIGNMENT, PteFile
+from .ptd import PtdFile, TensorLayout
+from .pte import PteFile
+from .segments import SEGMENT_ALIGNMENT, Segment
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
@@ -61,16 +63,49 @@ def profile_operators(runtime: str) -> frozenset[str] | None:
 
 
 def verify(
-    pte: PteFile, runtime: str = EXECUTORCH_1_5, checkers: Mapping[str, Checker] | None = None
+    pte: PteFile,
+    runtime: str = EXECUTORCH_1_5,
+    checkers: Mapping[str, Checker] | None = None,
+    data: Mapping[str, PtdFile] | None = None,
 ) -> list[Violation]:
-    """Every violation, empty if the file is sound; `checkers` look into delegates' blobs, by backend id."""
+    """Every violation, empty if the file is sound.
+
+    `checkers` look into delegates' blobs, by backend id. `data` are the `.ptd` files of the program by name; None: what it
+    keeps outside is not looked for.
+    """
     operators = profile_operators(runtime)
     found = list(_check_file(pte))
+    named = dict(pte.named_data.items() if data is None else _all_named(pte, data, found))
     for plan in pte.program.execution_plan:
         method = f"method '{plan.name}'"
         found += (Violation(f"{method}{where}", what) for where, what in _check_plan(plan, pte, operators))
-        found += (Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, checkers or {}))
+        found += (
+            Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, named, checkers or {})
+        )
+        if data is not None:
+            found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
     found += _check_meta(pte, runtime)
+    return found
+
+
+def verify_ptd(ptd: PtdFile) -> list[Violation]:
+    """Every violation of a file of external data, empty if it is sound."""
+    found = list(_check_segments(ptd.segments))
+    for key, entry in ptd.entries.items():
+        where, have = f"'{key}'", memoryview(entry.data).nbytes
+        if key == META_KEY:
+            found.append(Violation(where, "metadata belong into the .pte"))
+        if entry.layout is None:
+            continue
+        if any(size < 0 for size in entry.layout.sizes):
+            found.append(Violation(where, f"sizes {entry.layout.sizes} are negative"))
+        elif entry.layout.nbytes != have:
+            found.append(
+                Violation(where, f"it has {have} bytes, sizes {entry.layout.sizes} need {entry.layout.nbytes}")
+            )
+        if sorted(entry.layout.dim_order) != list(range(len(entry.layout.sizes))):
+            what = f"dim order {entry.layout.dim_order} is no permutation of {len(entry.layout.sizes)} dimensions"
+            found.append(Violation(where, what))
     return found
 
 
@@ -82,8 +117,12 @@ def _check_file(pte: PteFile) -> Iterator[Violation]:
         yield Violation("program", "there is no method")
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation("program", f"the method '{name}' occurs {names.count(name)} times")
+    yield from _check_segments(pte.segments)
+
+
+def _check_segments(segments: Iterable[Segment]) -> Iterator[Violation]:
     end = 0
-    for segment in sorted(pte.segments, key=lambda s: s.offset):
+    for segment in sorted(segments, key=lambda s: s.offset):
         where = f"{segment.kind} segment at byte {segment.offset}"
         if segment.offset % SEGMENT_ALIGNMENT:
             yield Violation(where, f"it does not start at a multiple of {SEGMENT_ALIGNMENT}")
@@ -200,8 +239,39 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
     yield from _out_of_range(where, values, len(plan.values), "value")
 
 
-def _check_delegates(plan: ExecutionPlan, pte: PteFile, checkers: Mapping[str, Checker]) -> Iterator[tuple[str, str]]:
-    named = {key: blob.data for key, blob in pte.named_data.items()}
+def _all_named(pte: PteFile, data: Mapping[str, PtdFile], found: list[Violation]) -> Iterator[tuple[str, Any]]:
+    """All data by key; a key in two files would stop the load."""
+    owners = dict.fromkeys(pte.named_data, "the .pte")
+    yield from pte.named_data.items()
+    for file, ptd in data.items():
+        for key, entry in ptd.entries.items():
+            if key in owners:
+                found.append(Violation(file, f"the name '{key}' is also in {owners[key]}"))
+            owners[key] = file
+            yield key, entry
+
+
+def _check_external(plan: ExecutionPlan, data: Mapping[str, PtdFile]) -> Iterator[tuple[str, str]]:
+    for index, value in enumerate(plan.values):
+        tensor = value.val
+        info = tensor.extra_tensor_info if isinstance(tensor, Tensor) else None
+        if info is None or info.location != TensorDataLocation.EXTERNAL or not isinstance(tensor, Tensor):
+            continue
+        name = info.fully_qualified_name or ""
+        file = next((file for file, ptd in data.items() if name in ptd.entries), None)
+        if file is None:
+            yield f", value {index}", f"'{name}' is in none of the .ptd files {', '.join(data) or '(none is given)'}"
+            continue
+        layout = data[file].entries[name].layout
+        expected = TensorLayout(tensor.scalar_type, list(tensor.sizes), list(tensor.dim_order))
+        if layout != expected:
+            yield f", value {index}", f"'{name}' is {layout} in {file}, the method has {expected}"
+
+
+def _check_delegates(
+    plan: ExecutionPlan, pte: PteFile, blobs: Mapping[str, Any], checkers: Mapping[str, Checker]
+) -> Iterator[tuple[str, str]]:
+    named = {key: blob.data for key, blob in blobs.items()}
     calls: dict[int, list[Any]] = {}
     for chain in plan.chains:
         for instruction in chain.instructions:

@@ -7,6 +7,7 @@ of its own whose dim order can be read off its `val`.
 
 from __future__ import annotations
 
+import math
 import operator
 from functools import cache
 from typing import Any
@@ -86,6 +87,11 @@ SYMBOLIC = {
     torch.sym_min,
     torch.sym_float,
     torch.sym_not,
+    torch.sym_int,
+    torch.sym_ite,
+    math.ceil,
+    math.trunc,
+    round,
 }
 """Python functions on symbolic numbers that a graph may call."""
 

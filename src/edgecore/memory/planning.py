@@ -12,17 +12,20 @@ from torch.export.graph_signature import InputKind, OutputKind
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.memory.planners import Planner, greedy, overlap
-from edgecore.memory.specs import TensorSpec, assign_specs, specs_of
+from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
 DEFAULT_ARENA = 1
+SHARED_ARENA = 2
+"""Of mutable buffers that all methods share; the number is executorch's."""
 
 
 @dataclass
 class MemoryPlan:
-    """Arena sizes in bytes by memory id, and the specs that were placed."""
+    """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name."""
 
     arenas: dict[int, int] = field(default_factory=dict)
     specs: list[TensorSpec] = field(default_factory=list)
+    state: dict[str, TensorSpec] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -36,13 +39,15 @@ class MemoryPlanningPass:
 
     `memory_planning_algo` places the tensors of one arena; `alloc_graph_input` and `alloc_graph_output` say whether
     inputs and outputs live in the arena (else the caller's buffers are used). A subclass overrides `arena_of` to spread
-    tensors over several memories. `alignment` is in bytes.
+    tensors over several memories. `alignment` is in bytes. `share_mutable_buffers` keeps mutable buffers apart in arena 2,
+    where those of one qualified name have one place in all methods.
     """
 
     memory_planning_algo: Planner = greedy
     alloc_graph_input: bool = False
     alloc_graph_output: bool = False
     alignment: int = 16
+    share_mutable_buffers: bool = False
 
     def arena_of(self, spec: TensorSpec) -> int:
         """The memory id, counted from 1, of the arena that `spec` goes to."""
@@ -52,10 +57,16 @@ class MemoryPlanningPass:
         """Set lifetime, memory id and offset of every planned spec."""
         assign_specs(program)
         arenas: Mapping[int, list[TensorSpec]] = defaultdict(list)
+        plan = MemoryPlan(state=_state(program))
+        shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         for spec in self._planned(program):
-            spec.mem_id = self.arena_of(spec)
+            spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
+            if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
+                raise CompileError(
+                    f"the arena {SHARED_ARENA} belongs to the buffers that methods share (share_mutable_buffers), but "
+                    f"arena_of puts another tensor there: {spec}"
+                )
             arenas[spec.mem_id].append(spec)
-        plan = MemoryPlan()
         for mem_id, specs in sorted(arenas.items()):
             plan.arenas[mem_id] = self.memory_planning_algo(specs, self.alignment)
             plan.specs.extend(specs)
@@ -88,6 +99,14 @@ class MemoryPlanningPass:
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])
         return [spec for spec in first if spec not in unplanned]
+
+
+def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
+    """The specs of the buffers that the program writes, by qualified name."""
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values())
+    names = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+    return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 
 
 def check_plan(plan: MemoryPlan) -> None:

@@ -22,13 +22,14 @@ def separate_outputs(program: ExportedProgram) -> ExportedProgram:
         output = graph_module.graph.output_node()
         editor = Editor(graph_module, output, fake_mode(graph_module))
         results, taken = [], set()
-        specs = program.graph_signature.output_specs
+        specs, buffers = program.graph_signature.output_specs, program.graph_signature.inputs_to_buffers
         assert isinstance(output.args[0], (tuple, list))
         for result, spec in zip(output.args[0], specs, strict=True):
             value = result
             if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.Tensor):
                 is_result = spec.kind == OutputKind.USER_OUTPUT
-                if value.op == "placeholder" or (is_result and value in taken):
+                stays = spec.kind == OutputKind.BUFFER_MUTATION and buffers.get(value.name) == spec.target
+                if (value.op == "placeholder" and not stays) or (is_result and value in taken):
                     value = editor.call(aten.clone.default, value, val=value.meta["val"])
                 if is_result:
                     taken.add(value)

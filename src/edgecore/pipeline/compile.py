@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from torch.export import ExportedProgram
 
 from edgecore import format as fmt
+from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
@@ -34,7 +36,7 @@ class CompiledProgram(ExecutorchProgramManager):
     """What `edgecore.compile` returns: `save`, `buffer`, `report`; `seconds` is what lowering took without export."""
 
     def __init__(self, finished: ExecutorchProgramManager, seconds: float) -> None:
-        super().__init__(finished.pte, finished.report(), finished.methods, finished.config_methods)
+        super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
         self.seconds = seconds
 
 
@@ -46,6 +48,9 @@ def compile_model(
     dynamic_shapes: Any = None,
     runtime: str = fmt.EXECUTORCH_1_5,
     memory: str | MemoryPlanningPass | None = None,
+    external_data: ExternalConstants = False,
+    share_state: bool = False,
+    constant_methods: Mapping[str, object] | None = None,
 ) -> CompiledProgram:
     """See `edgecore.compile`."""
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
@@ -62,9 +67,12 @@ def compile_model(
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
     start = time.perf_counter()
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners)
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constant_methods)
     _check_required(chosen, edge.report())
-    finished = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime))
+    if share_state:
+        planning = replace(planning, share_mutable_buffers=True)
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
+    finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start)
 
 
@@ -103,8 +111,14 @@ def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
 
 
 def _torch_reason(error: Exception) -> str:
-    """The first line of what may be forty, and the last source line that torch names; `__cause__` has all of it."""
+    """The first line of what may be forty, what is wrong with dynamic shapes, and the last source line that torch names.
+
+    `__cause__` has all of it.
+    """
     text = str(error).strip()
+    if "Constraints violated" in text:
+        reasons = [line.strip(" -") for line in text.splitlines() if line.startswith("  - ")]
+        return " ".join(["the shapes are not as dynamic as asked.", *reasons])
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
     place = " ({}:{})".format(*places[-1]) if places else ""
     return (text.partition("\n")[0] or type(error).__name__).strip() + place

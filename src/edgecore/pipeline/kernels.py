@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Mapping
 from functools import cache
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore import format as fmt
 from edgecore.emit.emitter import PRIM_OPERATORS
 from edgecore.emit.out_variants import kernel_form
-from edgecore.errors import CompileError
+from edgecore.errors import CompileError, KernelError
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import calls, describe
+from edgecore.plugin.kernels import find_kernel
+
+
+def _check_custom(key: str, node: Node, runtime: str) -> None:
+    """An operator of the user's needs a package with its kernel."""
+    if runtime == fmt.EXECUTORCH_1_5:
+        raise CompileError(
+            f"{key} for {describe(node)} is an operator of your own, which the runtime profile {runtime} does not have; "
+            f'compile with runtime="{fmt.EDGECORE}"'
+        )
+    try:
+        find_kernel(key)
+    except KernelError as error:
+        raise CompileError(f"{describe(node)}: {error}") from error
 
 
 @cache
@@ -25,25 +39,9 @@ def _library() -> frozenset[str]:
     return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
 
 
-@cache
-def _installed(namespace: str) -> frozenset[str]:
-    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernels`."""
-    from edgecore.plugin.kernels import libraries
-    from edgecore.runtime import kernels
-
-    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
-    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
-
-
-def _has_kernel(key: str, profile: frozenset[str] | None) -> bool:
-    if key in _library():
-        return profile is None or key in profile
-    # Another runtime runs the file if it is given kernels of that name.
-    return key in _installed(key.partition("::")[0])
-
-
 def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
     """Raise `CompileError` naming every operator left outside the backends that the runtime has no kernel for."""
+    namespaces = {key.partition("::")[0] for key in _library()}
     profile = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
     missing: dict[str, list[str]] = {}
     for program in programs.values():
@@ -58,7 +56,9 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
             else:
                 name, overload = PRIM_OPERATORS[node.target]  # type: ignore[index]
             key = f"{name}.{overload}" if overload else name
-            if not _has_kernel(key, profile):
+            if name.partition("::")[0] not in namespaces:
+                _check_custom(key, node, runtime)
+            elif key not in _library() or (profile is not None and key not in profile):
                 missing.setdefault(key, []).append(describe(node))
     if missing:
         what = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))

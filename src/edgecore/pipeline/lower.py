@@ -17,6 +17,7 @@ from edgecore.passes.decompose import Keep, decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
@@ -30,7 +31,7 @@ def to_edge(programs: Programs, *, constant_methods: Mapping[str, object] | None
 
     Raises `VerificationError` for an operator that torch cannot decompose into the dialect.
     """
-    edge = {name: _to_edge(program, []) for name, program in _methods(programs).items()}
+    edge = {name: _to_edge(program, []) for name, program in _functional(programs).items()}
     for program in edge.values():
         verify(program)
     return EdgeProgramManager(edge, constant_methods=constant_methods)
@@ -48,11 +49,11 @@ def to_edge_transform_and_lower(
     Operators that a partitioner asks for whole (`ops_to_not_decompose`) are decomposed only if nobody takes them.
     """
     edge, refusals = {}, {}
-    for name, exported in _methods(programs).items():
+    for name, functional in _functional(programs).items():
         partitioners = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
-        program = PassManager(transform_passes)(_to_edge(exported, partitioners))
+        program = PassManager(transform_passes)(_to_edge(functional, partitioners))
         refusals[name] = Refusals()
         for one in partitioners:
             program = to_backend(program, one, preprocess, refusals[name])
@@ -62,12 +63,15 @@ def to_edge_transform_and_lower(
     return EdgeProgramManager(edge, constant_methods=constant_methods, refusals=refusals)
 
 
-def _methods(programs: Programs) -> dict[str, ExportedProgram]:
-    return {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+def _functional(programs: Programs) -> dict[str, ExportedProgram]:
+    """Functional copies of the programs by method name."""
+    methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+    functional = {name: functionalize(copy_program(exported)) for name, exported in methods.items()}
+    keep_state(functional)
+    return functional
 
 
-def _to_edge(exported: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
-    program = functionalize(copy_program(exported))
+def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
     keep = _keep(program, partitioners)
     program = fuse_batch_norm(fold_constants(remove_identities(decompose(program, keep))))
     _number(program)

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from torch.export import ExportedProgram
 
 from edgecore import format as fmt
-from edgecore.emit import emit
+from edgecore.emit import ExternalConstants, emit, external_rule
+from edgecore.emit.external import DEFAULT_FILE
 from edgecore.ir.verifier import verify
 from edgecore.memory import MemoryPlan, MemoryPlanningPass
+from edgecore.memory.shared_state import share_state
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.separate_outputs import separate_outputs
 from edgecore.pipeline.kernels import check_kernels
 from edgecore.pipeline.preprocess import preprocess
 from edgecore.pipeline.report import DelegationReport
+from edgecore.pipeline.save import write_files
 
 
 @dataclass(frozen=True)
 class ExecutorchBackendConfig:
     """How `to_executorch` writes the file.
 
-    `runtime` is the profile; `passes` run before memory planning.
+    `runtime` is the profile; `passes` run before memory planning. `external_constants` moves weights to `.ptd` files:
+    True all of them to one, a name all to the file of that name, a mapping of patterns of qualified names each to the
+    file of the first that matches (`{"*lora*": "adapter", "*": "base"}`), a function of the placeholder node to the file
+    that it names, or None.
     """
 
     memory_planning_pass: MemoryPlanningPass = field(default_factory=MemoryPlanningPass)
     passes: Sequence[Pass] = ()
     runtime: str = fmt.EXECUTORCH_1_5
+    external_constants: ExternalConstants = False
 
 
 class EdgeProgramManager:
@@ -88,36 +96,61 @@ class EdgeProgramManager:
         for name, program in self._programs.items():
             final = separate_outputs(PassManager(config.passes)(program))
             planned[name] = (final, config.memory_planning_pass.run(final))
+        planning = config.memory_planning_pass
+        shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []
         check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
-        pte = emit(planned, runtime=config.runtime, constant_methods=self._constant_methods)
-        return ExecutorchProgramManager(pte, self.report(), self.methods, self.config_methods)
+        rule = external_rule(config.external_constants)
+        pte, data = emit(
+            planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
+        )
+        return ExecutorchProgramManager(pte, data, self.report(), self.methods, self.config_methods)
 
 
 class ExecutorchProgramManager:
-    """A finished file, still in memory."""
+    """A finished program, still in memory: the `.pte`, and in `data` the `.ptd` files beside it by name."""
 
-    def __init__(self, pte: fmt.PteFile, report: DelegationReport, methods: set[str], config_methods: set[str]) -> None:
+    def __init__(
+        self,
+        pte: fmt.PteFile,
+        data: dict[str, fmt.PtdFile],
+        report: DelegationReport,
+        methods: set[str],
+        config_methods: set[str],
+    ) -> None:
         self.pte = pte
+        self.data = data
         self.methods = methods
         self.config_methods = config_methods
         self._report = report
 
     @property
     def buffer(self) -> bytes:
-        """The whole file."""
+        """The `.pte` as bytes, without the `.ptd` files."""
         return fmt.write_pte(self.pte)
 
     def write_to_file(self, file: BinaryIO) -> None:
-        """Write the file to an open binary file without joining its segments in memory."""
+        """Write the `.pte` to an open binary file without joining its segments in memory."""
         fmt.write_pte_to(self.pte, file)
 
-    def save(self, path: str | Path) -> None:
-        """Write the file; an existing one is replaced only when the new one is complete."""
+    def write_tensor_data_to_file(self, outdir: str | Path) -> None:
+        """Write the `.ptd` files to a folder. Raises `WriteError`; then every file is as it was."""
+        write_files(self._data_writers({name: Path(outdir) / f"{name}.ptd" for name in self.data}))
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write the `.pte` and, beside it, its `.ptd` files; the one without a name is called after the `.pte`.
+
+        Returns what was written, the `.pte` first. Raises `WriteError`; then every file is as it was.
+        """
         path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        with partial.open("wb") as file:
-            self.write_to_file(file)
-        partial.replace(path)
+        places = {
+            name: path.with_suffix(".ptd") if name == DEFAULT_FILE else path.with_name(f"{name}.ptd")
+            for name in self.data
+        }
+        write_files({**self._data_writers(places), path: self.write_to_file})
+        return [path, *places.values()]
+
+    def _data_writers(self, places: Mapping[str, Path]) -> dict[Path, Callable[[BinaryIO], object]]:
+        return {place: partial(fmt.write_ptd_to, self.data[name]) for name, place in places.items()}
 
     def report(self) -> DelegationReport:
         """Which operators run where, and why; printable."""

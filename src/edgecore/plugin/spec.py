@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pluggy
 
-from edgecore.plugin.declaration import BackendInfo
+from edgecore.plugin.declaration import BackendInfo, KernelInfo
 
 hookspec = pluggy.HookspecMarker("edgecore")
 
@@ -14,3 +14,8 @@ hookspec = pluggy.HookspecMarker("edgecore")
 @hookspec
 def edgecore_backends() -> Sequence[BackendInfo]:  # type: ignore[empty-body]
     """The backends of this package."""
+
+
+@hookspec
+def edgecore_kernels() -> Sequence[KernelInfo]:  # type: ignore[empty-body]
+    """The kernels of this package."""

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+from edgecore.plugin import KernelInfo, hookimpl
 
-def kernels_library() -> str:
-    """Where the kernels are: what the entry point in group `edgecore.kernels` names."""
-    return str(Path(__file__).resolve().parent / "libexample_ops.so")
+
+@hookimpl
+def edgecore_kernels() -> list[KernelInfo]:
+    """What the entry point in group `edgecore.kernels` gives."""
+    library = Path(__file__).resolve().parent / "libexample_ops.so"
+    operators = ["example_ops::multiply_add.out"]
+    return [KernelInfo(namespace="example_ops", operators=operators, native_library=lambda: library)]

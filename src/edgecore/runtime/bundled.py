@@ -1,0 +1,210 @@
+"""Running the test cases of a `.bpte` file and comparing what comes out. Needs numpy."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecore import format as fmt
+from edgecore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from edgecore.runtime import Method, Model
+
+RTOL, ATOL = 1e-5, 1e-5
+
+
+@dataclass(frozen=True)
+class OutputResult:
+    """One output of one case. `passed` is None where nothing is expected; `problem` says what is wrong otherwise.
+
+    `max_abs` is the greatest difference, `max_rel` the greatest one in units of the expected element, where that is not 0.
+    """
+
+    method: str
+    case: int
+    output: int
+    passed: bool | None
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    problem: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.method}, case {self.case}"
+        if self.passed is None:
+            return f"RAN   {where}: no outputs to compare with"
+        verdict = f"{'ok   ' if self.passed else 'FAILED'} {where}, output {self.output}"
+        if self.problem:
+            return f"{verdict}: {self.problem}"
+        return f"{verdict}: max abs error {self.max_abs:.3g}, max rel error {self.max_rel:.3g}"
+
+
+@dataclass(frozen=True)
+class BundledReport:
+    """What all cases gave. An element passes if it differs by at most `atol + rtol * |expected|`."""
+
+    results: tuple[OutputResult, ...]
+    rtol: float
+    atol: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was compared and nothing failed."""
+        verdicts = [result.passed for result in self.results]
+        return False not in verdicts and True in verdicts
+
+    def __str__(self) -> str:
+        count = {verdict: sum(result.passed is verdict for result in self.results) for verdict in (True, False, None)}
+        total = f"{count[True]} outputs passed, {count[False]} failed"
+        unchecked = f", {count[None]} cases have nothing to compare with" if count[None] else ""
+        tolerance = f"tolerance {self.atol:g} + {self.rtol:g} * |expected|"
+        return "\n".join([*map(str, self.results), f"{total}{unchecked}; {tolerance}"])
+
+
+def verify_bundled(
+    path: Any,
+    data: Sequence[Any] = (),
+    *,
+    method: str | None = None,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    threads: int | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, str] | None = None,
+    trust: bool = False,
+) -> BundledReport:
+    """Run every test case of a `.bpte` (a path, bytes or a binary file object), or those of one method.
+
+    `data`, `threads`, `options`, `providers` and `trust` are those of `edgecore.load`. A case that cannot be run is one
+    that failed, not an exception.
+
+    Raises:
+        FormatError: This is no `.bpte`, or it is damaged.
+        ExecutionError: It has no test case, or none for `method`.
+    """
+    from edgecore import runtime
+
+    bpte = read_bundled(path)
+    model = runtime.load(bpte.program, data, threads=threads, options=options, providers=providers, trust=trust)
+    suites = [suite for suite in bpte.method_test_suites if method in (None, suite.method_name)]
+    results = tuple(result for suite in suites for result in _suite(model, suite, rtol, atol))
+    if not results:
+        names = ", ".join(suite.method_name for suite in bpte.method_test_suites) or "none"
+        raise ExecutionError(f"there is no test case to run; the methods with test cases are: {names}", 0x12)
+    return BundledReport(results, rtol, atol)
+
+
+def read_bundled(path: Any) -> fmt.BpteFile:
+    """The parsed file; one given by path is mapped."""
+    if isinstance(path, (str, os.PathLike)):
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return fmt.read_bpte(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""))
+    return fmt.read_bpte(path.read() if hasattr(path, "read") else path)
+
+
+def _suite(model: Model, suite: fmt.BundledMethodTestSuite, rtol: float, atol: float) -> Iterator[OutputResult]:
+    name = suite.method_name
+    if name not in model.methods:
+        problem = f"the program has no such method; it has: {', '.join(model.methods)}"
+        yield from (OutputResult(name, number, 0, False, problem=problem) for number in range(len(suite.test_cases)))
+        return
+    for number, case in enumerate(suite.test_cases):
+        try:
+            outputs = _outputs(model[name], case)
+        except Exception as error:
+            yield OutputResult(name, number, 0, False, problem=" ".join(str(error).split()))
+            continue
+        expected = case.expected_outputs
+        if not expected:
+            yield OutputResult(name, number, 0, None)
+        elif len(outputs) != len(expected):
+            yield OutputResult(
+                name, number, 0, False, problem=f"{len(expected)} outputs are expected, it gave {len(outputs)}"
+            )
+        else:
+            for index, (output, value) in enumerate(zip(outputs, expected, strict=True)):
+                problem, max_abs, max_rel = _compare(output, value.val, rtol, atol)
+                yield OutputResult(name, number, index, not problem, max_abs, max_rel, problem)
+
+
+def _outputs(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
+    result = method(*(_argument(value.val) for value in case.inputs))
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def _argument(value: Any) -> Any:
+    match value:
+        case fmt.Int(number) | fmt.Bool(number) | fmt.Double(number):
+            return number
+        case fmt.BundledTensor(scalar_type=fmt.ScalarType.BFLOAT16):
+            import torch  # numpy has no bfloat16
+
+            return torch.from_numpy(_array(value).copy()).to(torch.bfloat16)
+        case fmt.BundledTensor():
+            return _array(value)
+    raise ExecutionError("an input of the test case has no value", 0x12)
+
+
+_FORMATS = {
+    fmt.ScalarType.BYTE: "u1", fmt.ScalarType.CHAR: "i1", fmt.ScalarType.SHORT: "<i2", fmt.ScalarType.INT: "<i4",
+    fmt.ScalarType.LONG: "<i8", fmt.ScalarType.HALF: "<f2", fmt.ScalarType.FLOAT: "<f4", fmt.ScalarType.DOUBLE: "<f8",
+    fmt.ScalarType.BOOL: "?", fmt.ScalarType.UINT16: "<u2", fmt.ScalarType.UINT32: "<u4", fmt.ScalarType.UINT64: "<u8",
+}  # fmt: skip
+
+
+def _array(tensor: fmt.BundledTensor) -> Any:
+    """A numpy view of the tensor's bytes; bfloat16 comes widened to float32."""
+    import numpy
+
+    if tensor.scalar_type == fmt.ScalarType.BFLOAT16:
+        flat = (numpy.frombuffer(tensor.data, "<u2").astype("<u4") << 16).view("<f4")
+    elif tensor.scalar_type in _FORMATS:
+        flat = numpy.frombuffer(tensor.data, _FORMATS[tensor.scalar_type])
+    else:
+        raise ExecutionError(f"test cases cannot hold {tensor.scalar_type.name.lower()} tensors", 0x12)
+    shape = [tensor.sizes[dim] for dim in tensor.dim_order]
+    return flat.reshape(shape).transpose(numpy.argsort(tensor.dim_order))
+
+
+def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, float, float]:
+    """(what is wrong or "", greatest absolute error, greatest relative error)."""
+    import numpy
+
+    if isinstance(value, fmt.BundledTensor):
+        expected = _array(value)
+    elif isinstance(value, (fmt.Int, fmt.Bool, fmt.Double)):
+        expected = numpy.asarray(_argument(value))
+    else:
+        return "the expected output has no value", 0.0, 0.0
+    got = output if isinstance(output, numpy.ndarray) else numpy.asarray(getattr(output, "tolist", lambda: output)())
+    if got.shape != expected.shape:
+        return f"it has shape {list(got.shape)}, expected is {list(expected.shape)}", 0.0, 0.0
+    if not got.size:
+        return "", 0.0, 0.0
+    if expected.dtype.kind in "biu":
+        wrong = got != expected
+        error = numpy.abs(got.astype(float) - expected.astype(float))
+    else:
+        got, expected = got.astype(float), expected.astype(float)
+        with numpy.errstate(invalid="ignore"):
+            error = numpy.abs(got - expected)
+        same = (got == expected) | (numpy.isnan(got) & numpy.isnan(expected))
+        error = numpy.where(same, 0.0, numpy.where(numpy.isnan(error), numpy.inf, error))
+        with numpy.errstate(invalid="ignore"):
+            wrong = ~same & ~(error <= atol + rtol * numpy.abs(expected))
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        relative = numpy.where(expected != 0, error / numpy.abs(expected.astype(float)), 0.0)
+    max_abs, max_rel = float(error.max()), float(numpy.nan_to_num(relative, nan=0.0, posinf=numpy.inf).max())
+    if not wrong.any():
+        return "", max_abs, max_rel
+    worst = numpy.unravel_index(int(numpy.where(wrong, error, -1.0).argmax()), error.shape)
+    problem = (
+        f"{int(wrong.sum())} of {wrong.size} elements are wrong, max abs error {max_abs:.3g}, max rel error {max_rel:.3g}; "
+        f"the worst is {list(map(int, worst))}: {got[worst]:.9g}, expected {expected[worst]:.9g}"
+    )
+    return problem, max_abs, max_rel
