@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import site
 import subprocess
 import sys
 import venv
@@ -47,7 +46,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     installed = run(*pip, "--python", python, "install", "--no-deps", "--no-index", *folder.glob("*.whl"))
     assert installed.returncode == 0, installed.stderr
     (packages,) = folder.glob("venv/lib/python*/site-packages")
-    (packages / "outer.pth").write_text("\n".join(site.getsitepackages()))
+    (packages / "outer.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path))
     return python
 
 
