@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from embedding import ROOT
+from embedding import ROOT, shared_folder
 
 COMPILE = """
 import sys, torch, edgecore, example_ops.operators
@@ -35,7 +35,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a virtual environment with the example, over the packages of this one."""
     if not list((ROOT / "dist").glob("edgecore-*.whl")):
         pytest.skip("dist/ holds no wheel of edgecore: run make install")
-    folder = tmp_path_factory.mktemp("custom-op")
+    return shared_folder(tmp_path_factory, "custom-op", make_environment) / "venv" / "bin" / "python"
+
+
+def make_environment(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     wheel = run(
         *pip, "wheel", "--no-deps", "--find-links", ROOT / "dist", "-w", folder, ROOT / "examples" / "custom-op"
@@ -47,7 +50,6 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert installed.returncode == 0, installed.stderr
     (packages,) = folder.glob("venv/lib/python*/site-packages")
     (packages / "outer.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path))
-    return python
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +76,13 @@ def test_doctor_lists_it(python: Path) -> None:
     assert "libexample_ops.so, 1 operators" in done.stdout
 
 
-def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path) -> None:
-    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path, tmp_path: Path) -> None:
+    packages = tmp_path
     info = packages / "edgecore_another_ops-1.0.dist-info"
     info.mkdir()
-    source = (packages / "example_ops" / "__init__.py").read_text()
-    (packages / "another_ops.py").write_text(source)
+    source = ROOT / "examples" / "custom-op" / "src" / "example_ops" / "__init__.py"
+    (packages / "another_ops.py").write_text(source.read_text())
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-another-ops\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[edgecore.kernels]\nexample_ops = another_ops\n")
-    done = run(python, "-c", RUN, pte)
+    done = run(python, "-c", f"import sys; sys.path.insert(0, {str(packages)!r})\n{RUN}", pte)
     assert "has a kernel in each of edgecore-another-ops and edgecore-example-ops" in done.stderr
-    (info / "entry_points.txt").unlink()
