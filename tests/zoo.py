@@ -62,8 +62,45 @@ class UNet(nn.Module):
         return self.head(self.up[1](torch.cat([d, a], 1)))
 
 
-def _vision(name: str) -> Callable[[], Example]:
-    return lambda: (getattr(torchvision_models(), name)().eval(), (torch.randn(1, 3, 224, 224),))
+class SpeechLSTM(nn.Module):
+    """Frames to classes, frame by frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(40, 128, 2, batch_first=True), nn.Linear(128, 10)
+
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(frames)[0])
+
+
+class Entry(nn.Module):
+    """One entry of what a model returns as a dict or tuple."""
+
+    def __init__(self, model: nn.Module, key: str | int, **arguments: object) -> None:
+        super().__init__()
+        self.model, self.key, self.arguments = model, key, arguments
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x, **self.arguments)[self.key]
+
+
+def _vision(name: str, size: int = 224, **arguments: object) -> Callable[[], Example]:
+    return lambda: (getattr(torchvision_models(), name)(**arguments).eval(), (torch.randn(1, 3, size, size),))
+
+
+def _deeplab() -> Example:
+    models = torchvision_models().segmentation
+    model = models.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None)
+    return Entry(model, "out").eval(), (torch.randn(1, 3, 224, 224),)
+
+
+def _bert() -> Example:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024, vocab_size=8000
+    )
+    return Entry(BertModel(config), 0, return_dict=False).eval(), (torch.randint(0, 1000, (1, 64)),)
 
 
 ZOO: dict[str, Callable[[], Example]] = {
@@ -75,11 +112,29 @@ ZOO: dict[str, Callable[[], Example]] = {
 }  # fmt: skip
 ZOO["unet"] = lambda: (UNet().eval(), (torch.randn(1, 3, 128, 128),))
 
+"""Eight networks that one XNNPACK delegate takes whole."""
+
+ALL = ZOO | {
+    "shufflenet_v2_x1_0": _vision("shufflenet_v2_x1_0"),
+    "densenet121": _vision("densenet121"),
+    "convnext_tiny": _vision("convnext_tiny"),
+    "vit_b_16": _vision("vit_b_16"),
+    "inception_v3": _vision("inception_v3", 299, init_weights=True),
+    "deeplabv3_mobilenet_v3_large": _deeplab,
+    "speech_lstm": lambda: (SpeechLSTM().eval(), (torch.randn(1, 50, 40),)),
+    "bert_mini": _bert,
+}
+
+
+def other_inputs(inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Inputs of the same kind with other values."""
+    return tuple(torch.rand_like(x) * 3 - 1 if x.is_floating_point() else x.flip(-1) + 1 for x in inputs)
+
 
 def make(name: str) -> Example:
     """The model `name`, calibrated, and example inputs; the same at every call."""
     torch.manual_seed(0)
-    model, inputs = ZOO[name]()
+    model, inputs = ALL[name]()
     for parameter in model.parameters():
         if not parameter.detach().any():
             nn.init.normal_(parameter, std=0.02)

@@ -35,9 +35,9 @@ struct Valid {
   }
 };
 
-// A plane of a depthwise convolution with its padding, cut into phases so that every tap reads consecutive elements whatever stride and dilation:
-// element (i, j) of phase (a, b) is in[i * stride_h + (a * dilation_h) % stride_h - pad_h][likewise], and tap
-// (kh, kw) of output (oh, ow) is element oh * pitch + ow behind tap(kh, kw).
+// A plane of a depthwise convolution with its padding, cut into phases so that every tap reads consecutive elements
+// whatever stride and dilation: element (i, j) of phase (a, b) is in[i * stride_h + (a * dilation_h) % stride_h -
+// pad_h][likewise], and tap (kh, kw) of output (oh, ow) is element oh * pitch + ow behind tap(kh, kw).
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
   bool fit;  // not much larger than input and output; what a damaged file asks for may be

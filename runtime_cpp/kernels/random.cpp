@@ -31,31 +31,38 @@ Block philox(uint64_t counter, uint64_t stream) {
 
 std::atomic<uint64_t> calls{0};
 
-// In [0, 1), with 24 bits: what a float holds exactly.
-double uniform(uint32_t word) { return static_cast<double>(word >> 8) * 0x1p-24; }
+// Bits of the significand: more would round some numbers up to 1.
+int significand_bits(Type type) {
+  return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;
+}
 
-// Fills n doubles with f(four random words), four at a time.
+// In [0, 1), with `bits` bits.
+double uniform(uint32_t word, int bits) {
+  return static_cast<double>(word >> (32 - bits)) / static_cast<double>(uint64_t{1} << bits);
+}
+
+// Fills n doubles with f(four random words, bits to use), four at a time.
 template <class F>
-void generate(Call &call, double *target, int64_t n, const F &f) {
+void generate(Call &call, double *target, int64_t n, int bits, const F &f) {
   const uint64_t stream = calls.fetch_add(1, std::memory_order_relaxed);
   call.parallel((n + 3) / 4, 4096, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t i = begin; i < end; ++i) {
       double four[4];
-      f(philox(static_cast<uint64_t>(i), stream), four);
+      f(philox(static_cast<uint64_t>(i), stream), bits, four);
       for (int64_t k = 0; k < 4 && 4 * i + k < n; ++k) target[4 * i + k] = four[k];
     }
   });
 }
 
-void uniforms(const Block &block, double *four) {
-  for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k]);
+void uniforms(const Block &block, int bits, double *four) {
+  for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k], bits);
 }
 
 // Box and Muller's transform of two uniform numbers into two normal ones.
-void normals(const Block &block, double *four) {
+void normals(const Block &block, int, double *four) {
   for (int k = 0; k < 4; k += 2) {
-    const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k])));
-    const double angle = 6.283185307179586 * uniform(block.words[k + 1]);
+    const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k], 32)));
+    const double angle = 6.283185307179586 * uniform(block.words[k + 1], 32);
     four[k] = radius * __builtin_cos(angle);
     four[k + 1] = radius * __builtin_sin(angle);
   }
@@ -78,7 +85,7 @@ int32_t random(const edgecore_call *raw, const char *op, const F &f) {
   if (!call.resize(out, shape)) return call.status();
   const DenseOut<double> result(call, out);
   if (call.failed()) return call.status();
-  generate(call, result.data(), out.numel(), f);
+  generate(call, result.data(), out.numel(), significand_bits(out.type()), f);
   result.finish(call);
   return call.status();
 }
@@ -114,7 +121,7 @@ int32_t native_dropout_out(const edgecore_call *raw) {
   const double *in = dense<double>(call, input);
   double *drawn = call.scratch<double>(n);
   if (call.failed()) return call.status();
-  generate(call, drawn, n, uniforms);
+  generate(call, drawn, n, 32, uniforms);
   const DenseOut<double> result(call, out);
   uint8_t *kept = static_cast<uint8_t *>(call.scratch(n));
   if (call.failed()) return call.status();

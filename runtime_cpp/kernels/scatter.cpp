@@ -18,8 +18,18 @@ Shape lifted(Tensor t) {  // tensors without dims count as having one
   return shape;
 }
 
+template <class T>
+void add_items(char *target, int64_t target_stride, const char *source, int64_t source_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    T *at = reinterpret_cast<T *>(target + i * target_stride);
+    *at = static_cast<T>(*at + *reinterpret_cast<const T *>(source + i * source_stride));
+  }
+}
+
 // Adds n elements of `type` at `source` to those at `target`; strides in bytes.
 void add_run(Type type, char *target, int64_t target_stride, const char *source, int64_t source_stride, int64_t n) {
+  if (type == Type::kF32) return add_items<float>(target, target_stride, source, source_stride, n);
+  if (type == Type::kI64) return add_items<int64_t>(target, target_stride, source, source_stride, n);
   const auto add = [&](auto zero) {
     using C = decltype(zero);
     for (int64_t i = 0; i < n; ++i) {
@@ -43,7 +53,11 @@ void add_run(Type type, char *target, int64_t target_stride, const char *source,
 }
 
 void copy_item(char *target, const char *source, int64_t item) {
-  __builtin_memmove(target, source, static_cast<uint64_t>(item));
+  if (item == 4) {  // the size most tensors have, as one instruction
+    __builtin_memmove(target, source, 4);
+  } else {
+    __builtin_memmove(target, source, static_cast<uint64_t>(item));
+  }
 }
 
 // Elements of a shape that no memory was planned for; 0 after a failure.
@@ -81,16 +95,25 @@ void for_each_entry(Call &call, Tensor out, Tensor index, int dim, const Tensor 
   if (where == nullptr) return;
   const int64_t item = item_size(out.type());
   const int64_t n = index.numel();
+  int64_t to_strides[kMaxDims] = {};
+  int64_t from_strides[kMaxDims] = {};
+  for (int d = 0; d < out.ndim(); ++d) to_strides[d] = out.stride(d) * item;
+  for (int d = 0; source != nullptr && d < source->ndim(); ++d) from_strides[d] = source->stride(d) * item;
+  const int64_t step = to_strides[dim];
+  to_strides[dim] = 0;
+  char *to = out.data();
+  const char *from = source == nullptr ? nullptr : source->data();
   int64_t at[kMaxDims] = {};
   for (int64_t i = 0; i < n; ++i) {
-    int64_t to = 0;
-    int64_t from = 0;
-    for (int d = 0; d < out.ndim(); ++d) {
-      to += (d == dim ? where[i] : at[d]) * out.stride(d);
-      if (source != nullptr) from += at[d] * source->stride(d);
+    body(to + where[i] * step, from);
+    for (int d = shape.ndim - 1; d >= 0; --d) {
+      to += to_strides[d];
+      if (from != nullptr) from += from_strides[d];
+      if (++at[d] < shape.sizes[d]) break;
+      to -= to_strides[d] * at[d];
+      if (from != nullptr) from -= from_strides[d] * at[d];
+      at[d] = 0;
     }
-    body(out.data() + to * item, source == nullptr ? nullptr : source->data() + from * item);
-    for (int d = shape.ndim - 1; d >= 0 && ++at[d] == shape.sizes[d]; --d) at[d] = 0;
   }
 }
 
@@ -133,19 +156,20 @@ int32_t put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out)
     written.strides[d][0] = slice.strides[d][1];
     written.strides[d][1] = slice.strides[d][0];
   }
+  written.finish();
   const int common = indexing.common.ndim;
   const int64_t step = common > 0 ? rows.strides[indexing.place + common - 1] * item : 0;
   const int64_t combinations = indexing.common.numel();
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // In order: indices may repeat, and the last value stays.
-    for_each_run(call, written, INT64_MAX, [&](char *const *data, const int64_t *strides, int64_t n) {
-      if (accumulate) {
-        add_run(self.type(), data[0], strides[0], data[1], strides[1], n);
-      } else {
-        for (int64_t k = 0; k < n; ++k) copy_item(data[0] + k * strides[0], data[1] + k * strides[1], item);
-      }
+    // One combination after the other: indices may repeat, and the last value stays.
+    if (!accumulate) {
+      copy_strided(call, item, written);
+      continue;
+    }
+    for_each_run(call, written, 16384, [&](char *const *data, const int64_t *strides, int64_t n) {
+      add_run(self.type(), data[0], strides[0], data[1], strides[1], n);
     });
   }
   return call.status();
@@ -311,7 +335,7 @@ int32_t masked_select_out(const edgecore_call *raw) {
   }
   Shape result;
   result.push(found);
-  if (call.resize(out, result)) __builtin_memcpy(out.data(), rows, static_cast<uint64_t>(found * item));
+  if (call.resize(out, result) && found > 0) __builtin_memcpy(out.data(), rows, static_cast<uint64_t>(found * item));
   return call.status();
 }
 
@@ -325,7 +349,7 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const uint8_t *chosen = bits(call, self, shape);
   if (chosen == nullptr) return call.status();
   int64_t found = 0;
-  for (int64_t i = 0; i < n; ++i) found += chosen[i];
+  for (int64_t i = 0; i < n; ++i) found += chosen[i] != 0;  // a file's bools may be any byte
   Shape result;
   result.push(found);
   result.push(shape.ndim);

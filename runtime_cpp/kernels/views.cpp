@@ -80,7 +80,8 @@ int32_t et_view(const edgecore_call *raw) {
   return call.status();
 }
 
-// to[index] = from; `to` gets index + 1 entries. How a loop collects its results.
+// to[index] = from; `to` gets index + 1 entries, and those of the first call decide over their shape. How a loop
+// collects its results.
 int32_t et_copy_index(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_copy_index.tensor");
   const Tensor to = call.tensor(0);
@@ -92,13 +93,24 @@ int32_t et_copy_index(const edgecore_call *raw) {
       !call.check(index >= 0 && index < INT64_MAX, "the index is negative")) {
     return call.status();
   }
-  Shape shape = to.shape();
-  shape.sizes[0] = index + 1;
-  if (!call.resize(to, shape)) return call.status();
+  Shape shape;
+  shape.push(index + 1);
+  for (int d = 0; d < from.ndim(); ++d) {
+    shape.push(from.size(d));
+    if (index > 0 && to.size(d + 1) != from.size(d)) {
+      return call.fail(EDGECORE_INVALID_ARGUMENT,
+                       Message() << "the source has shape " << from.shape() << ", the target " << to.shape());
+    }
+  }
+  // Else the earlier entries would change their places.
+  for (int d = 1; d < to.ndim() && to.numel() > 0; ++d) {
+    call.check(to.stride(d) <= to.stride(0), "dim 0 must be the outermost");
+  }
+  if (!call.resize(to, shape, "to")) return call.status();
   TensorOn entry(to);
   entry.narrow(0, index, 1);
   entry.remove_dim(0);
-  if (call.check_same_shape(entry.shape, from.shape(), "the source")) copy_tensor(call, entry.tensor(), from);
+  copy_tensor(call, entry.tensor(), from);
   return call.status();
 }
 

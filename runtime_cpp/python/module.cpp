@@ -8,6 +8,7 @@
 #include <string>
 
 #include "edgecore/backend.h"
+#include "host/library.h"
 #include "runner.h"
 
 namespace nb = nanobind;
@@ -186,15 +187,25 @@ nb::tuple delegates(const Runner &runner) {
   return nb::tuple(ids);
 }
 
-nb::list kernels() {
-  nb::list names;
-  for (const edgecore_kernel_library *library : kernel_libraries()) {
-    const auto *at = reinterpret_cast<const uint8_t *>(library->kernels);
-    for (uint64_t i = 0; i < library->kernel_count; ++i, at += library->kernel_stride) {
-      const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
-      names.append(nb::make_tuple(text(kernel->name), text(kernel->overload)));
-    }
+void append_kernels(const edgecore_kernel_library &library, nb::list &names) {
+  const auto *at = reinterpret_cast<const uint8_t *>(library.kernels);
+  for (uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_stride) {
+    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
+    names.append(nb::make_tuple(text(kernel->name), text(kernel->overload)));
   }
+}
+
+// Names of the runtime's own kernels, or of those in the library at `path`.
+nb::list kernels(const nb::object &path) {
+  nb::list names;
+  if (path.is_none()) {
+    for (const edgecore_kernel_library *library : kernel_libraries()) append_kernels(*library, names);
+    return names;
+  }
+  Error error;
+  const Result<const edgecore_kernel_library *> library = load_kernel_library(nb::cast<nb::bytes>(path).c_str(), error);
+  if (!library.ok()) raise(error);
+  append_kernels(**library, names);
   return names;
 }
 
@@ -237,5 +248,5 @@ NB_MODULE(_runtime, module) {
       .def("write_trace", write_trace, "path"_a);
   module.def("open_path", open_path, "path"_a);
   module.def("open_bytes", open_bytes, "data"_a);
-  module.def("kernels", kernels);
+  module.def("kernels", kernels, "path"_a = nb::none());
 }

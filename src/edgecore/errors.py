@@ -27,14 +27,6 @@ class BackendAmbiguous(BackendError):
     """Several installed packages provide the backend and none was chosen."""
 
 
-class KernelError(EdgecoreError):
-    """No installed package has the kernel of an operator, or several have it, or one is broken."""
-
-
-class CompileError(EdgecoreError):
-    """A model cannot be compiled as asked."""
-
-
 class WriteError(EdgecoreError, OSError):
     """A file cannot be written; those that existed are as they were."""
 

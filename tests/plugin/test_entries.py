@@ -28,7 +28,7 @@ def package(
 def both():
     """(backend id, value, version) as we find them and as importlib.metadata does."""
     ours = [(row.backend_id, row.value, row.version) for row in entries.scan()]
-    theirs = [(row.name, row.value, row.dist.version) for row in entry_points(group=entries.BACKENDS_GROUP)]
+    theirs = [(row.name, row.value, row.dist.version) for row in entry_points(group=entries.GROUP)]
     return ours, theirs
 
 

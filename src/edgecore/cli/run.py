@@ -38,12 +38,12 @@ def command(
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the outputs there as output_0.npy, output_1.npy, ...")
     ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
-    ] = None,
     data: Data = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the test cases of a .bpte.")] = None,
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance of the test cases of a .bpte.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a method once and show its outputs; of a .bpte all test cases, exit status 1 if one fails."""

@@ -15,11 +15,13 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
+from edgecore.emit.control_flow import emit_control_flow
 from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
 from edgecore.emit.pools import Pools, scalar_type
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
 from edgecore.ir.graph import describe, operator_name, source_line
 from edgecore.memory.planning import MemoryPlan
@@ -155,7 +157,7 @@ class Emitter:
         return self._values[spec]
 
     def _of_node(self, node: Node) -> int:
-        if node.target is operator.getitem:
+        if node not in self._values and node.target is operator.getitem:
             return self._values[node.meta[SPEC]]
         return self._values[node]
 
@@ -213,6 +215,8 @@ class Emitter:
             return
         if is_delegate_call(node):
             self._delegate_call(node)
+        elif is_control_flow(node):
+            emit_control_flow(self, node)
         elif isinstance(node.target, OpOverload) and node.target.namespace == "aten" and "sym_" in str(node.target):
             self._symbolic_call(node, node.target._schema.name, node.target._overloadname)
         elif node.target in PRIM_OPERATORS:

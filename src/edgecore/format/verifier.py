@@ -233,7 +233,9 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
         values = [call.move_from, call.move_to]
     elif isinstance(call, JumpFalseCall):
         values = [call.cond_value_index]
-        yield from _out_of_range(where, [call.destination_instruction], instructions, "instruction")
+        yield from _out_of_range(
+            where, [call.destination_instruction], instructions + 1, "instruction"
+        )  # the end is one
     elif isinstance(call, FreeCall):
         values = [call.value_index]
     yield from _out_of_range(where, values, len(plan.values), "value")

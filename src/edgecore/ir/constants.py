@@ -31,7 +31,9 @@ class Constants:
 
     def has(self, node: Any) -> bool:
         """Whether `node` is a constant of the program."""
-        return isinstance(node, Node) and node.op == "placeholder" and node.name in self.specs
+        if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
+            return False
+        return node.graph is self.program.graph  # placeholders of branches and loop bodies may share the name
 
     def get(self, node: Node) -> torch.Tensor:
         """The tensor behind a constant placeholder, detached."""

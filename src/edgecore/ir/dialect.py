@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from edgecore.ir.control_flow import CONTROL_FLOW
 from edgecore.ir.delegate import call_delegate
 
 aten = torch.ops.aten
@@ -102,7 +103,7 @@ _EDGE = set(VIEW_COPIES.values()) | _ALSO
 def is_edge_operator(target: Any) -> bool:
     """Whether a `call_function` node of an edge graph may have this target."""
     if not isinstance(target, OpOverload):
-        return target is operator.getitem or target in SYMBOLIC or target is call_delegate
+        return target is operator.getitem or target in SYMBOLIC or target is call_delegate or target in CONTROL_FLOW
     if target in VIEW_COPIES:
         return False
     if target.namespace != "aten":

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
 
+from edgecore.ir.control_flow import graph_modules, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
@@ -84,8 +85,8 @@ def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
     """Recompute the `val` of what depends on `changed` nodes, as far as shapes, strides or dtypes really change."""
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
-            continue
+        if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
+            continue  # what control flow returns has a layout of its own
         before = node.meta["val"]
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
@@ -104,7 +105,7 @@ def same_layout(a: Any, b: Any) -> bool:
 def source_line(node: Node) -> str:
     """`file.py:12` of the model's own code that the node comes from, or an empty string."""
     frames = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
-    places = [line for line in frames if line.startswith("File ")]
+    places = [line for line in frames if line.startswith("File ") and "<eval_with_key>" not in line]
     if not places:
         return ""
     path, _, rest = places[-1].removeprefix('File "').partition('", line ')
@@ -127,7 +128,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program`; when the block ends, unused nodes are gone, and code and signature are current."""
     graph_module = program.graph_module
     yield graph_module
-    graph_module.graph.eliminate_dead_code(is_impure_node=_has_effect)
+    for part in graph_modules(graph_module):
+        part.graph.eliminate_dead_code(is_impure_node=_has_effect)
+        if part is not graph_module:
+            part.recompile()
     results = graph_module.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
     for spec, result in zip(program.graph_signature.output_specs, results, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import InputKind
-from torch.fx import Graph
+from torch.fx import Graph, GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
@@ -49,27 +49,39 @@ def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
     """A program that can be edited without touching `program`. Tensors are shared, dictionaries and nodes are not."""
-    graph = Graph()
-    nodes: dict[torch.fx.Node, torch.fx.Node] = {}
-    for node in program.graph.nodes:
-        nodes[node] = graph.node_copy(node, lambda other: nodes[other])
-        nodes[node].meta = dict(node.meta)
-        nodes[node].name = node.name  # fx renames what shadows a builtin (`input`), but the signature goes by name
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],
         output_specs=[copy.copy(spec) for spec in old.output_specs],
     )
-    submodules = {
-        str(node.target): getattr(program.graph_module, str(node.target))
-        for node in program.graph.nodes
-        if node.op == "get_attr"
-    }
     return make_program(
-        graph,
+        _copy_graph(program.graph),
         signature,
         like=program,
         state_dict=program.state_dict,
         constants=program.constants,
-        submodules=submodules,
+        submodules=_copy_submodules(program.graph_module),
     )
+
+
+def _copy_graph(original: Graph) -> Graph:
+    graph = Graph()
+    nodes: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in original.nodes:
+        nodes[node] = graph.node_copy(node, lambda other: nodes[other])
+        nodes[node].meta = dict(node.meta)
+        nodes[node].name = node.name  # fx renames what shadows a builtin (`input`), but the signature goes by name
+    return graph
+
+
+def _copy_submodules(graph_module: GraphModule) -> dict[str, torch.nn.Module]:
+    """The modules that a graph refers to; graphs among them (branches, loop bodies) are copied."""
+    modules: dict[str, torch.nn.Module] = {}
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr":
+            module = getattr(graph_module, str(node.target))
+            if isinstance(module, GraphModule):
+                root: dict[str, object] = dict(_copy_submodules(module))
+                module = _LazyGraphModule(root, _copy_graph(module.graph))
+            modules[str(node.target)] = module
+    return modules

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
+from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, results
 from edgecore.ir.dialect import is_edge_operator
 from edgecore.ir.graph import describe
 
@@ -27,14 +28,30 @@ def verify(program: ExportedProgram) -> None:
 
     Rules: known node kinds only; functional operators of the dialect; every node has a `val`; dtypes that the runtime
     has; tensors dense in the default or the channels-last dim order; `get_attr` only for delegates and control flow.
+    Branches and loop bodies obey them too; what enters and leaves those is in the default dim order.
     """
-    for node in program.graph.nodes:
-        if node.op == "call_function":
-            _verify_call(node)
-        elif node.op == "get_attr":
-            _verify_attribute(program, node)
-        elif node.op not in ("placeholder", "output"):
-            raise VerificationError(f"{describe(node)}: an edge graph has no {node.op} nodes")
+    for part in graph_modules(program.graph_module):
+        for node in part.graph.nodes:
+            if node.op == "call_function":
+                _verify_call(node)
+                if is_control_flow(node):
+                    _verify_control_flow(node)
+            elif node.op == "get_attr":
+                _verify_attribute(part, node)
+            elif node.op not in ("placeholder", "output"):
+                raise VerificationError(f"{describe(node)}: an edge graph has no {node.op} nodes")
+
+
+def _verify_control_flow(node: Node) -> None:
+    flow = control_flow(node)
+    crossing = [*flow.operands, *(value for body in flow.bodies for value in results(body))]
+    for value in crossing:
+        val = value.meta["val"] if isinstance(value, Node) else None
+        if isinstance(val, torch.Tensor) and not val.is_contiguous():
+            raise VerificationError(
+                f"{describe(node)}: {value} enters or leaves a branch or loop body in dim order {dim_order(val)}; "
+                "only the default one may"
+            )
 
 
 def _verify_call(node: Node) -> None:
@@ -55,8 +72,8 @@ def _verify_call(node: Node) -> None:
             )
 
 
-def _verify_attribute(program: ExportedProgram, node: Node) -> None:
-    value = getattr(program.graph_module, str(node.target), None)
+def _verify_attribute(graph_module: GraphModule, node: Node) -> None:
+    value = getattr(graph_module, str(node.target), None)
     if not isinstance(value, torch.nn.Module):
         raise VerificationError(f"get_attr node {node.name} reads {node.target}: data must be a placeholder")
 

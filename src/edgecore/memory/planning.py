@@ -11,6 +11,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import in_order, is_control_flow
 from edgecore.memory.planners import Planner, greedy, overlap
 from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
@@ -78,23 +79,30 @@ class MemoryPlanningPass:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
-        end = len(program.graph.nodes)
+        order = list(in_order(program.graph_module))
+        end = len(order)
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
         state: set[TensorSpec] = set()  # mutable buffers keep their memory to themselves
-        for index, node in enumerate(program.graph.nodes):
+        for index, node in enumerate(order):
+            is_top = node.graph is program.graph
+            is_output = node.op == "output" and is_top
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
-                    last[spec] = end if node.op == "output" else index
-                    if node.op == "output" and source.name in outputs and not self.alloc_graph_output:
+                    last[spec] = end if is_output else index
+                    if is_output and source.name in outputs and not self.alloc_graph_output:
                         unplanned.add(spec)
             for spec in specs_of(node):
-                first.setdefault(spec, 0 if node.op == "placeholder" else index)
+                first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
+                if is_control_flow(node):
+                    last[spec] = index  # its bodies work in its results until they end
+                if not is_top or node.op != "placeholder":
+                    continue
                 if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
                     unplanned.add(spec)
-                elif node.op == "placeholder" and node.name not in inputs:
+                elif node.name not in inputs:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
+from edgecore.ir.control_flow import COND, control_flow, is_control_flow, results
 from edgecore.ir.graph import describe
 from edgecore.ir.verifier import dim_order
 
@@ -73,18 +74,58 @@ class Bounds:
 
 def assign_specs(program: ExportedProgram) -> None:
     """Give every node with tensor results its `meta["spec"]`; a getitem shares its producer's."""
-    bounds = Bounds(program)
-    for node in program.graph.nodes:
+    _assign(program.graph_module, Bounds(program), {})
+
+
+Given = dict[tuple[Node, "int | None"], TensorSpec]
+"""Specs that a node, or one of its results, takes over."""
+
+
+def _assign(graph_module: GraphModule, bounds: Bounds, given: Given) -> None:
+    for node in graph_module.graph.nodes:
         if node.op == "call_function" and node.target is operator.getitem:
             node.meta[SPEC] = node.args[0].meta[SPEC][node.args[1]]
             continue
         val = node.meta.get("val")
         if isinstance(val, torch.Tensor):
-            node.meta[SPEC] = TensorSpec.of(val, node, bounds)
+            node.meta[SPEC] = given.get((node, None)) or TensorSpec.of(val, node, bounds)
         elif isinstance(val, (tuple, list)) and node.op == "call_function":
             node.meta[SPEC] = tuple(
-                TensorSpec.of(item, node, bounds) if isinstance(item, torch.Tensor) else None for item in val
+                given.get((node, index)) or TensorSpec.of(item, node, bounds)
+                if isinstance(item, torch.Tensor)
+                else None
+                for index, item in enumerate(val)
             )
+        if is_control_flow(node):
+            _assign_bodies(node, bounds)
+
+
+def _assign_bodies(node: Node, bounds: Bounds) -> None:
+    """Inputs of a body share the spec of what they stand for: state lives in the results of the node, and slices have
+    memory of their own. A branch computes the results of `cond` in place.
+    """
+    flow = control_flow(node)
+    for body in flow.bodies:
+        given: Given = {}
+        for index, (placeholder, operand, is_slice) in enumerate(flow.bound(body)):
+            spec = node.meta[SPEC][index] if index < len(flow.carried) else None
+            if spec is None and isinstance(operand, Node) and not is_slice:
+                spec = operand.meta.get(SPEC)
+            if isinstance(spec, TensorSpec):
+                given[placeholder, None] = spec
+        if node.target is COND:
+            for value, spec in zip(results(body), node.meta[SPEC], strict=True):
+                if spec is not None and isinstance(value, Node) and value.op == "call_function":
+                    given.setdefault(_producer(value), spec)
+        _assign(body, bounds, given)
+
+
+def _producer(value: Node) -> tuple[Node, int | None]:
+    if value.target is not operator.getitem:
+        return value, None
+    source, index = value.args
+    assert isinstance(source, Node) and isinstance(index, int)
+    return source, index
 
 
 def specs_of(node: Node) -> list[TensorSpec]:

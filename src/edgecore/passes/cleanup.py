@@ -6,7 +6,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.control_flow import all_calls
+from edgecore.ir.graph import edit, replace
 from edgecore.ir.verifier import dim_order
 
 aten = torch.ops.aten
@@ -21,7 +22,7 @@ _MAY_BE_IDENTITY = (
 def remove_identities(program: ExportedProgram) -> ExportedProgram:
     """Drop nodes whose result equals their input in shape, dtype and dim order, unless a user's output is the input."""
     with edit(program) as graph_module:
-        for node in calls(graph_module, *_MAY_BE_IDENTITY):
+        for node in all_calls(graph_module, *_MAY_BE_IDENTITY):
             source = node.args[0]
             assert isinstance(source, Node)
             if _is_identity(source, node) and not _is_copied_to_output(source, node):

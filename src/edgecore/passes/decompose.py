@@ -14,9 +14,11 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from edgecore.errors import CompileError
+from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
+from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
 from edgecore.passes.rewrites import REWRITES
 
 Keep = Callable[[Node], bool]
@@ -30,18 +32,29 @@ def decompose(program: ExportedProgram, keep: Keep = lambda node: False) -> Expo
     new nodes, and nodes whose inputs changed their layout, get a new `val`.
     """
     with edit(program) as graph_module:
-        mode = fake_mode(graph_module)
-        relaid: set[Node] = set()
-        pending = calls(graph_module)[::-1]
-        while pending:
-            node = pending.pop()
-            if keep(node):
-                continue
-            created = _expand(graph_module, node, mode, relaid)
-            pending.extend(reversed(created))
-        if relaid:
-            refresh_vals(graph_module, relaid, mode)
+        _decompose_graph(graph_module, fake_mode(graph_module), keep, set())
     return program
+
+
+def _decompose_graph(graph_module: GraphModule, mode: Any, keep: Keep, relaid: set[Node]) -> None:
+    """Rewrite one graph, then the bodies of its control flow; `relaid` nodes have another layout than their users saw."""
+    pending = calls(graph_module)[::-1]
+    flows = [node for node in pending if is_control_flow(node)]
+    for node in flows:
+        relaid |= dense_results(node)
+    while pending:
+        node = pending.pop()
+        if keep(node):
+            continue
+        created = _expand(graph_module, node, mode, relaid)
+        pending.extend(reversed(created))
+    if relaid:
+        refresh_vals(graph_module, relaid, mode)
+    for node in flows:
+        dense_operands(graph_module, node, mode)
+        for body in control_flow(node).bodies:
+            _decompose_graph(body, mode, keep, dense_placeholders(body))
+            own_results(body, node, mode)
 
 
 def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
@@ -107,7 +120,9 @@ def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) 
     from torch.fx.experimental.proxy_tensor import make_fx
 
     if not isinstance(node.target, OpOverload):
-        raise CompileError(f"{describe(node)}: the edge dialect has no such function")
+        raise CompileError(
+            f"{describe(node)}: the edge dialect has no such function; its control flow is cond, map, scan and while_loop"
+        )
     table = _decompositions()
     if node.target not in table and not node.target._can_decompose():
         return []  # the verifier speaks of it

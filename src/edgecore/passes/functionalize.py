@@ -10,13 +10,17 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.control_flow import all_calls
+from edgecore.ir.graph import edit, replace
 from edgecore.ir.program import copy_program
 from edgecore.passes.rewrites import argument
 
 aten = torch.ops.aten
 
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
+
+_WRAPPERS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
+"""Regions under `torch.no_grad()` and `torch.autocast()`: torch inlines them."""
 
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
 """Composite operators that may hand back their input although their schema does not say so."""
@@ -27,10 +31,13 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
 
     Where the target of an in-place operator has no other live alias, the node gets the functional overload and later
     uses of the target read its result. A graph that writes through an alias, or into an input or a buffer, goes through
-    torch's own functionalisation.
+    torch's own functionalisation; so does one with in-place operators in branches or loop bodies.
     """
     _drop_dropouts(program)
-    mutating = [node for node in calls(program.graph_module) if _is_mutable(node)]
+    nodes = all_calls(program.graph_module)
+    mutating = [node for node in nodes if _is_mutable(node)]
+    if any(node.target in _WRAPPERS for node in nodes) or any(node.graph is not program.graph for node in mutating):
+        return copy_program(program.run_decompositions({}))
     if not mutating:
         return program
     if any(_functional(node.target) is None for node in mutating) or _writes_through_alias(program):
@@ -49,7 +56,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
 def _drop_dropouts(program: ExportedProgram) -> None:
     """In eval mode a dropout hands back its input itself: torch's functionalisation would make it a copy."""
     with edit(program) as graph_module:
-        for node in calls(graph_module, *_DROPOUTS):
+        for node in all_calls(graph_module, *_DROPOUTS):
             if not argument(node, "train"):
                 source = node.args[0]
                 assert isinstance(source, Node)

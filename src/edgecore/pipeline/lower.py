@@ -8,7 +8,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import calls
+from edgecore.ir.control_flow import all_calls
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
@@ -95,7 +95,7 @@ def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep
 
 def _number(program: ExportedProgram) -> None:
     """Give every call node without one a debug handle: a number that survives into blobs, files and profiles."""
-    nodes = calls(program.graph_module)
+    nodes = all_calls(program.graph_module)
     known = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
     handle = max(known, default=0)
     for node in nodes:

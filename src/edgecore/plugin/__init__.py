@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecore.plugin.declaration import BackendInfo, KernelInfo, hookimpl
+from edgecore.plugin.declaration import BackendInfo, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = [
     "BackendCompiler",
     "BackendInfo",
     "CompileSpec",
-    "KernelInfo",
     "MemoryNeed",
     "NamedBlob",
     "OperatorSupport",

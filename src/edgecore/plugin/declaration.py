@@ -1,10 +1,10 @@
-"""What the `__init__` of a backend's or kernels' package needs. Loading a file imports this, so it imports nothing itself."""
+"""What the `__init__` of a backend's package needs. Loading a file imports this, so it imports nothing itself."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any, TypeVar
 
@@ -47,18 +47,3 @@ class BackendInfo:
             f"BackendInfo(name={self.name!r}, backend_id={self.backend_id!r}, summary={self.summary!r}, "
             f"compiler={self.compiler!r}, native_library={self.native_library!r})"
         )
-
-
-class KernelInfo:
-    """The kernels that a package provides for the operators of one namespace.
-
-    `operators` are their keys (`mylib::scale.out`); `native_library` gives the absolute path of the shared library that
-    exports `edgecore_kernels_v0` (`edgecore/kernel.h`).
-    """
-
-    __slots__ = ("namespace", "native_library", "operators")
-
-    def __init__(self, *, namespace: str, operators: Iterable[str], native_library: Callable[[], str | Path]) -> None:
-        self.namespace = namespace
-        self.operators = frozenset(operators)
-        self.native_library = native_library

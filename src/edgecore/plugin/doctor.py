@@ -14,7 +14,7 @@ from typing import Any
 
 import pluggy
 
-from edgecore.errors import KernelError
+from edgecore.errors import BackendBroken
 from edgecore.plugin import entries, kernels, spec
 from edgecore.plugin.declaration import BackendInfo
 from edgecore.plugin.registry import installed, load_compiler, select
@@ -57,31 +57,25 @@ def diagnose(name: str | None = None) -> list[Diagnosis]:
 
 
 def diagnose_kernels() -> list[tuple[entries.Provider, Finding]]:
-    """Check every installed package of custom operators."""
-    return [(provider, _check_kernels(provider)) for provider in entries.scan(entries.KERNELS_GROUP)]
+    """Check every installed library of custom operators."""
+    return [(provider, _check_kernels(provider)) for provider in entries.scan(entries.KERNELS)]
 
 
 def _check_kernels(provider: entries.Provider) -> Finding:
     check = "kernel library"
     remedy = f"pip install --force-reinstall --no-deps {provider.distribution}"
     try:
-        infos = kernels.load(provider)
-        paths = [kernels.library(info) for info in infos]
-    except KernelError as error:
+        path = kernels.library(provider)
+    except BackendBroken as error:
         return Finding(check, False, str(error), remedy)
-    if not infos:
-        return Finding(check, False, f"its hook gives no kernels of the namespace {provider.backend_id!r}", remedy)
-    for info, path in zip(infos, paths, strict=True):
-        answer = _probe(path)
-        if isinstance(answer, str):
-            return Finding(check, False, answer, remedy)
-        abi = ".".join(map(str, answer["abi"]))
-        if (host := _host_abi()) and abi != host:
-            update = f"pip install --upgrade edgecore {provider.distribution}"
-            return Finding(check, False, f"{path} was built for interface {abi}, this edgecore has {host}", update)
-        if lacking := info.operators - set(answer["kernels"]):
-            return Finding(check, False, f"{path} lacks {', '.join(sorted(lacking))}", remedy)
-    return Finding(check, True, f"{', '.join(paths)}, {sum(len(info.operators) for info in infos)} operators")
+    answer = _probe(path)
+    if isinstance(answer, str):
+        return Finding(check, False, answer, remedy)
+    abi = ".".join(map(str, answer["abi"]))
+    if (host := _host_abi()) and abi != host:
+        update = f"pip install --upgrade edgecore {provider.distribution}"
+        return Finding(check, False, f"{path} was built for interface {abi}, this edgecore has {host}", update)
+    return Finding(check, True, f"{path}, {answer['kernels']} kernels, interface {abi}")
 
 
 def _check(backend: InstalledBackend) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The entry points in the groups `edgecore.backends` and `edgecore.kernels` of the installed packages.
+"""The entry points in our groups of the installed packages: `edgecore.backends` and `edgecore.kernels`.
 
 Finds what `importlib.metadata.entry_points` finds, in its order, without importing it where packages lie in plain
 folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     Reader = Callable[[str], str | None]
     """The text of a file of the distribution's metadata folder, None if there is none."""
 
-BACKENDS_GROUP = "edgecore.backends"
-KERNELS_GROUP = "edgecore.kernels"
+GROUP = "edgecore.backends"
+KERNELS = "edgecore.kernels"
+"""Named after the namespace of the operators; the value is a function that gives the library's absolute path."""
 
 
 class Provider:
-    """One entry point: `backend_id` is its name, `value` the module (`module:attribute`) that implements the hook.
-
-    Of a kernel package the name is the namespace of its operators.
+    """One entry point: `backend_id` is its name (the operators' namespace in group KERNELS), `value` the object
+    (`module:attribute`) that it stands for.
     """
 
     def __init__(self, backend_id: str, value: str, read: Reader) -> None:
@@ -59,7 +59,7 @@ class Provider:
         return self._fields.get(key) or "unknown"
 
 
-def scan(group: str = BACKENDS_GROUP) -> list[Provider]:
+def scan(group: str = GROUP) -> list[Provider]:
     """Every entry point of the group. Of a distribution that `sys.path` holds twice the first one counts."""
     found: list[Provider] = []
     seen = set()
@@ -69,7 +69,7 @@ def scan(group: str = BACKENDS_GROUP) -> list[Provider]:
         seen.add(name)
         text = read("entry_points.txt")
         if text and group in text:
-            found += [Provider(name, value, read) for name, value in _group(text, group)]
+            found += [Provider(backend_id, value, read) for backend_id, value in _group(text, group)]
     return found
 
 

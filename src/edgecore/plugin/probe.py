@@ -35,12 +35,6 @@ class _Table(ctypes.Structure):
     )
 
 
-class _Kernel(ctypes.Structure):
-    """The head of `edgecore_kernel`."""
-
-    _fields_ = (("header", ctypes.c_uint64), ("name", _Str), ("overload", _Str))
-
-
 class _Kernels(ctypes.Structure):
     """`edgecore_kernel_library` (edgecore/kernel.h)."""
 
@@ -52,16 +46,7 @@ class _Kernels(ctypes.Structure):
         ("version", _Str),
         ("kernels", ctypes.c_void_p),
         ("kernel_count", ctypes.c_uint64),
-        ("kernel_stride", ctypes.c_uint32),
     )
-
-    def names(self) -> list[str]:
-        found = []
-        for index in range(self.kernel_count):
-            kernel = _Kernel.from_address(self.kernels + index * self.kernel_stride)
-            overload = kernel.overload.text()
-            found.append(kernel.name.text() + ("." + overload if overload else ""))
-        return found
 
 
 def main(path: str) -> int:
@@ -80,7 +65,7 @@ def main(path: str) -> int:
         return 1
     head = table.contents
     if isinstance(head, _Kernels):
-        print(json.dumps({"abi": [head.major, head.minor], "kernels": head.names()}))
+        print(json.dumps({"abi": [head.major, head.minor], "kernels": head.kernel_count}))
         return 0
     answer: dict[str, object] = {"abi": [head.major, head.minor]}
     if head.struct_size >= ctypes.sizeof(_Table):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pluggy
 
-from edgecore.plugin.declaration import BackendInfo, KernelInfo
+from edgecore.plugin.declaration import BackendInfo
 
 hookspec = pluggy.HookspecMarker("edgecore")
 
@@ -14,8 +14,3 @@ hookspec = pluggy.HookspecMarker("edgecore")
 @hookspec
 def edgecore_backends() -> Sequence[BackendInfo]:  # type: ignore[empty-body]
     """The backends of this package."""
-
-
-@hookspec
-def edgecore_kernels() -> Sequence[KernelInfo]:  # type: ignore[empty-body]
-    """The kernels of this package."""

@@ -2,12 +2,7 @@
 
 from pathlib import Path
 
-from edgecore.plugin import KernelInfo, hookimpl
 
-
-@hookimpl
-def edgecore_kernels() -> list[KernelInfo]:
-    """What the entry point in group `edgecore.kernels` gives."""
-    library = Path(__file__).resolve().parent / "libexample_ops.so"
-    operators = ["example_ops::multiply_add.out"]
-    return [KernelInfo(namespace="example_ops", operators=operators, native_library=lambda: library)]
+def kernels_library() -> str:
+    """Where the kernels are: what the entry point in group `edgecore.kernels` names."""
+    return str(Path(__file__).resolve().parent / "libexample_ops.so")

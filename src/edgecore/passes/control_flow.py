@@ -1,0 +1,109 @@
+"""The calling convention of branches and loop bodies: tensors cross it dense, in the default dim order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.control_flow import COND, WHILE, control_flow, is_control_flow, placeholders, result_users, results
+from edgecore.ir.graph import Editor, describe, same_layout, source_line
+
+aten = torch.ops.aten
+
+
+def dense_results(node: Node) -> set[Node]:
+    """Make the `val` of a control-flow node's results dense; those that read another layout are returned."""
+    vals = tuple(_dense(val) for val in node.meta["val"])
+    node.meta["val"] = vals
+    changed = set()
+    for user, index in result_users(node):
+        if not same_layout(user.meta["val"], vals[index]):
+            user.meta["val"] = vals[index]
+            changed.add(user)
+    return changed
+
+
+def dense_placeholders(body: GraphModule) -> set[Node]:
+    """Make the `val` of a body's inputs dense; those that had another layout are returned."""
+    changed = set()
+    for node in placeholders(body):
+        val = _dense(node.meta["val"])
+        if not same_layout(node.meta["val"], val):
+            node.meta["val"] = val
+            changed.add(node)
+    return changed
+
+
+def dense_operands(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
+    """Copy the operands of a control-flow node that are in another dim order; give it a source line if torch did not."""
+    if not source_line(node):
+        _borrow_source(node)
+    editor = Editor(graph_module, node, mode)
+    for operand in control_flow(node).operands:
+        if _is_strided(operand):
+            node.replace_input_with(operand, _clone(editor, operand))
+
+
+def own_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
+    """Copy what a body returns in another dim order, and what a loop returns that is its own input: the next state is
+    written while the old one is read no more.
+
+    Nodes of the body without a source line get that of the control-flow node.
+    """
+    flow = control_flow(node)
+    if node.target is WHILE and body is flow.bodies[0]:
+        return  # a condition is read at once
+    output = body.graph.output_node()
+    editor = Editor(body, output, mode)
+    returned: list[Any] = []
+    for value in results(body):
+        is_input = isinstance(value, Node) and value.op == "placeholder" and isinstance(value.meta["val"], torch.Tensor)
+        is_state = is_input and node.target is not COND
+        returned.append(_clone(editor, value) if _is_strided(value) or is_state else value)
+    output.args = (tuple(returned),)
+    for inner in body.graph.nodes:
+        if inner.op == "call_function" and not source_line(inner) and "stack_trace" in node.meta:
+            inner.meta["stack_trace"] = node.meta["stack_trace"]
+    _check_results(node, returned, len(flow.carried))
+
+
+def _check_results(node: Node, returned: list[Any], carried: int) -> None:
+    """Each result must be of the dtype and rank that the node has."""
+    for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
+        inner = value.meta["val"] if isinstance(value, Node) else value
+        stacked = node.target is not COND and index >= carried
+        if isinstance(val, torch.Tensor) != isinstance(inner, torch.Tensor):
+            raise CompileError(f"{describe(node)}: result {index} of a branch or body is no tensor while others are")
+        if isinstance(val, torch.Tensor) and (val.dtype != inner.dtype or val.dim() != inner.dim() + stacked):
+            raise CompileError(
+                f"{describe(node)}: result {index} is {inner.dtype} of rank {inner.dim()} in a branch or body, "
+                f"where {val.dtype} of rank {val.dim() - stacked} is expected"
+            )
+
+
+def _dense(val: Any) -> Any:
+    if not isinstance(val, torch.Tensor) or val.is_contiguous():
+        return val
+    return torch.empty_like(val, memory_format=torch.contiguous_format)
+
+
+def _is_strided(value: Any) -> bool:
+    val = value.meta["val"] if isinstance(value, Node) else None
+    return isinstance(val, torch.Tensor) and not val.is_contiguous()
+
+
+def _clone(editor: Editor, value: Node) -> Node:
+    return editor.call(aten.clone.default, value, memory_format=torch.contiguous_format)
+
+
+def _borrow_source(node: Node) -> None:
+    """Torch records no line of the model for control flow: the closest call before it, or its operand's, is near it."""
+    before = node.prev
+    while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
+        before = before.prev
+    if before.op == "call_function":
+        node.meta["stack_trace"] = before.meta["stack_trace"]

@@ -1,0 +1,374 @@
+"""Operators that write at positions, give as many results as they find, pad, sort or sample: every dtype and layout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from native import KernelError, Library
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool, *FLOATS]
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    count = math.prod(shape)
+    return ((torch.arange(count) * 37 % 101 - (0 if dtype == torch.uint8 else 50)) % 128).to(dtype).reshape(shape)
+
+
+def swapped(t: torch.Tensor) -> torch.Tensor:
+    """The same numbers, the first dim innermost in memory; channels last for four dims."""
+    if t.dim() == 4:
+        return t.contiguous(memory_format=torch.channels_last)
+    return t.transpose(0, -1).contiguous().transpose(0, -1) if t.dim() > 1 else t
+
+
+def run(
+    library: Library, name: str, *args: Any, expected: Any, swap: bool = False, rtol: float = 0, atol: float = 0
+) -> None:
+    """Calls the kernel with outputs like `expected`, filled with other numbers, and compares."""
+    results = expected if isinstance(expected, (tuple, list)) else [expected]
+    outs = [torch.full_like(r, 1).contiguous() for r in results]
+    if swap:
+        outs = [swapped(out) for out in outs]
+    library.call(name, *args, *outs)
+    for out, result in zip(outs, results, strict=True):
+        torch.testing.assert_close(out, result, equal_nan=True, check_stride=False, rtol=rtol, atol=atol)
+
+
+def found(library: Library, name: str, *args: Any, room: torch.Tensor) -> torch.Tensor:
+    """The result of a kernel that decides its own size, written to the memory of `room`."""
+    native = library.call(name, *args, room).tensors[id(room)].dl
+    shape = [native.shape[d] for d in range(native.ndim)]
+    return room.flatten()[: math.prod(shape)].reshape(shape).clone()
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatter(library: Library, dtype: torch.dtype, swap: bool) -> None:
+    x, source = numbers(4, 5, 3, dtype=dtype), torch.ones(4, 2, 3, dtype=dtype)
+    index = numbers(3, 2, 3, dtype=torch.int64) % 5
+    layout = swapped if swap else torch.Tensor.contiguous
+    args = layout(x), 1, layout(index), layout(source)
+    kept = torch.ops.aten.scatter.src(x, 1, index, source)  # equal sources: the order does not matter
+    run(library, "aten::scatter.src_out", *args, expected=kept, swap=swap)
+    run(library, "aten::scatter_add.out", *args, expected=x.scatter_add(1, index, source), swap=swap)
+    run(library, "aten::scatter.value_out", *args[:3], 1, expected=x.scatter(1, index, 1), swap=swap)
+
+
+def test_scatter_without_dims(library: Library) -> None:
+    x, one, at = torch.tensor(3.0), torch.tensor(1.5), torch.tensor(0)
+    run(library, "aten::scatter_add.out", x, -1, at, one, expected=x + one)
+    run(library, "aten::scatter.src_out", numbers(3), 0, at, one, expected=numbers(3).scatter(0, at, one))
+    run(library, "aten::scatter.value_out", numbers(3), 0, at[None][:0], 1.5, expected=numbers(3))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8, torch.bool, torch.float16])
+def test_index_put(library: Library, dtype: torch.dtype, accumulate: bool, swap: bool) -> None:
+    x = numbers(4, 5, 3, 2, dtype=dtype)
+    a, b = torch.tensor([[0, -1], [2, 1]]), torch.tensor([1, 0])
+    mask = numbers(5, 3, dtype=torch.int64) % 3 == 0
+    for indices in ([a], [None, a, b], [a, None, b], [None, mask], [b, mask.any(1).nonzero()[:2, 0]], [a, b, b, b]):
+        values = numbers(*x[tuple(slice(None) if i is None else i for i in indices)].shape, dtype=dtype)
+        if accumulate and dtype.is_floating_point:
+            values = values / 64
+        for given in (values, values[..., :1]):
+            expected = torch.ops.aten.index_put(x, indices, given, accumulate)
+            self = swapped(x) if swap else x.clone()
+            run(library, "aten::index_put.out", self, indices, given, accumulate, expected=expected, swap=swap)
+            library.call("aten::index_put_", self, indices, given, accumulate)
+            assert torch.equal(self, expected)
+
+
+def test_index_put_repeats_positions(library: Library) -> None:
+    """The last value stays, all are added."""
+    x, at, values = torch.zeros(3, 2), torch.tensor([1, 1, -2]), torch.tensor([[1.0], [2.0], [4.0]])
+    run(
+        library, "aten::index_put.out", x, [at], values, False, expected=torch.tensor([[0.0] * 2, [4.0] * 2, [0.0] * 2])
+    )
+    run(library, "aten::index_put.out", x, [at], values, True, expected=torch.tensor([[0.0] * 2, [7.0] * 2, [0.0] * 2]))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_slices_are_replaced(library: Library, dtype: torch.dtype, swap: bool) -> None:
+    x = numbers(3, 6, 4, dtype=dtype)
+    self = swapped(x) if swap else x
+    for dim, index in ((0, 2), (1, -6), (-1, 3)):
+        source = x.select(dim, 1).clone()
+        expected = torch.select_scatter(x, source, dim, index)
+        run(library, "aten::select_scatter.out", self, source, dim, index, expected=expected, swap=swap)
+    for start, end, step in ((None, None, 1), (1, 5, 2), (-4, 100, 3), (4, 2, 1), (-100, -1, 1)):
+        source = numbers(*x[:, slice(start, end, step)].shape, dtype=dtype)
+        expected = torch.slice_scatter(x, source, 1, start, end, step)
+        run(library, "aten::slice_scatter.out", self, source, 1, start, end, step, expected=expected, swap=swap)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_are_as_many_as_are_found(library: Library, dtype: torch.dtype) -> None:
+    x = numbers(4, 6, dtype=dtype) * (numbers(4, 6, dtype=torch.int64) % 2).to(dtype)
+    for given in (x, swapped(x), x.flatten(), x[:0], torch.zeros_like(x), x[1, 1]):
+        room = torch.full((given.numel(), given.dim()), 7)
+        assert torch.equal(found(library, "aten::nonzero.out", given, room=room), given.nonzero())
+    for mask in (x != 0, swapped(x != 0), (x != 0)[:1], (x != 0)[:, :1], torch.tensor(True), torch.tensor(False)):
+        room = torch.ones(x.numel(), dtype=dtype)
+        assert torch.equal(
+            found(library, "aten::masked_select.out", swapped(x), mask, room=room), x.masked_select(mask)
+        )
+        source = numbers(5, 5, dtype=dtype)
+        expected = x.masked_scatter(mask, source)
+        run(library, "aten::masked_scatter.out", swapped(x), mask, swapped(source), expected=expected, swap=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_repeat_interleave(library: Library, dtype: torch.dtype) -> None:
+    for repeats in ([2, 0, 3], [], [0, 0]):
+        given = torch.tensor(repeats, dtype=dtype)
+        got = found(library, "aten::repeat_interleave.Tensor_out", given, None, room=torch.empty(9, dtype=dtype))
+        assert torch.equal(got, torch.repeat_interleave(given).to(dtype))
+
+
+def test_a_loop_collects_its_results(library: Library) -> None:
+    """The output of `map`: planned for the greatest shape, it takes the first result's."""
+    whole = torch.zeros(4, 3, 8)
+    rows = numbers(4, 3, 5)
+    flat = whole.flatten()
+    for i in range(4):
+        native = library.call("executorch_prim::et_copy_index.tensor", whole, rows[i], i).tensors[id(whole)].dl
+        assert list(native.shape[:3]) == [i + 1, 3, 5]
+        whole = flat[:60].view(4, 3, 5) if i == 0 else whole
+    assert torch.equal(flat[:60].view(4, 3, 5), rows)
+
+
+@pytest.mark.parametrize("name", ["et_copy::_h2d_copy.out", "et_copy::_d2h_copy.out"])
+def test_copies_between_devices(library: Library, name: str) -> None:
+    for dtype in DTYPES:
+        x = numbers(2, 3, 4, 5, dtype=dtype)
+        run(library, name, x, expected=x, swap=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_parts_of_complex_numbers(library: Library, dtype: torch.dtype) -> None:
+    x = torch.complex(numbers(3, 4, 2), numbers(3, 4, 2) + 0.5).to(dtype)
+    for given in (x, swapped(x), x[0, 0, 0], x[:, :0]):
+        run(library, "aten::view_as_real_copy.out", given, expected=torch.view_as_real(given).clone(), swap=True)
+        run(library, "aten::_conj_physical.out", given, expected=given.conj().resolve_conj().contiguous())
+
+
+def test_as_strided_copy(library: Library) -> None:
+    x = numbers(4, 6)
+    for size, stride, offset in (([3, 5], [1, 2], 3), ([], [], 23), ([2, 3], [0, 0], None), ([0, 9], [99, 99], 99)):
+        expected = x.as_strided(size, stride, offset or 0) if 0 not in size else torch.empty(size)
+        run(library, "aten::as_strided_copy.out", x, size, stride, offset, expected=expected.clone())
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_padding_with_own_values(library: Library, dtype: torch.dtype, swap: bool) -> None:
+    # Eager pads few dtypes: it works on the same numbers as float64.
+    for dims, padding in ((1, [2, 1]), (1, [-1, 2]), (2, [3, 2, 1, 0]), (3, [1, 1, 2, 0, 0, 1])):
+        for shape in ([2, 3, 3, 4, 5][-dims - 2 :], [3, 3, 4, 5][-dims - 1 :]):
+            x = numbers(*shape, dtype=dtype)
+            self = swapped(x) if swap else x
+            for kind, mode in (("reflection", "reflect"), ("replication", "replicate")):
+                expected = torch.nn.functional.pad(x.double(), padding, mode=mode).to(dtype)
+                run(library, f"aten::{kind}_pad{dims}d.out", self, padding, expected=expected, swap=swap)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_running_sums_and_triangles(library: Library, dtype: torch.dtype) -> None:
+    x = swapped(numbers(3, 5, 2, dtype=dtype) % 7 if dtype != torch.bool else numbers(3, 5, 2, dtype=dtype))
+    for dim in (0, 1, -1):
+        expected = x.cumsum(dim)
+        run(library, "aten::cumsum.out", x, dim, None, expected=expected, swap=True, rtol=1e-2, atol=0)
+        wide = x.cumsum(dim, dtype=torch.float32)
+        run(library, "aten::cumsum.out", x, dim, torch.float32, expected=wide, rtol=1e-6, atol=1e-6)
+    for diagonal in (0, 1, -2, 100, -100, 2**63 - 1):
+        expected = x.tril(min(diagonal, 1000))
+        run(library, "aten::tril.out", x, diagonal, expected=expected, swap=True)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != torch.bool])
+def test_topk(library: Library, dtype: torch.dtype) -> None:
+    """Distinct numbers: their order is settled."""
+    x = ((torch.arange(60) * 17) % 61).to(dtype).reshape(3, 5, 4)
+    for dim, k, largest in ((0, 2, True), (1, 5, False), (-1, 1, True), (1, 0, True)):
+        values, indices = x.topk(k, dim, largest)
+        run(library, "aten::topk.values", swapped(x), k, dim, largest, True, expected=[values, indices], swap=True)
+
+
+def test_topk_counts_not_a_number_as_greatest(library: Library) -> None:
+    x = torch.tensor([1.0, math.nan, math.inf, -math.inf])
+    for largest in (True, False):
+        run(library, "aten::topk.values", x, 4, 0, largest, True, expected=x.topk(4, 0, largest))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gates_and_moments(library: Library, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = swapped(torch.randn(4, 6, 2).to(dtype))
+    unit = torch.finfo(dtype).eps
+    for dim in (0, 1, -1):
+        expected = torch.nn.functional.glu(x.double(), dim).to(dtype)
+        run(library, "aten::glu.out", x, dim, expected=expected, swap=True, rtol=2 * unit, atol=4 * unit)
+    for dims, correction, keep in (([1], None, False), ([0, -1], 0, True), (None, 2, False), ([], 1.5, True)):
+        both = [t.to(dtype) for t in torch.var_mean(x.double(), dims, correction=correction, keepdim=keep)]
+        run(
+            library,
+            "aten::var_mean.correction_out",
+            x,
+            dims,
+            correction,
+            keep,
+            expected=both,
+            rtol=2 * unit,
+            atol=4 * unit,
+        )
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_grid_sampler(library: Library, mode: int, padding: int, align_corners: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 5, 7, dtype=torch.float64)
+    grid = torch.randn(2, 4, 6, 2, dtype=torch.float64) * 1.5
+    grid[0, 0] = torch.tensor([[-1, -1], [1, 1], [0, 0], [9.7, -30.2], [1e4, 2], [1, -1]])
+    expected = torch.grid_sampler_2d(x, grid, mode, padding, align_corners)
+    name = "aten::grid_sampler_2d.out"
+    run(
+        library,
+        name,
+        swapped(x),
+        grid,
+        mode,
+        padding,
+        align_corners,
+        expected=expected,
+        swap=True,
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    grid[0, 0] = 0.3  # far away, float32 cannot tell where a reflected point lies
+    exact = torch.grid_sampler_2d(x.float().double(), grid.float().double(), mode, padding, align_corners)
+    run(
+        library,
+        name,
+        x.float(),
+        grid.float(),
+        mode,
+        padding,
+        align_corners,
+        expected=exact.float(),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_uniform_numbers_stay_below_one(library: Library, dtype: torch.dtype) -> None:
+    out = torch.empty(100_000, dtype=dtype)
+    library.call("aten::rand.out", [100_000], out)
+    assert out.min() >= 0 and out.max() < 1
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.ones(shape)
+
+
+def ints(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+HOSTILE: list[tuple[str, tuple[Any, ...], str]] = [
+    ("aten::scatter.src_out", (floats(4), 0, ints(4), floats(1), floats(4)), "index 4 is out of range for size 4"),
+    ("aten::scatter.src_out", (floats(4), 0, ints(-1), floats(1), floats(4)), "index -1 is out of range"),
+    ("aten::scatter.src_out", (floats(4), 0, ints(0, 0), floats(1), floats(4)), "does not fit"),
+    ("aten::scatter.src_out", (floats(4), 1, ints(0), floats(1), floats(4)), "dim 1 is out of range"),
+    ("aten::scatter.value_out", (floats(4), 0, floats(1), 1.0, floats(4)), "an index must be int32 or int64"),
+    ("aten::scatter_add.out", (floats(2, 2), 0, ints(0), floats(2, 2), floats(2, 2)), "does not fit"),
+    ("aten::scatter_add.out", (floats(2), 0, ints(0), ints(1), floats(2)), "the source must have the input's dtype"),
+    ("aten::index_put.out", (floats(4), [ints(GREATEST)], floats(1), False, floats(4)), "is out of range for size 4"),
+    ("aten::index_put.out", (floats(4), [ints(0), ints(0)], floats(1), False, floats(4)), "too many indices"),
+    ("aten::index_put.out", (floats(4, 4), [ints(0, 1), ints(0, 1, 2)], floats(1), False, floats(4, 4)), "not broadcast"),
+    ("aten::index_put.out", (floats(4), [ints(0)], floats(3), False, floats(4)), "does not broadcast"),
+    ("aten::index_put.out", (floats(4), [torch.ones(5, dtype=torch.bool)], floats(1), False, floats(4)), "a mask does not"),
+    ("aten::index_put_", (floats(4), [ints(LEAST)], floats(1), False), "is out of range for size 4"),
+    ("aten::select_scatter.out", (floats(3, 2), floats(2), 0, LEAST, floats(3, 2)), "is out of range for size 3"),
+    ("aten::select_scatter.out", (floats(3, 2), floats(3), 0, 0, floats(3, 2)), "the source has shape [3]"),
+    ("aten::slice_scatter.out", (floats(3), floats(3), 0, 0, 3, 0, floats(3)), "step must be positive"),
+    ("aten::slice_scatter.out", (floats(3), floats(3), 0, 1, GREATEST, GREATEST, floats(3)), "the source has shape [3]"),
+    ("aten::masked_scatter.out", (floats(3), floats(3) > 0, floats(2), floats(3)), "more true elements than the source's 2"),
+    ("aten::masked_select.out", (floats(3), floats(3), floats(3)), "the mask must be a bool tensor"),
+    ("aten::masked_select.out", (floats(3), floats(3) > 0, floats(2)), "cannot resize"),
+    ("aten::nonzero.out", (floats(3), ints(0, 0, 0)), "the result has shape [3, 1]"),
+    ("aten::repeat_interleave.Tensor_out", (ints(-1), None, ints(0)), "repeats must not be negative"),
+    ("aten::repeat_interleave.Tensor_out", (ints(GREATEST, GREATEST), None, ints(0)), "repeats are too large"),
+    ("aten::repeat_interleave.Tensor_out", (ints(2), 3, ints(0, 0, 0)), "output_size is not the sum of the repeats"),
+    ("executorch_prim::et_copy_index.tensor", (floats(2, 3), floats(3), 2), "cannot resize"),
+    ("executorch_prim::et_copy_index.tensor", (floats(2, 3), floats(3), -1), "negative"),
+    ("executorch_prim::et_copy_index.tensor", (floats(2, 3), floats(2), 1), "the source has shape [2]"),
+    ("executorch_prim::et_copy_index.tensor", (floats(2, 3), floats(3, 1), 0), "one more dim"),
+    ("executorch_prim::et_copy_index.tensor", (swapped(floats(2, 3)), floats(3), 1), "must be the outermost"),
+    ("aten::view_as_real_copy.out", (floats(2), floats(2, 2)), "must be a complex tensor"),
+    ("aten::as_strided_copy.out", (floats(4), [2], [4], 0, floats(2)), "reach beyond the input"),
+    ("aten::as_strided_copy.out", (floats(4), [2], [-1], 3, floats(2)), "reach beyond the input"),
+    ("aten::as_strided_copy.out", (floats(4), [2], [1], LEAST, floats(2)), "reach beyond the input"),
+    ("aten::as_strided_copy.out", (floats(4), [GREATEST], [GREATEST], 0, floats(2)), "reach beyond the input"),
+    ("aten::reflection_pad1d.out", (floats(1, 3), [3, 0], floats(1, 6)), "padding 3 and 0 does not suit a dim of size 3"),
+    ("aten::replication_pad1d.out", (floats(1, 3), [GREATEST, GREATEST], floats(1, 6)), "does not suit a dim"),
+    ("aten::replication_pad2d.out", (floats(1, 3), [1, 1, 1, 1], floats(1, 6)), "the wrong number of dims"),
+    ("aten::replication_pad3d.out", (floats(1, 3), [1, 1], floats(1, 6)), "padding must have two entries"),
+    ("aten::cumsum.out", (floats(3), 1, None, floats(3)), "dim 1 is out of range"),
+    ("aten::topk.values", (floats(3), 4, 0, True, True, floats(4), ints(0, 0, 0, 0)), "k is 4, the dim has 3 entries"),
+    ("aten::topk.values", (floats(3), -1, 0, True, True, floats(1), ints(0)), "k is -1"),
+    ("aten::tril.out", (floats(3), 0, floats(3)), "at least two dims"),
+    ("aten::glu.out", (floats(3), 0, floats(1)), "an even size"),
+    ("aten::glu.out", (torch.tensor(1.0), 0, floats(1)), "no dims to halve"),
+    ("aten::rand.out", ([-1], floats(1)), "a size is negative"),
+    ("aten::randn.out", ([2**40, 4], floats(1, 1)), "cannot resize"),
+    ("aten::native_dropout.out", (floats(2), 2.0, True, floats(2), floats(2) > 0), "p must be between 0 and 1"),
+    ("aten::native_dropout.out", (floats(2), math.nan, True, floats(2), floats(2) > 0), "p must be between 0 and 1"),
+    ("aten::grid_sampler_2d.out", (floats(1, 1, 2, 2), floats(1, 1, 1, 3), 0, 0, False, floats(1, 1, 1, 1)), "the grid must"),
+    ("aten::grid_sampler_2d.out", (floats(1, 1, 2, 2), floats(1, 1, 1, 2), 9, 0, False, floats(1, 1, 1, 1)), "no such mode"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "sentence"), HOSTILE)
+def test_a_hostile_call_is_refused(library: Library, name: str, args: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        library.call(name, *args)
+    assert sentence in caught.value.text
+
+
+@pytest.mark.parametrize("name", ["aten::scatter.value_out", "aten::index_put.out"])
+def test_an_index_under_the_output(library: Library, name: str) -> None:
+    """The copy of the input to the output changes the entries: what they are then is checked."""
+    memory = torch.zeros(5, dtype=torch.int64)
+    index, out, x = memory[:4], memory[1:], torch.full((4,), 2**40)
+    middle: tuple[Any, ...] = ([index], ints(7), False) if "put" in name else (0, index, 7)
+    with pytest.raises(KernelError, match="out of range"):
+        library.call(name, x, *middle, out)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
+def test_grid_points_that_are_nowhere(library: Library, value: float) -> None:
+    grid = torch.full((1, 2, 2, 2), value)
+    for mode in (0, 1, 2):
+        for padding in (0, 1, 2):
+            args = floats(1, 2, 3, 4), grid, mode, padding, False, floats(1, 2, 2, 2)
+            library.call("aten::grid_sampler_2d.out", *args)
+
+
+def test_bool_bytes_of_a_file(library: Library) -> None:
+    """A true element may be any byte but 0."""
+    given = torch.tensor([0, 255, 2, 0, 1], dtype=torch.uint8).view(torch.bool)
+    room = torch.full((5, 1), 7)
+    assert found(library, "aten::nonzero.out", given, room=room).flatten().tolist() == [1, 2, 4]
+    picked = found(library, "aten::masked_select.out", numbers(5), given, room=torch.empty(5))
+    assert torch.equal(picked, numbers(5)[[1, 2, 4]])
