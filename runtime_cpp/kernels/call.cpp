@@ -192,6 +192,15 @@ const double *Call::doubles(uint64_t i, int64_t *count) {
   return l->items.doubles;
 }
 
+const uint8_t *Call::bools(uint64_t i, int64_t count) {
+  const edgecore_list *l = list(i, EDGECORE_TAG_BOOL_LIST, "a list of bools");
+  if (!failed() && static_cast<int64_t>(l->count) != count) {
+    fail(EDGECORE_INVALID_ARGUMENT, Message() << "argument " << static_cast<int64_t>(i) << " must have " << count
+                                              << " entries, it has " << static_cast<int64_t>(l->count));
+  }
+  return l->items.bools;
+}
+
 edgecore_str Call::string(uint64_t i) {
   const edgecore_list *l = list(i, EDGECORE_TAG_STRING, "a string");
   return {l->items.chars, l->count};

@@ -103,6 +103,7 @@ class Call {
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
   Ints ints(uint64_t i);  // empty when None
   const double *doubles(uint64_t i, int64_t *count);
+  const uint8_t *bools(uint64_t i, int64_t count);  // a list of that many
   edgecore_str string(uint64_t i);
   int64_t tensor_count(uint64_t i);                // of a tensor list
   Tensor list_tensor(uint64_t i, int64_t item);    // of a tensor list

@@ -2,6 +2,7 @@
 #include "convolution.h"
 
 #include "convert.h"
+#include "convolution_relation.h"
 #include "iterate.h"
 
 namespace edgecore {
@@ -86,7 +87,8 @@ int32_t convolution_out(const edgecore_call *raw) {
   const Tensor bias = call.optional_tensor(2);
   const Tensor out = call.tensor(9);
   const int dims = weight.ndim() - 2;
-  if (!call.check(dims == 1 || dims == 2, "only convolutions of one and two spatial dims are implemented") ||
+  if (!call.failed() && dims == 3) return convolution_general(call);
+  if (!call.check(dims == 1 || dims == 2, "a convolution has one, two or three spatial dims") ||
       !call.check(input.ndim() == weight.ndim(), "input and weight must have the same number of dims")) {
     return call.status();
   }

@@ -66,9 +66,14 @@ class Catalog:
         return None
 
 
-def supported(values: Any) -> bool:
+COMPLEX = {"aten::_conj_physical.out", "aten::_fft_c2r.out", "aten::_fft_r2c.out", "aten::view_as_real_copy.out"}
+
+
+def supported(name: str, values: Any) -> bool:
     tensors = [t for t in torch.utils._pytree.tree_leaves(values) if isinstance(t, torch.Tensor)]
-    plain = all(t.dtype in SCALAR_TYPES and t.layout == torch.strided and not t.is_complex() for t in tensors)
+    if any(t.dtype.is_complex for t in tensors) != (name in COMPLEX):
+        return False
+    plain = all(t.dtype in SCALAR_TYPES and t.layout == torch.strided and not t.is_conj() for t in tensors)
     return plain and not any(isinstance(v, complex) for v in torch.utils._pytree.tree_leaves(values))
 
 
@@ -83,6 +88,8 @@ def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
     def widen(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
             return value.double()
+        if isinstance(value, torch.Tensor) and value.dtype.is_complex:
+            return value.to(torch.complex128)
         return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
 
     args, kwargs = torch.utils._pytree.tree_map(widen, (args, kwargs))
@@ -110,9 +117,11 @@ def as_good(out: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> b
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
     if dtype == torch.bfloat16:
         return {"rtol": 1.6e-2, "atol": 1e-5}
-    return {torch.float32: {"rtol": 2e-6, "atol": 1e-5}, torch.float16: {"rtol": 1e-3, "atol": 1e-5}}.get(
-        dtype, {"rtol": 1e-7, "atol": 1e-7}
-    )
+    return {
+        torch.complex64: {"rtol": 2e-6, "atol": 1e-5},
+        torch.float32: {"rtol": 2e-6, "atol": 1e-5},
+        torch.float16: {"rtol": 1e-3, "atol": 1e-5},
+    }.get(dtype, {"rtol": 1e-7, "atol": 1e-7})
 
 
 class Checker(TorchDispatchMode):
@@ -128,7 +137,7 @@ class Checker(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         found = self.catalog.find(func, args)
-        if found is not None and supported((args, kwargs, result)) and not reaches_past(func, args):
+        if found is not None and supported(found[0], (args, kwargs, result)) and not reaches_past(func, args):
             self.check(*found, func, args, kwargs, result)
         return result
 
@@ -194,6 +203,8 @@ def fill_with_rubbish(t: torch.Tensor) -> None:
     """So that an element that a kernel forgets to write shows."""
     if t.dtype == torch.bool:
         t.fill_(True)
+    elif t.dtype.is_complex:
+        t.fill_(complex(3, 4))
     elif t.dtype.is_floating_point:
         t.fill_(math.pi)
     elif t.dtype not in (torch.uint16, torch.uint32):

@@ -173,6 +173,8 @@ class Arguments:
         if any(isinstance(item, torch.Tensor) for item in items):
             pointers = [None if t is None else ctypes.pointer(self.tensor(t)) for t in items]
             self._list(value, TAG_TENSOR_LIST, self._keep((POINTER(Tensor) * n)(*pointers)), n)
+        elif items and all(isinstance(item, bool) for item in items):
+            self._list(value, TAG_BOOL_LIST, (c_uint8 * n)(*items), n)
         elif any(isinstance(item, float) for item in items):
             self._list(value, TAG_DOUBLE_LIST, (c_double * n)(*items), n)
         else:

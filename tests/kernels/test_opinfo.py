@@ -20,6 +20,7 @@ DTYPES = [
     torch.bool,
     torch.float16,
     torch.bfloat16,
+    torch.complex64,
 ]
 SAMPLES = {torch.float32: 8, torch.int64: 4}  # of an operator and dtype; 1 of the other dtypes
 
@@ -32,7 +33,7 @@ ALSO = {
     "nn.functional.leaky_relu", "nn.functional.linear", "nn.functional.max_pool2d", "nn.functional.pad",
     "nn.functional.pixel_shuffle", "nn.functional.pixel_unshuffle", "nn.functional.relu", "nn.functional.relu6",
     "nn.functional.upsample_bilinear", "nn.functional.upsample_nearest", "log_softmax", "softmax", "to", "movedim",
-    "matmul", "tile", "true_divide", "max_reduction_with_dim", "reshape", "squeeze_multiple", "split_list_args",
+    "cdist", "fft.hfft", "fft.irfft", "fft.irfftn", "fft.rfft", "fft.rfftn", "nn.functional.pdist", "matmul", "tile", "true_divide", "max_reduction_with_dim", "reshape", "squeeze_multiple", "split_list_args",
 }  # fmt: skip
 
 # Their numbers are not eager's; test_random.py has what they promise.
