@@ -24,6 +24,11 @@ nb::str text(StringView view) {
   return nb::steal<nb::str>(made);
 }
 
+// A module and whose turn it is: methods that share state take turns as calls of one method do.
+struct Loaded : Module {
+  std::vector<std::shared_ptr<std::mutex>> turns;  // by method
+};
+
 // An input or output as the file declares it.
 struct Value {
   ValueInfo info;
@@ -108,11 +113,6 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// A module and whose turn it is: methods that share state take turns as calls of one method do.
-struct Loaded : Module {
-  std::vector<std::shared_ptr<std::mutex>> turns;  // by method
-};
-
 // A view of an object's bytes, held while it lives.
 class BytesOf {
  public:
@@ -184,13 +184,13 @@ std::shared_ptr<Loaded> open_program(const nb::object &file, const nb::list &dat
   return module;
 }
 
-nb::list backend_ids(const Module &module) {
+nb::list backend_ids(const Loaded &module) {
   nb::list ids;
   for (const StringView id : module.required_backends()) ids.append(text(id));
   return ids;
 }
 
-void load_backend(Module &module, const nb::bytes &path, const nb::str &backend_id, const nb::dict &options) {
+void load_backend(Loaded &module, const nb::bytes &path, const nb::str &backend_id, const nb::dict &options) {
   Options given;
   for (const auto &[name, value] : options) given.add(name, value);
   const StringView id(backend_id.c_str());
@@ -199,15 +199,15 @@ void load_backend(Module &module, const nb::bytes &path, const nb::str &backend_
   });
 }
 
-void load_kernels(Module &module, const nb::bytes &path) {
+void load_kernels(Loaded &module, const nb::bytes &path) {
   without_gil([&](Error &error) { return module.load_kernels(path.c_str(), error); });
 }
 
-void write_trace(const Module &module, const nb::bytes &path) {
+void write_trace(const Loaded &module, const nb::bytes &path) {
   without_gil([&](Error &error) { return module.write_trace(path.c_str(), error); });
 }
 
-nb::list missing_operators(const Module &module) {
+nb::list missing_operators(const Loaded &module) {
   nb::list names;
   for (const std::string &name : module.missing_operators()) names.append(text(StringView(name.data(), name.size())));
   return names;
@@ -319,7 +319,7 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("staging_bytes", [](const Runner &runner) { return runner.method().staging_bytes(); });
   nb::class_<Loaded>(module, "Program")
       .def_prop_ro("backend_ids", backend_ids)
-      .def_prop_ro("profile", [](const edgecore::Module &self) { return text(self.program().profile()); })
+      .def_prop_ro("profile", [](const Loaded &self) { return text(self.program().profile()); })
       .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a)
       .def_prop_ro("missing_operators", missing_operators)
       .def("load_kernels", load_kernels, "path"_a)
