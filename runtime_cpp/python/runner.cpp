@@ -109,7 +109,8 @@ struct Runner::Made {
   edgecore_value value = {};  // its tensor is in `tensor`
 };
 
-Runner::Runner(std::shared_ptr<Module> module, Method &method) : module_(std::move(module)), method_(method) {
+Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn)
+    : module_(std::move(module)), method_(method), turn_(std::move(turn)) {
   const MethodInfo info = method.info();
   inputs_.resize(info.input_count());
   for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info.input(i);
@@ -156,7 +157,7 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Status status;
   {
     const nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(*turn_);
     status = run(given.get(), made.get(), error);
   }
   if (!status.ok()) raise(error);

@@ -16,7 +16,8 @@ namespace edgecore::python {
 
 class Runner {
  public:
-  Runner(std::shared_ptr<Module> module, Method &method);
+  // Calls hold `turn` while they run.
+  Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn);
 
   // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
   // output, which are then the results.
@@ -24,6 +25,9 @@ class Runner {
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
   const Method &method() const { return method_; }
+
+  Runner(const Runner &) = delete;
+  Runner &operator=(const Runner &) = delete;
 
  private:
   struct Input {
@@ -49,7 +53,7 @@ class Runner {
   Method &method_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::mutex mutex_;  // held without the GIL only
+  std::shared_ptr<std::mutex> turn_;  // held without the GIL only
 };
 
 }  // namespace edgecore::python
