@@ -29,6 +29,7 @@ void fill(const StateStore::Buffer &buffer) {
 Result<StateStore::Buffer *> StateStore::share(const Buffer &wanted, Error &error) {
   for (Buffer *buffer = first_; buffer != nullptr; buffer = buffer->next) {
     if (!(buffer->name == wanted.name)) continue;
+    if (buffer->memory_id != wanted.memory_id || buffer->offset != wanted.offset) continue;
     if (buffer->scalar_type == wanted.scalar_type && same_items(buffer->sizes, wanted.sizes) &&
         same_items(buffer->dim_order, wanted.dim_order)) {
       return buffer;

@@ -78,9 +78,11 @@ struct Builder {
     const uint64_t bytes = tensor_bytes(tensor);
     slot.home_flags |= EDGECORE_TENSOR_STATE;
     const StringView name = qualified_name(tensor);
-    if (is_shared(name)) {
+    if (is_shared(name, *tensor.allocation_info())) {
       StateStore::Buffer wanted;
       wanted.name = name;
+      if (name.empty()) wanted.memory_id = tensor.allocation_info()->memory_id();
+      if (name.empty()) wanted.offset = planned_offset(*tensor.allocation_info());
       wanted.method = method.name;
       wanted.scalar_type = static_cast<int32_t>(tensor.scalar_type());
       wanted.sizes = span_of(tensor.sizes());
@@ -101,9 +103,10 @@ struct Builder {
     return Status();
   }
 
-  bool is_shared(StringView name) const {
-    if (method.config.state == nullptr || name.empty() || method.config.sharing == StateSharing::kNone) return false;
-    return method.config.sharing == StateSharing::kAll || method.owner->shares_state(name);
+  bool is_shared(StringView name, const fb::AllocationDetails &place) const {
+    if (method.config.state == nullptr || method.config.sharing == StateSharing::kNone) return false;
+    if (method.config.sharing == StateSharing::kAll) return !name.empty() || place.memory_id() > 1;
+    return !name.empty() && method.owner->shares_state(name);
   }
 
   // How far one may read from an address in the file or in the private copy of its program part.

@@ -11,7 +11,7 @@ namespace edgecore {
 // Which mutable buffers of equal qualified name the methods share. Methods that share one must not run at a time.
 enum class StateSharing : uint8_t {
   kAsFile,  // those that the file names in its metadata
-  kAll,     // all; what other toolchains mean by sharing mutable buffers
+  kAll,     // all; those without a name that lie at one place of memory 2 or above, which is how executorch shares them
   kNone,    // each method has its own
 };
 
@@ -19,7 +19,9 @@ enum class StateSharing : uint8_t {
 class StateStore {
  public:
   struct Buffer {
-    StringView name;    // qualified
+    StringView name;         // qualified; a buffer without one goes by its place
+    uint32_t memory_id = 0;  // of one without a name
+    uint64_t offset = 0;
     StringView method;  // that asked first
     int32_t scalar_type = 0;
     Span<const int32_t> sizes;
