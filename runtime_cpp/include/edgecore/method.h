@@ -27,7 +27,7 @@ struct MethodConfig {
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
   bool trust = false;                              // accept blobs without a matching SHA-256
-  uint64_t instruction_limit = uint64_t{1} << 24;  // executed in one run; past it the run fails
+  uint64_t instruction_limit = 0;                  // of one run, which fails past it; 0: Limits::instructions
 };
 
 // A tensor that the caller hands in.
