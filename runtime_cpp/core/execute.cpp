@@ -77,9 +77,10 @@ class Run {
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
-    return fail(error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
-                method_.config.instruction_limit,
-                " instructions and list entries, the limit instructions: raise it if the program is meant to run so long.");
+    return fail(
+        error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
+        method_.config.instruction_limit,
+        " instructions and list entries, the limit instructions: raise it if the program is meant to run so long.");
   }
 
   template <typename Work>
