@@ -245,6 +245,28 @@ void reset(Loaded &module) {
   });
 }
 
+// Method.__call__(*inputs, out=None) as the type's own slot: a bound function takes half a microsecond more.
+PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
+  try {
+    PyObject *out = nullptr;
+    if (keywords != nullptr && PyDict_Size(keywords) != 0) {
+      out = PyDict_GetItemString(keywords, "out");
+      if (out == nullptr || PyDict_Size(keywords) != 1) {
+        throw nb::type_error("A method takes its inputs by position, and only out by keyword.");
+      }
+    }
+    if (!nb::inst_ready(self)) throw nb::type_error("This Method was not made by edgecore.load.");
+    return nb::inst_ptr<Runner>(self)->call(inputs, out).release().ptr();
+  } catch (nb::python_error &failure) {
+    failure.restore();
+  } catch (const nb::builtin_exception &failure) {
+    PyErr_SetString(PyExc_TypeError, failure.what());
+  } catch (const std::exception &failure) {
+    PyErr_SetString(PyExc_RuntimeError, failure.what());
+  }
+  return nullptr;
+}
+
 nb::tuple inputs(const Runner &runner) {
   nb::list values;
   const MethodInfo info = runner.method().info();
@@ -308,8 +330,8 @@ NB_MODULE(_runtime, module) {
             .format(value.dtype(), value.shape(), value.dynamic() ? ", dynamic" : "",
                     value.info.tensor.planned ? ", planned" : "");
       });
-  nb::class_<Runner>(module, "Method")
-      .def("__call__", &Runner::call, "inputs"_a, nb::kw_only(), "out"_a = nb::none())
+  static PyType_Slot method_slots[] = {{Py_tp_call, reinterpret_cast<void *>(call_method)}, {0, nullptr}};
+  nb::class_<Runner>(module, "Method", nb::type_slots(method_slots))
       .def_prop_ro("name", [](const Runner &runner) { return text(runner.method().info().name()); })
       .def_prop_ro("inputs", inputs)
       .def_prop_ro("outputs", outputs)

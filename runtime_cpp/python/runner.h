@@ -19,9 +19,10 @@ class Runner {
   // Calls hold `turn` while they run.
   Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn);
 
-  // Runs once. `out` is None or a sequence with one writable buffer for every output, which are then the results.
+  // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
+  // output, which are then the results.
   // Threads that call one Runner at the same time take turns; none holds the GIL while it waits or runs.
-  nanobind::object call(const nanobind::args &inputs, const nanobind::object &out);
+  nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
   const Method &method() const { return method_; }
 
