@@ -28,7 +28,7 @@ void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, 
 // Weights of n output channels as [taps * group_in, width]; a few steps of all channels at a time, for the cache.
 template <class C>
 void pack_weights(const Conv &conv, const C *weight, const int64_t *strides, int64_t n, int64_t width, C *target) {
-  constexpr int64_t kSide = 16;
+  constexpr int64_t kSide = 64;
   const int64_t channels = conv.group_in();
   for (int64_t tap = 0; tap < conv.taps(); ++tap, target += channels * width) {
     const C *of_tap = weight + tap / conv.kernel_w * strides[2] + tap % conv.kernel_w * strides[3];
@@ -94,7 +94,7 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
         Result<C> result = {target + column, conv.out_channels};
         if (bias != nullptr) result.column_bias = bias + group * width + column;
         for (int64_t pixel = first, block = 0; pixel < last; pixel += kTileRows, ++block) {
-          multiply_panel<C>(rows + block * rows_of_block, conv.taps(), conv.group_in(), filters, columns,
+          multiply_panel<C>(rows + block * rows_of_block, conv.taps(), conv.group_in(), {filters, columns}, columns,
                             result.at(pixel, 0), min_of(kTileRows, last - pixel), min_of(columns, width - column));
         }
       }

@@ -111,7 +111,7 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
     return multiply<C>(call, count, width, conv.out_pixels(), k, product,
                        [&](int64_t i, int64_t k0, int64_t depth, int64_t pixel, int64_t n, int64_t panel, C *target) {
                          const C *source = input + i * group_pixels + k0 * conv.in_pixels() + pixel;
-                         pack_rows(source, conv.in_pixels(), depth, n, panel, target);
+                         return pack_rows(source, conv.in_pixels(), depth, n, panel, width <= kTileRows, target);
                        });
   }
   Valid *columns = call.scratch<Valid>(k == 0 ? 0 : conv.kernel_w);
@@ -121,8 +121,9 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   }
   multiply<C>(call, count, width, conv.out_pixels(), k, product,
               [&](int64_t i, int64_t k0, int64_t depth, int64_t pixel, int64_t n, int64_t panel, C *target) {
-                if (depth == 0) return;
-                pack_patches(conv, columns, input + i * group_pixels, k0, depth, pixel, n, panel, target);
+                const C *image = input + i * group_pixels;
+                if (depth > 0) pack_patches(conv, columns, image, k0, depth, pixel, n, panel, target);
+                return Panel<C>{target, panel};
               });
 }
 

@@ -27,7 +27,8 @@ void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *
         return Product<C>{filters + i % conv.groups * k * depth, depth, result};
       },
       [&](int64_t i, int64_t k0, int64_t steps, int64_t pixel, int64_t n, int64_t width, C *target) {
-        pack_rows(input + (i * depth + k0) * conv.in_pixels() + pixel, conv.in_pixels(), steps, n, width, target);
+        const C *source = input + (i * depth + k0) * conv.in_pixels() + pixel;
+        return pack_rows(source, conv.in_pixels(), steps, n, width, k <= kTileRows, target);
       });
   if (call.failed()) return;
   const int64_t work = conv.out_pixels() + conv.taps() * conv.in_pixels();

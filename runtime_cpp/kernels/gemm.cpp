@@ -8,7 +8,7 @@ namespace {
 
 // Packs n columns of a transposed matrix, whose rows they are: in squares, as both sides are long.
 template <class C>
-void pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
+Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;
   for (int64_t p0 = 0; p0 < depth; p0 += kSide) {
     const int64_t p1 = min_of(depth, p0 + kSide);
@@ -19,6 +19,7 @@ void pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t
       for (int64_t j = n; j < width; ++j) target[p * width + j] = 0;
     }
   }
+  return {target, width};
 }
 
 // A dot product in four chains of vectors.
@@ -80,7 +81,7 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
           return Product<C>{b.data + i * b_step, b.ld, result};
         },
         [&](int64_t i, int64_t k0, int64_t depth, int64_t column, int64_t columns, int64_t width, C *target) {
-          pack_columns(a.data + i * a_step + column * a.ld + k0, a.ld, depth, columns, width, target);
+          return pack_columns(a.data + i * a_step + column * a.ld + k0, a.ld, depth, columns, width, target);
         });
     return !call.failed();
   }
@@ -91,7 +92,8 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
         return Product<C>{a.data + i * a_step, a.ld, result};
       },
       [&](int64_t i, int64_t k0, int64_t depth, int64_t column, int64_t columns, int64_t width, C *target) {
-        pack_rows(b.data + i * b_step + k0 * b.ld + column, b.ld, depth, columns, width, target);
+        const C *source = b.data + i * b_step + k0 * b.ld + column;
+        return pack_rows(source, b.ld, depth, columns, width, m <= kTileRows, target);
       });
   return !call.failed();
 }

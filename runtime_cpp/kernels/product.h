@@ -18,7 +18,7 @@ struct Product {
 
 // result rows [row0, row1) of one panel, for steps [k0, k0 + depth) of the sum.
 template <class C>
-void multiply_rows(const Product<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, const C *panel,
+void multiply_rows(const Product<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
   for (int64_t row = row0; row < row1; row += kTileRows) {
     const int64_t m = min_of(kTileRows, row1 - row);
@@ -33,17 +33,21 @@ void multiply_rows(const Product<C> &p, int64_t row0, int64_t row1, int64_t k0, 
   }
 }
 
-// Packs n columns of `depth` rows of a row-major matrix, `step` elements apart.
+// Packs n columns of `depth` rows of a row-major matrix, `step` elements apart, unless it is `direct` and has the
+// width.
 template <class C>
-void pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, C *target) {
-  for (int64_t p = 0; p < depth; ++p, source += step, target += width) {
+Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
+  if (direct && n == width) return {source, step};
+  for (int64_t p = 0; p < depth; ++p, source += step) {
+    C *row = target + p * width;
     if (n == width) {
-      for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(target + j, load_vector(source + j));
+      for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + j));
       continue;
     }
-    copy_run<1>(target, source, n);
-    for (int64_t j = n; j < width; ++j) target[j] = 0;
+    copy_run<1>(row, source, n);
+    for (int64_t j = n; j < width; ++j) row[j] = 0;
   }
+  return {target, width};
 }
 
 constexpr int64_t kDepth = 1024;              // most steps of a sum that are packed at once
@@ -52,8 +56,9 @@ constexpr int64_t kLeftInCache = 512 * 1024;  // bytes of a left operand that st
 constexpr int64_t kWorkOfTask = 1 << 17;      // multiplications that are worth waking a thread
 
 // `count` products of m x k and k x n. product(i) gives the operands; pack(i, k0, depth, column, n, width, target)
-// writes right[k0.., column..] as [depth, width], where columns from n on are zeros; it may write up to a vector past
-// the end. A panel is packed once, unless it has to be packed for each of many products.
+// writes right[k0.., column..] to target as [depth, width], where columns from n on are zeros; it may write up to a
+// vector past the end. It returns where the panel is: elsewhere only if m is at most kTileRows, when packing is no
+// gain.
 template <class C, class Operands, class Pack>
 void multiply(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &product, const Pack &pack) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
@@ -61,8 +66,8 @@ void multiply(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const 
   const int64_t workers = call.worker_count();
   const int64_t item = sizeof(C);
   const int64_t slack = kLanes<C>;
-  const bool few = count * panels.count < 4 * workers && m > kTileRows;
-  const bool shared = few || (m * k * item > kLeftInCache && n <= kDepth);
+  const bool few = count * panels.count < 4 * workers;
+  const bool shared = m > kTileRows && (few || (m * k * item > kLeftInCache && n <= kDepth));
   const int64_t most = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
   const int64_t blocks = max_of(1, (k + most - 1) / most);
   const int64_t depth = (k + blocks - 1) / blocks;
@@ -82,8 +87,8 @@ void multiply(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const 
         int64_t k0 = 0;
         do {
           const int64_t steps = min_of(depth, k - k0);
-          pack(i / panels.count, k0, steps, column, columns, width, own);
-          multiply_rows(p, 0, m, k0, steps, own, width, column, columns);
+          const Panel<C> packed = pack(i / panels.count, k0, steps, column, columns, width, own);
+          multiply_rows(p, 0, m, k0, steps, packed, width, column, columns);
           k0 += depth;
         } while (k0 < k);
       }
@@ -113,8 +118,8 @@ void multiply(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const 
           for (int64_t panel = 0; panel < panels.count; ++panel) {
             const int64_t column = panels.begin(panel);
             const int64_t width = panels.width(panel);
-            multiply_rows(p, task * rows, min_of(m, (task + 1) * rows), k0, steps, memory + panel * stride, width,
-                          column, min_of(width, n - column));
+            multiply_rows<C>(p, task * rows, min_of(m, (task + 1) * rows), k0, steps, {memory + panel * stride, width},
+                             width, column, min_of(width, n - column));
           }
         }
       });

@@ -44,19 +44,26 @@ struct Panels {
   int64_t width(int64_t i) const { return (vectors * (i + 1) / count - vectors * i / count) * kLanes<C>; }
 };
 
+// Rows of a panel, `step` elements apart.
+template <class C>
+struct Panel {
+  const C *data;
+  int64_t step;
+};
+
 // block[kTileRows][kVectors * lanes] = the sum of `runs` runs of k products: run t of row i is
-// rows[t * kTileRows + i][0..k), and `panel` is [runs * k, kVectors * lanes].
+// rows[t * kTileRows + i][0..k), and the panel has runs * k rows of kVectors * lanes.
 template <class C, int kVectors>
-inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, const C *panel, C *block) {
+inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
   // Only indexed by unrolled loops, so that it stays in registers.
   Vector<C> sums[kTileRows][kVectors] = {};
   for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
     const C *row[kTileRows];
     for (int i = 0; i < kTileRows; ++i) row[i] = rows[i];
-    for (int64_t p = 0; p < k; ++p, panel += kWidth) {
+    for (int64_t p = 0; p < k; ++p, panel.data += panel.step) {
       Vector<C> right[kVectors];
-      for (int j = 0; j < kVectors; ++j) right[j] = load_vector(panel + j * kLanes<C>);
+      for (int j = 0; j < kVectors; ++j) right[j] = load_vector(panel.data + j * kLanes<C>);
       for (int i = 0; i < kTileRows; ++i) {
         const C left = row[i][p];
         for (int j = 0; j < kVectors; ++j) sums[i][j] += right[j] * left;
@@ -100,7 +107,7 @@ inline void finish_tile(const C *block, int64_t width, const Result<C> &result, 
 
 // result[m, n] = rows times a panel of `width` columns, a multiple of the lanes; m <= kTileRows, n <= width.
 template <class C>
-inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, const C *panel, int64_t width,
+inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const Result<C> &result, int64_t m, int64_t n) {
   static_assert(kTileVectors == 3, "one case each");
   alignas(64) C block[kTileRows * kPanel<C>];

@@ -27,6 +27,10 @@ class BackendAmbiguous(BackendError):
     """Several installed packages provide the backend and none was chosen."""
 
 
+class CompileError(EdgecoreError):
+    """A model cannot be compiled as asked."""
+
+
 class WriteError(EdgecoreError, OSError):
     """A file cannot be written; those that existed are as they were."""
 

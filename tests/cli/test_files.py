@@ -81,6 +81,23 @@ def test_a_bundle_that_fails(edgecore, relu, tmp_path):
     assert edgecore("run", path, "--input", "x.npy").status == 2
 
 
+def test_verify_compares_cases_and_program(edgecore, relu, tmp_path):
+    bpte = fmt.read_bpte(bundle(relu, tmp_path, GOOD).read_bytes())
+    suite = bpte.method_test_suites[0]
+    suite.test_cases[0].inputs.append(fmt.Value(fmt.Int(3)))
+    suite.test_cases[0].expected_outputs[0] = fmt.Value(
+        fmt.BundledTensor(fmt.ScalarType.FLOAT, [3, 2], bytes(24), [0, 1])
+    )
+    bpte.method_test_suites.append(fmt.BundledMethodTestSuite("gone"))
+    path = tmp_path / "wrong.bpte"
+    path.write_bytes(fmt.write_bpte(bpte))
+    result = edgecore("verify", path)
+    assert result.status == 1
+    assert "test case 0 of 'forward': 2 inputs, the method has 1" in result.out
+    assert "test case 0 of 'forward', expected output 0: it has sizes [3, 2], the method has [2, 3]" in result.out
+    assert "test cases of 'gone': the program has no such method" in result.out
+
+
 def test_tolerances_are_for_bundles(edgecore, relu):
     assert edgecore("run", relu, "--rtol", "1").status == 2
 

@@ -59,7 +59,7 @@ MUTATIONS: list[tuple[Callable[[PteFile], Any], str]] = [
     (lambda p: call(p, fmt.KernelCall(1, [0])), "instruction 0: operator 1 does not exist, there are 1"),
     (lambda p: call(p, fmt.DelegateCall(2, [])), "delegate 2 does not exist"),
     (lambda p: call(p, fmt.DelegateCall(0, [14])), "value 14 does not exist"),
-    (lambda p: call(p, fmt.JumpFalseCall(0, 1)), "instruction 1 does not exist"),
+    (lambda p: call(p, fmt.JumpFalseCall(0, 2)), "instruction 2 does not exist"),
     (lambda p: call(p, fmt.MoveCall(0, 77)), "value 77"),
     (lambda p: call(p, fmt.FreeCall(-2)), "value -2"),
     (lambda p: call(p, None), "does nothing"),

@@ -23,7 +23,7 @@ def command(
     data: Data = None,
 ) -> None:
     """List everything in a file that its runtime would refuse. Exit status 1 if there is any."""
-    from edgecore.format import EDGECORE, EXECUTORCH_1_5, PtdFile, get_meta, verify, verify_ptd
+    from edgecore.format import EDGECORE, EXECUTORCH_1_5, BpteFile, PtdFile, get_meta, verify, verify_cases, verify_ptd
 
     if runtime not in (None, EDGECORE, EXECUTORCH_1_5):
         raise typer.BadParameter(f"{runtime!r} is neither {EXECUTORCH_1_5!r} nor {EDGECORE!r}", param_hint="--runtime")
@@ -37,6 +37,8 @@ def command(
     ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
         violations = verify(pte, profile, _checkers(ids, profile), _weights(pte, data or ()))
+        if isinstance(content, BpteFile):
+            violations += verify_cases(content, pte)
     if not data and any("named data" in violation.what for violation in violations):
         stderr.print("if that data is in .ptd files, give them with --data", markup=False, soft_wrap=True)
     _conclude(file, violations, f"the profile {profile}")

@@ -103,6 +103,7 @@ from .verifier import (
     Violation,
     profile_operators,
     verify,
+    verify_cases,
     verify_ptd,
 )
 
@@ -192,6 +193,7 @@ __all__ = [
     "set_meta",
     "unpack",
     "verify",
+    "verify_cases",
     "verify_ptd",
     "write_bpte",
     "write_ptd",

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgecore.errors import FormatError
 
+from .bpte import BpteFile, BundledTensor
 from .flat import Buffer
 from .meta import META_KEY, MethodMeta, blob_digest, get_meta
 from .program import (
@@ -107,6 +108,45 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
             what = f"dim order {entry.layout.dim_order} is no permutation of {len(entry.layout.sizes)} dimensions"
             found.append(Violation(where, what))
     return found
+
+
+def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
+    """What of a bundle's test cases does not fit its program `pte`."""
+    plans = {plan.name: plan for plan in pte.program.execution_plan}
+    found = []
+    for suite in bpte.method_test_suites:
+        plan = plans.get(suite.method_name)
+        if plan is None:
+            found.append(Violation(f"test cases of '{suite.method_name}'", "the program has no such method"))
+            continue
+        for number, case in enumerate(suite.test_cases):
+            where = f"test case {number} of '{plan.name}'"
+            groups = [("input", case.inputs, plan.inputs)]
+            if case.expected_outputs:
+                groups.append(("expected output", case.expected_outputs, plan.outputs))
+            for kind, values, indices in groups:
+                if len(values) != len(indices):
+                    found.append(Violation(where, f"{len(values)} {kind}s, the method has {len(indices)}"))
+                for place, (value, index) in enumerate(zip(values, indices, strict=False)):
+                    expected = plan.values[index].val if 0 <= index < len(plan.values) else None
+                    what = _misfit(value.val, expected)
+                    if what:
+                        found.append(Violation(f"{where}, {kind} {place}", what))
+    return found
+
+
+def _misfit(value: Any, expected: Any) -> str:
+    if isinstance(value, BundledTensor) != isinstance(expected, Tensor):
+        return f"it is a {type(value).__name__}, the method has a {type(expected).__name__}"
+    if not isinstance(value, BundledTensor):
+        return "" if type(value) is type(expected) else f"it is {value}, the method has {expected}"
+    if value.scalar_type != expected.scalar_type:
+        return f"it is {value.scalar_type.name}, the method has {expected.scalar_type.name}"
+    fixed = expected.shape_dynamism == TensorShapeDynamism.STATIC
+    pairs = list(zip(value.sizes, expected.sizes, strict=False))
+    if len(value.sizes) == len(expected.sizes) and all(a == b if fixed else a <= b for a, b in pairs):
+        return ""
+    return f"it has sizes {value.sizes}, the method has {'' if fixed else 'at most '}{expected.sizes}"
 
 
 def _check_file(pte: PteFile) -> Iterator[Violation]:
