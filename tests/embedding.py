@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +28,26 @@ class Digits:
     pte: Path
     image: bytes
     output: bytes
-    label: int
 
 
-def make_digits(folder: Path) -> Digits:
-    """A network that knows its digits, as `folder`/digits.pte."""
+def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` has filled, once for all workers of this run."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder, done = base / name, base / f"{name}.done"
+    with (base / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
+
+
+def make_digits(folder: Path) -> None:
+    """A network that knows its digits, as `folder`/digits.pte, and what a `Digits` holds."""
     sklearn = pytest.importorskip("sklearn.datasets")
     import numpy
     import torch
@@ -59,7 +76,8 @@ def make_digits(folder: Path) -> Digits:
     with torch.no_grad():
         numpy.testing.assert_allclose(output, model(image).numpy(), atol=1e-4)
     assert output.argmax() == data.target[1500], "the net has not learnt its digits"
-    return Digits(pte, image.numpy().tobytes(), output.tobytes(), int(output.argmax()))
+    (folder / "image.bin").write_bytes(image.numpy().tobytes())
+    (folder / "output.bin").write_bytes(output.tobytes())
 
 
 def build(source: Path, folder: Path, *options: str) -> None:

@@ -68,8 +68,11 @@ def selection_bytes(files: str, compiler: str) -> int:
         command = [sys.executable, "-m", "edgecore.cli", "kernels", "--for", files, "--out", table]
         subprocess.run([*command, "--sources", RUNTIME / "kernels"], check=True, stdout=subprocess.DEVNULL)
         (mask,) = re.findall("EDGECORE_DTYPES=0x[0-9a-f]+", table.read_text())
+        compiled = table.with_suffix(".o")
+        command = [compiler, "-x", "c", "-Os", "-flto", f"-I{RUNTIME / 'include'}", "-c", table, "-o", compiled]
+        subprocess.run(command, check=True)
         options = kernel_options("edgecore_kernels_library", mask)
-        return linked([*kernel_sources("exports.cpp"), table], compiler, *options)
+        return linked([*kernel_sources("exports.cpp"), compiled], compiler, *options)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from embedding import PACKAGE, ROOT, Digits, build
+from embedding import PACKAGE, ROOT, Digits, build, shared_folder
 
 import edgecore
 
@@ -16,9 +16,8 @@ import edgecore
 @pytest.fixture(scope="module")
 def programs(digits: Digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built with the kernels of the digits net only; size before speed, to build quickly."""
-    folder = tmp_path_factory.mktemp("cpp")
-    build(ROOT / "examples" / "cpp", folder, f"-DPTE={digits.pte}", "-DCMAKE_BUILD_TYPE=MinSizeRel")
-    return folder
+    options = (f"-DPTE={digits.pte}", "-DCMAKE_BUILD_TYPE=MinSizeRel")
+    return shared_folder(tmp_path_factory, "cpp", lambda folder: build(ROOT / "examples" / "cpp", folder, *options))
 
 
 def run(program: Path, pte: Path) -> subprocess.CompletedProcess[str]:

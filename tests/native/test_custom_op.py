@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import site
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
 import pytest
-from embedding import ROOT
+from embedding import ROOT, shared_folder
 
 COMPILE = """
 import sys, torch, edgecore, example_ops.operators
@@ -36,7 +35,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a virtual environment with the example, over the packages of this one."""
     if not list((ROOT / "dist").glob("edgecore-*.whl")):
         pytest.skip("dist/ holds no wheel of edgecore: run make install")
-    folder = tmp_path_factory.mktemp("custom-op")
+    return shared_folder(tmp_path_factory, "custom-op", make_environment) / "venv" / "bin" / "python"
+
+
+def make_environment(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     wheel = run(
         *pip, "wheel", "--no-deps", "--find-links", ROOT / "dist", "-w", folder, ROOT / "examples" / "custom-op"
@@ -47,8 +49,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     installed = run(*pip, "--python", python, "install", "--no-deps", "--no-index", *folder.glob("*.whl"))
     assert installed.returncode == 0, installed.stderr
     (packages,) = folder.glob("venv/lib/python*/site-packages")
-    (packages / "outer.pth").write_text("\n".join(site.getsitepackages()))
-    return python
+    (packages / "outer.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path))
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +76,15 @@ def test_doctor_lists_it(python: Path) -> None:
     assert "1 kernels, interface 0.1" in done.stdout
 
 
-def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path) -> None:
-    (packages,) = python.parents[1].glob("lib/python*/site-packages")
-    library = (packages / "example_ops" / "libexample_ops.so").read_bytes()
+def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path, tmp_path: Path) -> None:
+    packages = tmp_path
     info = packages / "edgecore_another_ops-1.0.dist-info"
     info.mkdir()
-    (packages / "another.so").write_bytes(library.replace(b"edgecore-example-ops", b"edgecore-another-ops"))
+    (built,) = python.parents[1].glob("lib/python*/site-packages/example_ops/libexample_ops.so")
+    library = built.read_bytes().replace(b"edgecore-example-ops", b"edgecore-another-ops")
+    (packages / "another.so").write_bytes(library)
     (packages / "another.py").write_text(f"def library():\n    return {str(packages / 'another.so')!r}\n")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-another-ops\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[edgecore.kernels]\nexample_ops = another:library\n")
-    done = run(python, "-c", RUN, pte)
+    done = run(python, "-c", f"import sys; sys.path.insert(0, {str(packages)!r})\n{RUN}", pte)
     assert "'edgecore-example-ops'" in done.stderr and "'edgecore-another-ops'" in done.stderr
-    for path in (info / "entry_points.txt", packages / "another.so"):
-        path.unlink()

@@ -108,4 +108,18 @@ def is_edge_operator(target: Any) -> bool:
         return False
     if target.namespace != "aten":
         return not target._schema.is_mutable
-    return target in _EDGE or torch.Tag.core in target.tags
+    return target in _EDGE or (torch.Tag.core in target.tags and not target._schema.is_mutable)
+
+
+def edge_operators() -> list[OpOverload]:
+    """Every ATen operator of the dialect."""
+    names = torch._C._dispatch_get_all_op_names()
+    found = []
+    for name in names:
+        base, _, overload = name.removeprefix("aten::").partition(".")
+        if not name.startswith("aten::") or not hasattr(aten, base):
+            continue
+        target = getattr(getattr(aten, base), overload or "default", None)
+        if isinstance(target, OpOverload) and is_edge_operator(target):
+            found.append(target)
+    return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, results
 from edgecore.ir.dialect import is_edge_operator
-from edgecore.ir.graph import describe
+from edgecore.ir.dtype_rules import complaint
+from edgecore.ir.graph import describe, vals
 
 EDGE_DTYPES = {
     torch.float32, torch.float64, torch.float16, torch.bfloat16,
@@ -70,6 +72,10 @@ def _verify_call(node: Node) -> None:
                 f"{describe(node)} gives a tensor of shape {tuple(val.shape)} with strides {tuple(val.stride())}; "
                 "the edge dialect has dense tensors in the default or the channels-last dim order"
             )
+    if isinstance(node.target, OpOverload):
+        broken = complaint(node.target, vals(node.args), vals(node.kwargs), node.meta["val"])
+        if broken is not None:
+            raise VerificationError(f"{describe(node)} {broken} (dtype rule of {node.target})")
 
 
 def _verify_attribute(graph_module: GraphModule, node: Node) -> None:

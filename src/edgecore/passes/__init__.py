@@ -1,1 +1,24 @@
 """Passes over edge programs, one a file, and the pass manager."""
+
+from edgecore.passes.base import ExportPass, PassBase, PassResult
+from edgecore.passes.common_subexpressions import merge_common_subexpressions
+from edgecore.passes.dead_code import remove_dead_code
+from edgecore.passes.dim_order import convert_dim_order
+from edgecore.passes.manager import PassManager
+from edgecore.passes.merge_views import merge_views
+from edgecore.passes.narrow_integers import narrow_integers
+from edgecore.passes.replace_pattern import expand_bound_operators, replace_pattern
+
+__all__ = [
+    "ExportPass",
+    "PassBase",
+    "PassManager",
+    "PassResult",
+    "convert_dim_order",
+    "expand_bound_operators",
+    "merge_common_subexpressions",
+    "merge_views",
+    "narrow_integers",
+    "remove_dead_code",
+    "replace_pattern",
+]

@@ -81,7 +81,7 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
     if is_edge_operator(target):
         return []
-    return _trace(graph_module, node, mode, relaid)
+    return inline_decomposition(graph_module, node, mode, relaid)
 
 
 def _numbers_to_tensors(editor: Editor, node: Node) -> None:
@@ -114,7 +114,7 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
     return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
 
 
-def _trace(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
+def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
     """Inline torch's decomposition of one node."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx

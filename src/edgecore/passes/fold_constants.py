@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20
 """Greatest result that is folded unless it is no larger than the constants that it comes from."""
@@ -17,7 +18,7 @@ MAX_BYTES = 1 << 20
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators of a single tensor result that read constants only, or nothing, by their value.
 
-    Random operators and symbolic sizes stay. A chain is folded whole: each result is a constant for the next one.
+    Random operators, symbolic sizes and dequantized weights stay. A chain is folded whole: each result is a constant for the next one.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -39,7 +40,9 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
     val, target, sources = node.meta["val"], node.target, node.all_input_nodes
     if not isinstance(target, OpOverload) or not isinstance(val, torch.Tensor) or target._schema.is_mutable:
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags or not all(constants.has(source) for source in sources):
+    if is_dequantize(node) or torch.Tag.nondeterministic_seeded in target.tags:
+        return False
+    if not all(constants.has(source) for source in sources):
         return False
     if not all(isinstance(size, int) for size in val.shape):
         return False

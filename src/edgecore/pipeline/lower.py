@@ -13,12 +13,14 @@ from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.cleanup import remove_identities
+from edgecore.passes.common_subexpressions import merge_common_subexpressions
 from edgecore.passes.decompose import Keep, decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
+from edgecore.passes.merge_views import merge_views
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
 
@@ -73,7 +75,8 @@ def _functional(programs: Programs) -> dict[str, ExportedProgram]:
 
 def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
     keep = _keep(program, partitioners)
-    program = fuse_batch_norm(fold_constants(remove_identities(decompose(program, keep))))
+    program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
+    program = fuse_batch_norm(fold_constants(program))
     _number(program)
     return program
 

@@ -1,0 +1,47 @@
+"""Passes written node by node, under the names that ExecuTorch's documentation uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassBase, PassResult
+
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import KEPT_META, calls, compute_val, fake_mode, replace
+
+
+class ExportPass(PassBase):
+    """Visits every call, those in branches and loop bodies too; a subclass overrides `call_operator`.
+
+    Values are nodes: `value.meta["val"]` is the fake tensor. The graph is edited in place, and a call that
+    `call_operator` leaves as it is stays the same node. `requires` and `ensures` are checked before and after.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Run the pass over a graph."""
+        self._mode = fake_mode(graph_module)
+        modified = False
+        for part in graph_modules(graph_module):
+            for node in calls(part):
+                self._node = node
+                result = self.call_operator(node.target, node.args, node.kwargs, node.meta)
+                if result is not node:
+                    modified = True
+                    replace(node, result)
+            part.recompile()
+        return PassResult(graph_module, modified)
+
+    def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: dict[str, Any]) -> Node:
+        """Return the value that stands for the visited call. This one makes a call of `op`, before the visited one."""
+        node = self._node
+        if op is node.target and args == node.args and kwargs == node.kwargs:
+            return node
+        with node.graph.inserting_before(node):
+            created: Node = node.graph.call_function(op, tuple(args), dict(kwargs))
+        created.meta = {key: meta[key] for key in KEPT_META if key in meta}
+        created.meta["val"] = compute_val(self._mode, op, created.args, created.kwargs)
+        return created
+
+
+__all__ = ["ExportPass", "PassBase", "PassResult"]

@@ -1,0 +1,191 @@
+"""int64 arithmetic on indices becomes int32 where its values provably fit and nobody needs the wide type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, refresh_vals
+from edgecore.passes.rewrites import argument
+
+aten = torch.ops.aten
+Range = tuple[int, int]
+
+_MOVES = {
+    aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
+    aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.expand_copy.default, aten.slice_copy.Tensor,
+    aten.select_copy.int, aten.clone.default, aten.repeat.default, aten.flip.default, aten.index_select.default,
+}  # fmt: skip
+"""Operators whose result holds elements of their first argument only."""
+
+_INDEX_ARGUMENT: dict[Any, int] = {
+    aten.embedding.default: 1,
+    aten.index_select.default: 2,
+    aten.index.Tensor: 1,
+}
+"""Operators whose kernels take int32 indices, and where; `gather`, `scatter` and others take int64 only."""
+
+_ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
+    aten.add.Tensor: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    aten.sub.Tensor: lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    aten.mul.Tensor: lambda a, b: _hull(x * y for x in a for y in b),
+    aten.minimum.default: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    aten.maximum.default: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+}
+_SCALAR_FORMS: dict[Any, Any] = {
+    aten.add.Scalar: aten.add.Tensor, aten.sub.Scalar: aten.sub.Tensor, aten.mul.Scalar: aten.mul.Tensor,
+}  # fmt: skip
+
+_INT32 = torch.iinfo(torch.int32)
+
+
+def narrow_integers(program: ExportedProgram) -> ExportedProgram:
+    """Compute int64 values in int32 where a range of values shows that they fit and all readers take int32.
+
+    Ranges come from constants, `arange`, `argmax` and `argmin`, `clamp`, additions, subtractions and products; the readers are
+    operators that take indices of both types. Inputs and results of the program keep their dtype; what must be made in
+    int64 (`argmax`) is converted once. Random and data-dependent values are left alone.
+    """
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        ranges: dict[Node, Range] = {}
+        for node in graph_module.graph.nodes:
+            known = _range(node, ranges, constants)
+            if known is not None and known[0] >= _INT32.min and known[1] <= _INT32.max:
+                ranges[node] = known
+        narrow = _closed({node for node in ranges if constants.has(node) or _can_compute(node)}, set(ranges))
+        _apply(program, constants, narrow, ranges)
+    constants.drop_unused()
+    return program
+
+
+def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range | None:
+    """Least and greatest element of an int64 value, if known."""
+    val = node.meta.get("val")
+    if not isinstance(val, torch.Tensor) or val.dtype != torch.int64 or not _is_static(val) or not val.numel():
+        return None
+    if constants.has(node):
+        tensor = constants.get(node)
+        return int(tensor.min()), int(tensor.max())
+    if node.op != "call_function":
+        return None
+    if node.target in (aten.argmax.default, aten.argmin.default):
+        source = node.args[0].meta["val"]  # type: ignore[union-attr]
+        dim = argument(node, "dim")
+        size = source.numel() if dim is None else source.shape[dim]
+        return (0, max(int(size) - 1, 0)) if _is_static(source) else None
+    if node.target is aten.arange.start_step:
+        start, end, step = (argument(node, name) for name in ("start", "end", "step"))
+        if all(type(value) is int for value in (start, end, step)):
+            return _hull((start, start + (val.numel() - 1) * step))
+        return None
+    if node.target is aten.full.default:
+        value = argument(node, "fill_value")
+        return (value, value) if type(value) is int else None
+    if node.target in _MOVES:
+        return ranges.get(node.args[0])  # type: ignore[arg-type]
+    if node.target is aten.cat.default:
+        parts = [ranges.get(part) for part in node.args[0]]  # type: ignore[arg-type,union-attr]
+        return _hull(edge for part in parts if part for edge in part) if all(parts) else None
+    if node.target is aten.clamp.default:
+        bounds = argument(node, "min"), argument(node, "max")
+        return (bounds[0], bounds[1]) if all(type(bound) is int for bound in bounds) else None
+    return _arithmetic_range(node, ranges)
+
+
+def _arithmetic_range(node: Node, ranges: dict[Node, Range]) -> Range | None:
+    function = _ARITHMETIC.get(_SCALAR_FORMS.get(node.target, node.target))
+    if function is None or node.kwargs or len(node.args) != 2:
+        return None
+    operands = [(value, value) if type(value) is int else ranges.get(value) for value in node.args]  # type: ignore[arg-type]
+    if None in operands:
+        return None
+    result: Range = function(*operands)
+    return result
+
+
+def _hull(values: Any) -> Range:
+    found = list(values)
+    return min(found), max(found)
+
+
+def _is_static(val: torch.Tensor) -> bool:
+    return all(isinstance(size, int) for size in val.shape)
+
+
+def _can_compute(node: Node) -> bool:
+    """Whether a call gives int32 when its operands are int32, or its dtype argument says so."""
+    arithmetic = node.target in _ARITHMETIC or node.target in _SCALAR_FORMS or node.target is aten.clamp.default
+    return (
+        arithmetic
+        or node.target in _MOVES
+        or node.target in (aten.cat.default, aten.arange.start_step, aten.full.default)
+    )
+
+
+def _closed(narrow: set[Node], bounded: set[Node]) -> set[Node]:
+    """The largest part of `narrow` whose readers take int32 and whose int64 operands can be had in int32."""
+    while True:
+        kept = {node for node in narrow if all(_takes(user, node, narrow) for user in node.users)}
+        kept = {node for node in kept if all(source in bounded for source in _wide_operands(node))}
+        if kept == narrow:
+            return kept
+        narrow = kept
+
+
+def _wide_operands(node: Node) -> list[Node]:
+    if node.op != "call_function":
+        return []
+    index = _INDEX_ARGUMENT.get(node.target)
+    sources = node.all_input_nodes if index is None else [node.args[0]]
+    return [source for source in sources if isinstance(source, Node) and _is_int64(source)]
+
+
+def _is_int64(node: Node) -> bool:
+    val = node.meta.get("val")
+    return isinstance(val, torch.Tensor) and val.dtype == torch.int64
+
+
+def _takes(user: Node, node: Node, narrow: set[Node]) -> bool:
+    position = _INDEX_ARGUMENT.get(user.target)
+    if position is not None and user.args[0] is not node and _all_indices_narrow(user.args[position], narrow):
+        return True
+    return user in narrow
+
+
+def _all_indices_narrow(indices: Any, narrow: set[Node]) -> bool:
+    items = indices if isinstance(indices, (list, tuple)) else [indices]
+    return all(item is None or item in narrow for item in items)
+
+
+def _apply(program: ExportedProgram, constants: Constants, narrow: set[Node], ranges: dict[Node, Range]) -> None:
+    graph_module = program.graph_module
+    mode = fake_mode(graph_module)
+    changed: set[Node] = set()
+    for node in [node for node in graph_module.graph.nodes if node in narrow and constants.has(node)]:
+        if node.users:
+            constants.set(node, constants.get(node).to(torch.int32))
+            changed.add(node)
+    casts: dict[Node, Node] = {}
+    for node in calls(graph_module):
+        if node not in narrow:
+            continue
+        if node.target in (aten.arange.start_step, aten.full.default):
+            node.kwargs = {**node.kwargs, "dtype": torch.int32}
+            node.meta["val"] = node.meta["val"].to(torch.int32)
+            changed.add(node)
+        for source in _wide_operands(node):
+            if source not in narrow:
+                if source not in casts:
+                    casts[source] = Editor(graph_module, node, mode).call(
+                        aten._to_copy.default, source, dtype=torch.int32
+                    )
+                node.replace_input_with(source, casts[source])
+                changed.add(casts[source])
+    if changed:
+        refresh_vals(graph_module, changed, mode)

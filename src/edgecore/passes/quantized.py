@@ -1,0 +1,159 @@
+"""Quantize and dequantize nodes: finding, inserting, folding and moving them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.passes.rewrites import argument
+
+aten = torch.ops.aten
+
+MOVES = (
+    aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
+    aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.slice_copy.Tensor, aten.select_copy.int, aten.expand_copy.default,
+)  # fmt: skip
+"""Operators that quantization with one scale for the whole tensor may be exchanged with."""
+
+
+def is_quantize(node: Any) -> bool:
+    """Whether a node is one of `quantized_decomposed::quantize_*`."""
+    return _starts_with(node, "quantize_")
+
+
+def is_dequantize(node: Any) -> bool:
+    """Whether a node is one of `quantized_decomposed::dequantize_*`."""
+    return _starts_with(node, "dequantize_")
+
+
+def _starts_with(node: Any, prefix: str) -> bool:
+    if not isinstance(node, Node) or not isinstance(node.target, OpOverload):
+        return False
+    return node.target.namespace == "quantized_decomposed" and node.target.__name__.startswith(prefix)
+
+
+@dataclass(frozen=True)
+class QuantizationParameters:
+    """What a quantize or dequantize node does: real = (quantized - zero_point) * scale.
+
+    `scale` and `zero_point` are numbers, or the nodes of tensors; `axis` is None for one scale for the whole tensor.
+    """
+
+    scale: float | Node
+    zero_point: int | Node
+    quant_min: int
+    quant_max: int
+    dtype: torch.dtype
+    axis: int | None = None
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether one scale, known when compiling, serves the whole tensor."""
+        return self.axis is None and not isinstance(self.scale, Node) and not isinstance(self.zero_point, Node)
+
+
+def parameters_of(node: Node) -> QuantizationParameters | None:
+    """The parameters of a per-tensor or per-channel quantize or dequantize node, None for other schemes."""
+    name = str(getattr(node.target, "__name__", "")).partition(".")[0]
+    if not (is_quantize(node) or is_dequantize(node)) or not name.endswith(("per_tensor", "per_channel")):
+        return None
+    per_channel = name.endswith("per_channel")
+    low, high, dtype = (argument(node, key) for key in ("quant_min", "quant_max", "dtype"))
+    scale = argument(node, "scales" if per_channel else "scale")
+    zero_point = argument(node, "zero_points" if per_channel else "zero_point")
+    axis = argument(node, "axis") if per_channel else None
+    return QuantizationParameters(scale, zero_point, low, high, dtype, axis)
+
+
+def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters) -> Node:
+    """`dequantize(quantize(value))` with one scale; returns the dequantize node. Other parameters raise `ValueError`."""
+    if not parameters.is_per_tensor:
+        raise ValueError("insert_pair takes one scale and zero point, as numbers")
+    rest = (parameters.scale, parameters.zero_point, parameters.quant_min, parameters.quant_max, parameters.dtype)
+    library = torch.ops.quantized_decomposed
+    quantized = editor.call(library.quantize_per_tensor.default, value, *rest)
+    return editor.call(library.dequantize_per_tensor.default, quantized, *rest)
+
+
+def fold_quantize(program: ExportedProgram) -> ExportedProgram:
+    """Quantize constants when compiling; `quantize(dequantize(x))` with equal parameters becomes `x`.
+
+    The other order is left alone: it rounds.
+    """
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        for node in calls(graph_module):
+            if not is_quantize(node):
+                continue
+            source = node.args[0]
+            if constants.has(source) and all(constants.has(other) for other in node.all_input_nodes):
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
+                assert callable(node.target)
+                replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs)))
+            elif isinstance(source, Node) and is_dequantize(source):
+                parameters, inner = parameters_of(node), source.args[0]
+                if parameters is not None and parameters == parameters_of(source) and isinstance(inner, Node):
+                    replace(node, inner)
+    constants.drop_unused()
+    return program
+
+
+def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
+    """Move data in its quantized form: dequantize after what only moves data, quantize before it, then fold.
+
+    For one scale for the whole tensor, and values with a single reader.
+    """
+    with edit(program) as graph_module:
+        mode = fake_mode(graph_module)
+        for part in graph_modules(graph_module):
+            for node in calls(part, *MOVES):
+                _dequantize_later(part, node, mode)
+            for node in reversed(calls(part)):
+                if is_quantize(node):
+                    _quantize_earlier(part, node, mode)
+    return fold_quantize(program)
+
+
+def _is_per_tensor(node: Any) -> bool:
+    parameters = parameters_of(node) if isinstance(node, Node) and node.op == "call_function" else None
+    return parameters is not None and parameters.is_per_tensor
+
+
+def _dequantize_later(graph_module: GraphModule, node: Node, mode: Any) -> None:
+    source = node.args[0]
+    if (
+        not is_dequantize(source)
+        or not isinstance(source, Node)
+        or len(source.users) != 1
+        or not _is_per_tensor(source)
+    ):
+        return
+    editor = Editor(graph_module, node, mode)
+    assert callable(node.target) and callable(source.target)
+    moved = editor.call(node.target, source.args[0], *node.args[1:], **node.kwargs)
+    replace(node, editor.call(source.target, moved, *source.args[1:], **source.kwargs))
+
+
+def _quantize_earlier(graph_module: GraphModule, node: Node, mode: Any) -> None:
+    moves: list[Node] = []
+    source = node.args[0]
+    while isinstance(source, Node) and source.target in MOVES and len(source.users) == 1 and _is_per_tensor(node):
+        moves.append(source)
+        source = source.args[0]
+    if not moves:
+        return
+    editor = Editor(graph_module, node, mode)
+    assert callable(node.target)
+    value = editor.call(node.target, source, *node.args[1:], **node.kwargs)
+    for move in reversed(moves):
+        assert callable(move.target)
+        value = editor.call(move.target, value, *move.args[1:], **move.kwargs)
+    replace(node, value)
