@@ -220,8 +220,8 @@ class Emitter:
         if node.target is operator.getitem:
             return
         if node in self.sharing.gone:
-            for spec in specs_of(node):
-                self._values[node] = self._result(spec)
+            values = [self._result(spec) for spec in specs_of(node)]
+            self._values[node] = values[0]  # of a split, getitem finds each by its spec
         elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):

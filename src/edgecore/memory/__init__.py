@@ -1,7 +1,7 @@
 """Memory planning: tensor specs, lifetimes, shared memory, planners."""
 
 from edgecore.memory.memories import Memory
-from edgecore.memory.planners import Planner, annealed, best_fit, greedy, lower_bound, naive, thorough
+from edgecore.memory.planners import Planner, annealed, best_fit, greedy, lower_bound, naive, searching
 from edgecore.memory.planning import MemoryPlan, MemoryPlanningPass
 from edgecore.memory.specs import TensorSpec
 
@@ -16,5 +16,5 @@ __all__ = [
     "greedy",
     "lower_bound",
     "naive",
-    "thorough",
+    "searching",
 ]

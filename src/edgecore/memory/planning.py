@@ -14,7 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_order, is_control_flow
 from edgecore.memory.memories import Memory, distribute
-from edgecore.memory.planners import Planner, best_fit, lower_bound, overlap
+from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
 from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
@@ -56,7 +56,7 @@ class MemoryPlanningPass:
     ...: each tensor, the most used first, goes to the cheapest where it fits.
     """
 
-    memory_planning_algo: Planner = best_fit
+    memory_planning_algo: Planner = annealed
     alloc_graph_input: bool = False
     alloc_graph_output: bool = False
     alignment: int = 16
@@ -104,6 +104,12 @@ class MemoryPlanningPass:
         for mem_id, specs in sorted(arenas.items()):
             offsets = [spec.mem_offset for spec in specs]
             plan.arenas[mem_id] = size = self.memory_planning_algo(specs, self.alignment)
+            for spec in specs:
+                if spec.mem_offset % self.alignment:
+                    raise CompileError(
+                        f"the memory planner does not keep to the alignment: offset {spec.mem_offset} of a tensor of "
+                        f"{spec.nbytes} bytes is no multiple of {self.alignment}"
+                    )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:  # what `distribute` found is no better, but fits
                 for spec, offset in zip(specs, offsets, strict=True):

@@ -39,7 +39,9 @@ class Sharing:
     content: dict[TensorSpec, tuple[TensorSpec, ...]] = field(default_factory=dict)
 
 
-def share_memory(program: ExportedProgram, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int) -> Sharing:
+def share_memory(
+    program: ExportedProgram, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int
+) -> Sharing:
     """Set `base` and `base_offset` of the specs that live in another one's memory, whose lifetime becomes that of all.
 
     `owned` have their lifetimes, counted in `order`, and memory ids. No step is done that raises the greatest sum of live
