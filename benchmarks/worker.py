@@ -18,7 +18,8 @@ def main() -> None:
         import edgecore
 
         method = edgecore.load(path, threads=threads)["forward"]
-        inputs = [torch.randn(i.shape).to(getattr(torch, i.dtype)) for i in method.inputs]
+        types = [getattr(torch, i.dtype) for i in method.inputs]
+        inputs = [torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)]  # integers: indices near 0
 
         def run() -> None:
             method(*inputs)

@@ -79,7 +79,9 @@ def main() -> None:
     """Print the sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", default="g++")
-    parser.add_argument("--for", dest="files", help="A.pte,B.pte: the core with the kernels of these files, and with all")
+    parser.add_argument(
+        "--for", dest="files", help="A.pte,B.pte: the core with the kernels of these files, and with all"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     compiler = arguments.compiler

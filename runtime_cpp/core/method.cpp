@@ -241,6 +241,19 @@ const edgecore_value &Method::output(size_t index) const {
   return method.values[static_cast<size_t>(span_of(method.plan->outputs())[index])];
 }
 
+void Method::reset() {
+  for (StateSlot *state = MethodImpl::of(this).states; state != nullptr; state = state->next) {
+    if (state->bytes == 0) continue;
+    if (state->initial == nullptr) {
+      memset(state->slot->home, 0, static_cast<size_t>(state->bytes));
+    } else {
+      memcpy(state->slot->home, state->initial, static_cast<size_t>(state->bytes));
+    }
+  }
+}
+
+bool Method::shares_state() const { return MethodImpl::of(this).shares_state; }
+
 uint64_t Method::planned_bytes() const { return MethodImpl::of(this).planned_total; }
 uint64_t Method::delegate_bytes() const { return MethodImpl::of(this).delegate_total; }
 uint64_t Method::staging_bytes() const { return MethodImpl::of(this).staging_total; }

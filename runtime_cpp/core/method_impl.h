@@ -33,6 +33,14 @@ struct TensorSlot {
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
 
+// A mutable buffer of a method.
+struct StateSlot {
+  TensorSlot *slot;
+  const uint8_t *initial;  // NULL: zeros
+  uint64_t bytes;
+  StateSlot *next;
+};
+
 struct ListSlot {
   edgecore_list list;
   Span<const int64_t> int_values;     // of an integer list: the values that hold its entries
@@ -124,6 +132,8 @@ struct MethodImpl : Method {
   edgecore_memory_block scratch_area = {nullptr, 0};
   uint64_t scratch_alignment = 1;
   MemoryGroup *groups = nullptr;
+  StateSlot *states = nullptr;  // of this method alone
+  bool shares_state = false;
   uint64_t planned_total = 0;
   uint64_t delegate_total = 0;
   uint64_t staging_total = 0;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/checked.h"
+#include "core/extended_header.h"
 #include "core/program_tables.h"
 #include "edgecore/method.h"
 
@@ -13,21 +14,8 @@ namespace {
 
 constexpr StringView kMetaKey = "edgecore.meta.v1";
 constexpr size_t kHeaderOffset = 8;
-constexpr size_t kHeaderLength = 24;             // least length of an extended header
-constexpr size_t kHeaderWithSize = 32;           // with the size of the segment data
-constexpr uint64_t kFlatbufferMax = 0x7fffffff;  // flatbuffers' own offsets are signed 32-bit numbers
-
-uint64_t read_u64(const uint8_t *bytes) {
-  uint64_t value;
-  memcpy(&value, bytes, sizeof(value));
-  return value;
-}
-
-uint32_t read_u32(const uint8_t *bytes) {
-  uint32_t value;
-  memcpy(&value, bytes, sizeof(value));
-  return value;
-}
+constexpr size_t kHeaderLength = 24;    // least length of an extended header
+constexpr size_t kHeaderWithSize = 32;  // with the size of the segment data
 
 // Where the parts of the file lie.
 struct Extent {
@@ -75,18 +63,6 @@ Result<Extent> read_header(Bytes file, Error &error) {
     extent.segment_end = extent.segment_base + size;
   }
   return extent;
-}
-
-// Copies `bytes` to private memory, so that nobody changes them after they were checked.
-Result<Bytes> copy_bytes(Bytes bytes, Allocator &allocator, StringView what, Error &error) {
-  void *copy = allocator.allocate(bytes.size() + kArenaTail, kArenaAlignment);
-  if (copy == nullptr) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the private copy of ", what, " (",
-                bytes.size(), " bytes).");
-  }
-  memcpy(copy, bytes.data(), bytes.size());
-  memset(static_cast<uint8_t *>(copy) + bytes.size(), 0, kArenaTail);
-  return Bytes(static_cast<const uint8_t *>(copy), bytes.size());
 }
 
 Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTables &tables, Error &error) {
@@ -150,6 +126,17 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
 
 }  // namespace
 
+Result<Bytes> copy_bytes(Bytes bytes, Allocator &allocator, StringView what, Error &error) {
+  void *copy = allocator.allocate(bytes.size() + kArenaTail, kArenaAlignment);
+  if (copy == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the private copy of ", what, " (",
+                bytes.size(), " bytes).");
+  }
+  memcpy(copy, bytes.data(), bytes.size());
+  memset(static_cast<uint8_t *>(copy) + bytes.size(), 0, kArenaTail);
+  return Bytes(static_cast<const uint8_t *>(copy), bytes.size());
+}
+
 Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, Error &error) {
   if (config.allocator == nullptr) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Program::load needs ProgramConfig.allocator.");
@@ -189,7 +176,8 @@ Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, E
   EDGECORE_TRY(check_named_data(*tables, error));
   EDGECORE_TRY(load_meta(config, *tables, error));
   EDGECORE_TRY(validate_program(*tables, config.limits, error));
-  return new (program_memory) Program(tables, config.limits);
+  EDGECORE_TRY(check_data_files(config.data, error));
+  return new (program_memory) Program(tables, config);
 }
 
 size_t Program::method_count() const { return tables_->root->execution_plan()->size(); }
@@ -220,7 +208,35 @@ Result<Bytes> Program::named_data(StringView key, Error &error) const {
     const fb::NamedData &entry = *tables_->root->named_data()->Get(i);
     if (view_of(entry.key()) == key) return tables_->segments[entry.segment_index()];
   }
-  return fail(error, EDGECORE_NOT_FOUND, "The file has no named data '", key, "'.");
+  for (const DataFile *file : data_) {
+    if (file->contains(key)) return file->find(key).bytes;
+  }
+  return fail(error, EDGECORE_NOT_FOUND, "Neither the program nor a data file has named data '", key, "'.");
+}
+
+Result<NamedBytes> Program::external_data(StringView key, Error &error) const {
+  for (const DataFile *file : data_) {
+    if (file->contains(key)) return file->find(key);
+  }
+  if (data_.empty()) {
+    return fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key,
+                "' in a .ptd file, and none was given; pass the data file that belongs to this program.");
+  }
+  const Status status = fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key, "' outside, and it is not in ");
+  for (size_t i = 0; i < data_.size(); ++i) {
+    if (i != 0) append(error, " or ");
+    append(error, data_[i]->name());
+  }
+  append(error, "; pass the data file that belongs to this program.");
+  return status;
+}
+
+bool Program::shares_state(StringView qualified_name) const {
+  if (!has_meta() || tables_->meta->shared_state() == nullptr) return false;
+  for (const auto *shared : *tables_->meta->shared_state()) {
+    if (view_of(shared) == qualified_name) return true;
+  }
+  return false;
 }
 
 bool Program::has_meta() const { return tables_->meta != nullptr; }

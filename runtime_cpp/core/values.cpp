@@ -7,6 +7,16 @@
 namespace edgecore {
 namespace {
 
+template <typename T>
+bool same_items(Span<const T> a, Span<const T> b) {
+  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+StringView qualified_name(const fb::Tensor &tensor) {
+  return tensor.extra_tensor_info() == nullptr ? StringView()
+                                               : view_of(tensor.extra_tensor_info()->fully_qualified_name());
+}
+
 struct Builder {
   MethodImpl &method;
   Error &error;
@@ -19,15 +29,24 @@ struct Builder {
   Status find_external(const fb::Tensor &tensor, uint32_t index, uint64_t bytes, edgecore_bytes *data) {
     const StringView key = view_of(tensor.extra_tensor_info()->fully_qualified_name());
     Error reason;
-    const int32_t code = method.host.named_data(&method.scope, key.c(), data, &reason);
-    if (code != EDGECORE_OK) {
-      return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, " needs external data '", key,
-                     "': ", reason.sentence(), " Pass the data file that belongs to this program.");
+    const Result<NamedBytes> found = method.owner->external_data(key, reason);
+    if (!found.ok()) return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, ": ", reason.sentence());
+    const NamedBytes named = *found;
+    const Span<const int32_t> sizes = span_of(tensor.sizes());
+    const Span<const uint8_t> order = span_of(tensor.dim_order());
+    const bool same = named.scalar_type == static_cast<int32_t>(tensor.scalar_type()) &&
+                      same_items(named.sizes, sizes) && same_items(named.dim_order, order);
+    if (named.has_layout && !same) {
+      return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, " is ",
+                     scalar_type_info(static_cast<int32_t>(tensor.scalar_type())).name, " ", sizes, ", but '", key,
+                     "' of the data file is ", scalar_type_info(named.scalar_type).name, " ", named.sizes,
+                     ", or has another dim order; pass the data file that belongs to this program.");
     }
-    if (data->size < bytes) {
+    if (named.bytes.size() < bytes) {
       return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, " needs ", bytes,
-                     " bytes of external data '", key, "', which has ", data->size, ".");
+                     " bytes of external data '", key, "', which has ", named.bytes.size(), ".");
     }
+    *data = {named.bytes.data(), named.bytes.size()};
     return Status();
   }
 
@@ -42,11 +61,7 @@ struct Builder {
       EDGECORE_TRY(stored.status());
       data = {(*stored).data(), readable_from((*stored).data(), bytes)};
     }
-    if (slot.place == Place::kPlanned) {
-      if (bytes != 0) memcpy(slot.home, data.data, static_cast<size_t>(bytes));
-      slot.home_flags |= EDGECORE_TENSOR_STATE;
-      return Status();
-    }
+    if (slot.place == Place::kPlanned) return add_state(tensor, slot, data.data);
     if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
       return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "the data of tensor value ", index,
                      " is not aligned to its element size ", slot.element_size, ".");
@@ -56,6 +71,42 @@ struct Builder {
     slot.home_readable = data.size;
     slot.home_flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     return Status();
+  }
+
+  // Makes a planned tensor a mutable buffer: a shared one, or the method's own at its place in the arena.
+  Status add_state(const fb::Tensor &tensor, TensorSlot &slot, const uint8_t *initial) {
+    const uint64_t bytes = tensor_bytes(tensor);
+    slot.home_flags |= EDGECORE_TENSOR_STATE;
+    const StringView name = qualified_name(tensor);
+    if (is_shared(name, *tensor.allocation_info())) {
+      StateStore::Buffer wanted;
+      wanted.name = name;
+      if (name.empty()) wanted.memory_id = tensor.allocation_info()->memory_id();
+      if (name.empty()) wanted.offset = planned_offset(*tensor.allocation_info());
+      wanted.method = method.name;
+      wanted.scalar_type = static_cast<int32_t>(tensor.scalar_type());
+      wanted.sizes = span_of(tensor.sizes());
+      wanted.dim_order = span_of(tensor.dim_order());
+      wanted.bytes = bytes;
+      wanted.initial = initial;
+      const Result<StateStore::Buffer *> buffer = method.config.state->share(wanted, error);
+      EDGECORE_TRY(buffer.status());
+      slot.home = (*buffer)->data;
+      slot.home_readable = bytes + kArenaTail;
+      method.shares_state = true;
+      return Status();
+    }
+    Span<StateSlot> state;
+    EDGECORE_TRY(method.make_array(1, state, error));
+    state[0] = {&slot, initial, bytes, method.states};
+    method.states = &state[0];
+    return Status();
+  }
+
+  bool is_shared(StringView name, const fb::AllocationDetails &place) const {
+    if (method.config.state == nullptr || method.config.sharing == StateSharing::kNone) return false;
+    if (method.config.sharing == StateSharing::kAll) return !name.empty() || place.memory_id() > 1;
+    return !name.empty() && method.owner->shares_state(name);
   }
 
   // How far one may read from an address in the file or in the private copy of its program part.
@@ -102,7 +153,11 @@ struct Builder {
       slot.home_readable = arena.size() - offset;
     }
     if (slot.place == Place::kInput) slot.home_flags |= EDGECORE_TENSOR_READ_ONLY;  // until one is set as writable
-    if (has_data) EDGECORE_TRY(place_data(tensor, index, slot));
+    if (has_data) {
+      EDGECORE_TRY(place_data(tensor, index, slot));
+    } else if (slot.place == Place::kPlanned && !qualified_name(tensor).empty()) {
+      EDGECORE_TRY(add_state(tensor, slot, nullptr));
+    }
     out.dl.data = slot.home;
     out.capacity = slot.home_capacity;
     out.flags = slot.home_flags;
@@ -271,6 +326,7 @@ Status MethodImpl::build_values(Error &error) {
   Builder builder{*this, error};
   for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
   for (size_t i = 0; i < count; ++i) declared[i] = values[i];
+  Method::reset();
   return Status();
 }
 

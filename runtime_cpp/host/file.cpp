@@ -22,8 +22,20 @@ struct Descriptor {
 }  // namespace
 
 File::~File() {
-  if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  unmap();
   free(heap_);
+}
+
+void File::unmap() {
+  if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  mapping_ = nullptr;
+}
+
+Status File::make_private(Error &error) {
+  if (mapping_ == nullptr) return {};
+  EDGECORE_TRY(copy(bytes_, error));
+  unmap();
+  return {};
 }
 
 Status File::map(const char *path, Error &error) {

@@ -21,12 +21,17 @@ class File {
   // Copies `bytes`, at a multiple of 128. Errors: MEMORY_ALLOCATION_FAILED. `this` must be empty.
   Status copy(Bytes bytes, Error &error);
 
+  // Replaces a mapping by a copy, which nobody else can change.
+  Status make_private(Error &error);
+
   Bytes bytes() const { return bytes_; }
 
   File(const File &) = delete;
   File &operator=(const File &) = delete;
 
  private:
+  void unmap();
+
   Bytes bytes_;
   void *mapping_ = nullptr;
   size_t mapped_ = 0;

@@ -1,10 +1,14 @@
 #include "edgecore/module.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 
+#include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
 #include "host/backends.h"
 #include "host/cpu_count.h"
@@ -27,6 +31,13 @@ struct OpenBackend {
   ~OpenBackend() {
     if (loaded.program != nullptr) loaded.table->program_close(loaded.program);
   }
+};
+
+// A data file and the memory that its tables live in.
+struct DataPart {
+  File file;
+  std::string name;
+  HeapAllocator memory;
 };
 
 // A method and the memory that it lives in, which it leaves before it is freed.
@@ -76,12 +87,17 @@ edgecore_header header(size_t size) { return {static_cast<uint32_t>(size), EDGEC
 
 // Destroyed from the last member to the first: methods, backends, program, file.
 struct Module::State {
+  Limits limits = default_limits();
+  std::deque<DataPart> data;
+  std::vector<const DataFile *> data_files;  // of `data`
   File file;
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   std::vector<LoadedBackend> loaded;  // of `backends`, as the methods see them
   std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
+  HeapAllocator state_memory;
+  StateStore state{&state_memory};
   std::vector<std::unique_ptr<OpenMethod>> methods;
 
   ~State() {
@@ -92,9 +108,27 @@ struct Module::State {
   Status load_program(Error &error) {
     ProgramConfig config;
     config.allocator = &program_memory;
-    const Result<const Program *> loaded = Program::load(file.bytes(), config, error);
+    config.limits = limits;
+    config.data = {data_files.data(), data_files.size()};
+    Bytes bytes = file.bytes();
+    if (is_bundled(bytes)) {
+      EDGECORE_TRY(file.make_private(error));
+      const Result<Bytes> inner = bundled_program(file.bytes(), limits, error);
+      EDGECORE_TRY(inner.status());
+      bytes = *inner;
+    }
+    const Result<const Program *> loaded = Program::load(bytes, config, error);
     EDGECORE_TRY(loaded.status());
     program = *loaded;
+    return {};
+  }
+
+  Status load_data(Error &error) {
+    DataPart &part = data.back();
+    const StringView name(part.name.data(), part.name.size());
+    const Result<const DataFile *> loaded = DataFile::load(part.file.bytes(), name, &part.memory, limits, error);
+    EDGECORE_TRY(loaded.status());
+    data_files.push_back(*loaded);
     return {};
   }
 
@@ -121,8 +155,35 @@ struct Module::State {
   }
 };
 
+Limits default_limits() {
+  Limits limits;
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) {
+    const uint64_t memory = static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
+    limits.planned_bytes = std::min(limits.planned_bytes, memory);
+  }
+  return limits;
+}
+
 Module::Module() : state_(std::make_unique<State>()) {}
 Module::~Module() = default;
+
+void Module::set_limits(const Limits &limits) { state_->limits = limits; }
+
+Status Module::add_data(const char *path, Error &error) {
+  state_->data.emplace_back();
+  state_->data.back().name = path;
+  EDGECORE_TRY(state_->data.back().file.map(path, error));
+  return state_->load_data(error);
+}
+
+Status Module::add_data(Bytes bytes, const char *name, Error &error) {
+  state_->data.emplace_back();
+  state_->data.back().name = name;
+  EDGECORE_TRY(state_->data.back().file.copy(bytes, error));
+  return state_->load_data(error);
+}
 
 Status Module::open(const char *path, Error &error) {
   EDGECORE_TRY(state_->file.map(path, error));
@@ -215,6 +276,8 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     config.kernels = {state_->kernels.data(), state_->kernels.size()};
     config.backends = {backends.data(), backends.size()};
     config.trust = options.trust;
+    config.state = &state_->state;
+    config.sharing = options.sharing;
     if (options.trace) open->trace = std::make_unique<Trace>();
     config.tracer = open->trace.get();
     const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
@@ -222,6 +285,18 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     open->method = *method;
     methods_.push_back(*method);
     state_->methods.push_back(std::move(open));
+  }
+  return {};
+}
+
+Status Module::reset(Error &error) {
+  for (Method *method : methods_) method->reset();
+  state_->state.reset();
+  for (const auto &backend : state_->backends) {
+    const edgecore_backend *table = backend->loaded.table;
+    if (!EDGECORE_HAS(table, reset) || table->reset == nullptr) continue;
+    error.clear();
+    EDGECORE_TRY(Status(table->reset(backend->loaded.program, &error)));
   }
   return {};
 }

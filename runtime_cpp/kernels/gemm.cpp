@@ -51,6 +51,38 @@ void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const
   });
 }
 
+// c[j] += factors[s] * right[s * ld + j] for j in [begin, end).
+template <class C, int kSteps>
+void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int64_t ld, C *c) {
+  int64_t j = begin;
+  for (; j + kLanes<C> <= end; j += kLanes<C>) {
+    Vector<C> sum = load_vector(c + j);
+    for (int s = 0; s < kSteps; ++s) sum += load_vector(right + s * ld + j) * factors[s];
+    store_vector(c + j, sum);
+  }
+  for (; j < end; ++j) {
+    for (int s = 0; s < kSteps; ++s) c[j] += right[s * ld + j] * factors[s];
+  }
+}
+
+// The same for rows of `right` that are steps of the sum: they are added to c in their order, which memory likes.
+template <class C>
+void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld,
+                       GemmOut<C> c) {
+  call.parallel(n, 32768 / (k + 1) + 64, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t j = begin; !c.add && j < end; ++j) c.data[j] = c.bias != nullptr ? c.bias[j] : C{0};
+    int64_t p = 0;
+    for (; p + 4 <= k; p += 4) {
+      const C factors[4] = {alpha * a[p], alpha * a[p + 1], alpha * a[p + 2], alpha * a[p + 3]};
+      add_rows<C, 4>(begin, end, factors, right + p * ld, ld, c.data);
+    }
+    for (; p < k; ++p) {
+      const C factor = alpha * a[p];
+      add_rows<C, 1>(begin, end, &factor, right + p * ld, ld, c.data);
+    }
+  });
+}
+
 }  // namespace
 
 template <class C>
@@ -68,8 +100,9 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
     a = {copy, k, false};
     a_step = m * k;
   }
-  if (m == 1 && count == 1 && b.transposed) {
-    row_times_rows(call, n, k, alpha, a.data, b.data, b.ld, c);
+  if (m == 1 && count == 1) {
+    const auto one_row = b.transposed ? &row_times_rows<C> : &row_times_columns<C>;
+    one_row(call, n, k, alpha, a.data, b.data, b.ld, c);
     return true;
   }
   // Rows of a transposed b (the weights of a linear layer) take the place of rows of a, as packing a is less work.

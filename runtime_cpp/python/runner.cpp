@@ -1,6 +1,8 @@
 #include "runner.h"
 
 #include <cstring>
+#include <memory>
+#include <new>
 
 namespace nb = nanobind;
 
@@ -9,17 +11,32 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;  // no system has smaller ones
 
-// Elements of an array on the stack while there are few, on the heap otherwise.
+// Elements of an array on the stack while there are few, on the heap otherwise. They are large: none is made unasked.
 template <typename T>
 class SmallArray {
  public:
-  explicit SmallArray(size_t size) : heap_(size > kFew ? new T[size] : nullptr) {}
-  T *get() { return heap_ != nullptr ? heap_.get() : few_; }
+  explicit SmallArray(size_t size) : size_(size) {
+    if (size > kFew) {
+      heap_.reset(new T[size]);
+      items_ = heap_.get();
+      return;
+    }
+    items_ = reinterpret_cast<T *>(few_);
+    for (size_t i = 0; i < size; ++i) new (items_ + i) T;
+  }
+  ~SmallArray() {
+    if (heap_ == nullptr) std::destroy_n(items_, size_);
+  }
+  SmallArray(const SmallArray &) = delete;
+  SmallArray &operator=(const SmallArray &) = delete;
+  T *get() { return items_; }
 
  private:
   static constexpr size_t kFew = 4;
-  T few_[kFew];
+  alignas(T) unsigned char few_[kFew * sizeof(T)];
   std::unique_ptr<T[]> heap_;
+  T *items_;
+  size_t size_;
 };
 
 Subject subject(const char *kind, size_t index, const Method &method) { return {kind, index, method.info().name()}; }
@@ -92,7 +109,8 @@ struct Runner::Made {
   edgecore_value value = {};  // its tensor is in `tensor`
 };
 
-Runner::Runner(std::shared_ptr<Module> module, Method &method) : module_(std::move(module)), method_(method) {
+Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn)
+    : module_(std::move(module)), method_(method), turn_(std::move(turn)) {
   const MethodInfo info = method.info();
   inputs_.resize(info.input_count());
   for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info.input(i);
@@ -105,11 +123,12 @@ Runner::Runner(std::shared_ptr<Module> module, Method &method) : module_(std::mo
   }
 }
 
-nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
+nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Error error;
-  if (inputs.size() != inputs_.size()) {
+  const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
+  if (given_count != inputs_.size()) {
     (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
-               inputs_.size() == 1 ? " input" : " inputs", "; got ", inputs.size(), ".");
+               inputs_.size() == 1 ? " input" : " inputs", "; got ", given_count, ".");
     raise(error);
   }
   const ArrayType *kind = nullptr;
@@ -121,7 +140,7 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
     if (kind == nullptr) kind = input.view.array_type;
   }
   SmallArray<Made> made(outputs_.size());
-  if (!out.is_none()) {
+  if (out.is_valid() && !out.is_none()) {
     const size_t count = nb::len(out);
     if (count != outputs_.size()) {
       (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' has ", outputs_.size(),
@@ -138,7 +157,7 @@ nb::object Runner::call(const nb::args &inputs, const nb::object &out) {
   Status status;
   {
     const nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(*turn_);
     status = run(given.get(), made.get(), error);
   }
   if (!status.ok()) raise(error);

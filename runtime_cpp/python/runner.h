@@ -16,13 +16,18 @@ namespace edgecore::python {
 
 class Runner {
  public:
-  Runner(std::shared_ptr<Module> module, Method &method);
+  // Calls hold `turn` while they run.
+  Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn);
 
-  // Runs once. `out` is None or a sequence with one writable buffer for every output, which are then the results.
+  // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
+  // output, which are then the results.
   // Threads that call one Runner at the same time take turns; none holds the GIL while it waits or runs.
-  nanobind::object call(const nanobind::args &inputs, const nanobind::object &out);
+  nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
   const Method &method() const { return method_; }
+
+  Runner(const Runner &) = delete;
+  Runner &operator=(const Runner &) = delete;
 
  private:
   struct Input {
@@ -48,7 +53,7 @@ class Runner {
   Method &method_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::mutex mutex_;  // held without the GIL only
+  std::shared_ptr<std::mutex> turn_;  // held without the GIL only
 };
 
 }  // namespace edgecore::python

@@ -16,17 +16,21 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
-    "                    [--backend /ABSOLUTE/PATH/OF/LIBRARY]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
-    "                    [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
-    "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. A file compiled for a\n"
-    "backend needs its library: `edgecore backends --json` prints where the installed ones are. --kernels gives\n"
-    "libraries of custom operators; --trace writes the times of all instructions as an ETDump.\n";
+    "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
+    "                    [--kernels /ABSOLUTE/PATH/OF/LIBRARY]... [--threads N] [--runs N] [--trust]\n"
+    "                    [--trace FILE.etdp]\n"
+    "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. --data gives the weights\n"
+    "that the program keeps outside. A file compiled for a backend needs its library: `edgecore backends --json` "
+    "prints\n"
+    "where the installed ones are. --kernels gives libraries of custom operators; --trace writes the times of all\n"
+    "instructions as an ETDump.\n";
 
 struct Arguments {
   const char *file = nullptr;
   const char *method = nullptr;
   const char *output_dir = nullptr;
   std::vector<const char *> inputs;
+  std::vector<const char *> data;
   std::vector<const char *> backends;
   std::vector<const char *> kernels;
   const char *trace = nullptr;
@@ -58,6 +62,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.inputs.push_back(argv[i]);
     } else if (name == "--output-dir") {
       arguments.output_dir = argv[i];
+    } else if (name == "--data") {
+      arguments.data.push_back(argv[i]);
     } else if (name == "--backend") {
       arguments.backends.push_back(argv[i]);
     } else if (name == "--kernels") {
@@ -161,6 +167,7 @@ Status show_output(const Method &method, size_t index, const char *output_dir, E
 Status run(const Arguments &arguments, Error &error) {
   const auto start = std::chrono::steady_clock::now();
   Module module;
+  for (const char *data : arguments.data) EDGECORE_TRY(module.add_data(data, error));
   EDGECORE_TRY(module.open(arguments.file, error));
   const std::vector<StringView> required = module.required_backends();
   if (arguments.backends.empty() && !required.empty()) {

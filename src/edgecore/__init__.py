@@ -129,12 +129,18 @@ def load(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, str] | None = None,
     trust: bool = False,
+    share_state: bool | None = None,
+    limits: Mapping[str, int] | None = None,
     trace: bool = False,
 ) -> Model:
     """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
     from edgecore import runtime
 
-    return runtime.load(path, data, threads=threads, options=options, providers=providers, trust=trust, trace=trace)
+    return runtime.load(
+        path, data,
+        threads=threads, options=options, providers=providers, trust=trust, share_state=share_state, limits=limits,
+        trace=trace,
+    )  # fmt: skip
 
 
 def backends() -> list[InstalledBackend]:

@@ -60,3 +60,15 @@ def test_files_that_cannot_be_run(pte, tmp_path):
     assert "cat.pte: This is not a .pte file" in fails(tmp_path / "cat.pte")
     pte.write_bytes(pte.read_bytes()[:-20])
     assert "truncated" in fails(pte)
+
+
+def test_a_trace_has_the_runs(relu, tmp_path):
+    assert run(relu, "--runs", 2, "--trace", tmp_path / "runs.etdp").returncode == 0
+    trace = (tmp_path / "runs.etdp").read_bytes()
+    assert trace[8:12] == b"ED00"
+    assert trace.count(b"native_call_relu") == 2
+
+
+def test_a_library_without_kernels(relu):
+    assert "relative.so is not given by an absolute path" in fails(relu, "--kernels", "relative.so")
+    assert "/no/kernels.so cannot be loaded" in fails(relu, "--kernels", "/no/kernels.so")

@@ -201,7 +201,7 @@ def test_operands_and_results_have_the_default_dim_order():
 def test_unknown_operator_in_a_branch_is_named_with_the_line_before_it():
     def function(s, x):
         y = x + 1
-        return torch.cond(y.sum() > 0, torch.special.airy_ai, lambda x: x * 1, (y,))  # noqa: PLW0108
+        return torch.cond(y.sum() > 0, torch.special.airy_ai, lambda x: x * 1, (y,))
 
     with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_control_flow\.py:\d+.*not an operator"):
         to_edge(torch.export.export(Model(function).eval(), (INPUTS[0],)))

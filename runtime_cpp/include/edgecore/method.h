@@ -4,6 +4,7 @@
 
 #include "edgecore/host.h"
 #include "edgecore/program.h"
+#include "edgecore/state.h"
 
 namespace edgecore {
 
@@ -22,6 +23,8 @@ struct MethodConfig {
   // Planned memory, one per arena of MethodInfo: at least arena_bytes(i) + kArenaTail bytes at kArenaAlignment. Empty:
   // from `allocator`.
   Span<const MutableBytes> arenas;
+  StateStore *state = nullptr;  // of the program's methods; NULL: each has its own mutable buffers
+  StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
   bool trust = false;                              // accept blobs without a matching SHA-256
   uint64_t instruction_limit = uint64_t{1} << 24;  // executed in one run; past it the run fails
@@ -82,6 +85,10 @@ class Method {
   // An output with its actual shape, valid until the next call of a member. A program may return an input, a constant
   // or a view: then its data is not the memory of set_output.
   const edgecore_value &output(size_t index) const;
+
+  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones.
+  void reset();
+  bool shares_state() const;
 
   // Bytes: planned arenas; what delegates asked for; staging copies for buffer requirements.
   uint64_t planned_bytes() const;

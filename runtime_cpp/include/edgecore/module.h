@@ -22,8 +22,12 @@ namespace edgecore {
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
   bool trust = false;    // accept blobs whose SHA-256 is not in the metadata for backends that do not validate
-  bool trace = false;    // keep the times of all instructions for write_trace
+  StateSharing sharing = StateSharing::kAsFile;
+  bool trace = false;  // keep the times of all instructions for write_trace
 };
+
+// Limits of a host: those of the core, and no plan beyond the physical memory.
+Limits default_limits();
 
 // Calls in the order of the members. Not thread-safe; afterwards each Method may be used by one thread at a time.
 class Module {
@@ -31,8 +35,17 @@ class Module {
   Module();
   ~Module();
 
-  // Maps the file at `path`, or copies `bytes`, and verifies it.
-  // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of Program::load.
+  // What the files may ask for; default_limits() otherwise.
+  void set_limits(const Limits &limits);
+
+  // A .ptd file with weights or delegates' data that the program keeps outside; any number of them. Maps the file at
+  // `path`, or copies `bytes`, which `name` stands for in sentences.
+  // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of DataFile::load.
+  Status add_data(const char *path, Error &error);
+  Status add_data(Bytes bytes, const char *name, Error &error);
+
+  // Maps the file at `path`, or copies `bytes`, and verifies it. Of a .bpte file (which is copied) the program in it.
+  // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of Program::load and check_data_files.
   Status open(const char *path, Error &error);
   Status open(Bytes bytes, Error &error);
 
@@ -73,6 +86,10 @@ class Module {
   // Writes what all methods did since they were loaded with MethodOptions::trace, as an ETDump. No method may run.
   // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
+
+  // Gives all mutable buffers their initial values, those of delegates too. No method may be running.
+  // Errors: what a backend gave.
+  Status reset(Error &error);
 
   // Gives every output that needs it memory that lives as long as the module: for callers that read an output before
   // the next run. Errors: MEMORY_ALLOCATION_FAILED.

@@ -3,6 +3,8 @@
 #define EDGECORE_PROGRAM_H_
 
 #include "edgecore/allocator.h"
+#include "edgecore/data.h"
+#include "edgecore/limits.h"
 #include "edgecore/span.h"
 #include "edgecore/status.h"
 
@@ -11,21 +13,10 @@ namespace edgecore {
 class Program;
 struct ProgramTables;  // flatbuffer roots and resolved segments; core/program_tables.h
 
-// Bounds on what a file may ask for. A file past one of them is refused with a sentence that names it.
-struct Limits {
-  uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
-  uint32_t nesting = 64;                          // depth of flatbuffer tables
-  uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
-  uint32_t methods = 1024;
-  uint64_t items = uint64_t{1} << 26;  // entries of all lists of indices, strings and shapes together
-  uint32_t rank = 16;                  // dimensions of a tensor; at most 255
-  uint64_t tensor_bytes = uint64_t{1} << 40;
-  uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
-};
-
 struct ProgramConfig {
   Allocator *allocator = nullptr;  // holds the Program and the private copy of the flatbuffer part
   Limits limits;
+  Span<const DataFile *const> data;  // .ptd files that belong to the program; they must outlive it, the array too
 };
 
 #define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
@@ -112,22 +103,28 @@ class Program {
   // NOT_FOUND with the names of all methods in the sentence.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Bytes stored under `key` in the file. NOT_FOUND with the key in the sentence.
+  // Bytes stored under `key` in the file, or else in one of the data files. NOT_FOUND with the key in the sentence.
   Result<Bytes> named_data(StringView key, Error &error) const;
+  // What the data files hold under `key`. NOT_FOUND with the key and the files in the sentence.
+  Result<NamedBytes> external_data(StringView key, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
-  bool has_meta() const;       // written by edgecore
+  bool has_meta() const;  // written by edgecore
+  // Whether the file wants one copy of this mutable buffer for all methods.
+  bool shares_state(StringView qualified_name) const;
   StringView profile() const;  // "executorch-1.5", "edgecore"; empty without metadata
 
   const Limits &limits() const { return limits_; }
   const ProgramTables &tables() const { return *tables_; }  // for the core's own sources
 
-  explicit Program(const ProgramTables *tables, const Limits &limits) : tables_(tables), limits_(limits) {}
+  Program(const ProgramTables *tables, const ProgramConfig &config)
+      : tables_(tables), limits_(config.limits), data_(config.data) {}
 
  private:
   const ProgramTables *tables_;
   Limits limits_;
+  Span<const DataFile *const> data_;
 };
 
 }  // namespace edgecore

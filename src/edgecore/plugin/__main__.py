@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(arguments: list[str]) -> int:
     """Print the path that is asked for; 2 for wrong usage, 1 if this edgecore holds no such folder."""
-    folders = {"--include-dir": "include", "--cmake-dir": "cmake"}
+    folders = {"--include-dir": "native/include", "--cmake-dir": "cmake"}
     if len(arguments) != 1 or arguments[0] not in folders:
         print("usage: python -m edgecore.plugin --include-dir | --cmake-dir", file=sys.stderr)
         return 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from edgecore._runtime import Method, Program, Tensor, TensorInfo, kernels, open_bytes, open_path
+from edgecore._runtime import Method, Program, Tensor, TensorInfo, kernels, open_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class Model:
         """
         self._program.write_trace(os.fsencode(path))
 
+    def reset(self) -> None:
+        """Give all mutable buffers (a cache, a counter) their initial values; waits for calls that run."""
+        self._program.reset()
+
     def __getitem__(self, name: str) -> Method:
         if name not in self._methods:
             raise KeyError(f"the program has no method {name!r}; it has: {', '.join(self._methods)}")
@@ -76,18 +80,24 @@ def load(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, str] | None = None,
     trust: bool = False,
+    share_state: bool | None = None,
+    limits: Mapping[str, int] | None = None,
     trace: bool = False,
 ) -> Model:
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
     Args:
-        path: A path (the file is mapped), its bytes, or a binary file object.
-        data: `.ptd` files with weights that the program keeps outside; not supported yet.
+        path: A path (the file is mapped), its bytes, or a binary file object. Of a `.bpte` file the program in it.
+        data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
         threads: How many threads each method computes on, the calling one included; by default the performance cores
             that this process may use.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
         providers: The package to take a backend from where several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates whose SHA-256 the file does not hold, for backends that do not check their blobs.
+        share_state: Whether mutable buffers of equal qualified name are one for all methods. By default those are that
+            the file was compiled to share. Methods that share one take turns.
+        limits: Bounds on what the file may ask for: flatbuffer_bytes, nesting, tables, methods, items, rank,
+            tensor_bytes, planned_bytes (of a method; by default the physical memory).
         trace: Keep the times of all instructions for `Model.write_trace`.
 
     Raises:
@@ -95,13 +105,9 @@ def load(
         BackendError: A backend that the file needs is not installed, broken or disabled.
         ExecutionError: Everything else that keeps it from running: no access, a missing kernel, an unknown option.
     """
-    if data:
-        from edgecore.errors import ExecutionError
-
-        raise ExecutionError("weights in .ptd files are not supported yet; compile them into the .pte", 0x10)
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1; got {threads}")
-    program = _open(path)
+    program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}))
     backend_ids = program.backend_ids
     if backend_ids or options:
         _load_backends(program, backend_ids, options or {}, providers)
@@ -110,18 +116,25 @@ def load(
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    return Model(program, program.load_methods(threads or 0, trust, trace))
+    return Model(program, program.load_methods(threads or 0, trust, share_state, trace))
 
 
-def _open(path: Any) -> Program:
-    if isinstance(path, (str, os.PathLike)):
-        return open_path(os.fsencode(path))
-    if hasattr(path, "read"):
-        path = path.read()
+def _parts(data: Any) -> Sequence[Any]:
+    """`data` as a sequence; a single file without brackets is meant well."""
+    return [data] if isinstance(data, (str, os.PathLike, bytes)) or hasattr(data, "read") else data
+
+
+def _source(file: Any) -> Any:
+    """A file for `open_program`: a path as bytes in a tuple, or an object with the buffer protocol."""
+    if isinstance(file, (str, os.PathLike)):
+        return (os.fsencode(file),)
+    if hasattr(file, "read"):
+        file = file.read()
     try:
-        return open_bytes(path)
+        memoryview(file)
     except TypeError:
-        raise TypeError(f"a path, bytes or a binary file object is needed, not {type(path).__name__}") from None
+        raise TypeError(f"a path, bytes or a binary file object is needed, not {type(file).__name__}") from None
+    return file
 
 
 def _load_backends(

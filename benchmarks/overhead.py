@@ -1,0 +1,179 @@
+"""What a call from Python costs, and what other threads notice of it.
+
+    python benchmarks/overhead.py [--rounds 15]
+
+Call: a program of three instructions on four numbers, called with numpy arrays, torch tensors and a plain buffer, and
+the same file through executorch where it is installed; the smallest mean of a block of 5000 calls.
+Other threads: a Python loop beside a model that runs on one thread, against the loop alone and against the loop beside
+as much work of a process that shares nothing with it. Two methods of one program, one thread each, against one alone;
+the same with two processes. The process comparisons show what the machine itself takes (two virtual cores may be one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import edgecore
+
+PAUSE = 0.02  # seconds between measurements, for caches of the scheduler
+
+
+class Small(torch.nn.Module):
+    """Three kernels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 2 + 1)
+
+
+class Large(torch.nn.Module):
+    """A few milliseconds of matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def mean_of_blocks(call: Callable[[], object], rounds: int, block: int = 5000) -> float:
+    """Seconds per call: the smallest mean over `rounds` blocks."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(block):
+            call()
+        best = min(best, (time.perf_counter() - start) / block)
+    return best
+
+
+def overhead(folder: Path, rounds: int) -> None:
+    """Print microseconds per call for each kind of input."""
+    path = folder / "small.pte"
+    edgecore.compile(Small().eval(), (torch.ones(4),), backends=[]).save(path)
+    method = edgecore.load(path, threads=1).forward
+    given = {"numpy": np.ones(4, np.float32), "torch": torch.ones(4), "buffer": array.array("f", [1, 1, 1, 1])}
+    print("call of a three-instruction program:")
+    for kind, x in given.items():
+        print(f"  edgecore, {kind:6}  {mean_of_blocks(lambda x=x: method(x), rounds) * 1e6:7.2f} us")
+    out = np.empty(4, np.float32)
+    print(f"  edgecore, out=    {mean_of_blocks(lambda: method(given['numpy'], out=[out]), rounds) * 1e6:7.2f} us")
+    try:
+        from executorch.runtime import Runtime
+    except ImportError:
+        return
+    peer = Runtime.get().load_program(str(path)).load_method("forward")
+    inputs = [given["torch"]]
+    print(f"  executorch, torch {mean_of_blocks(lambda: peer.execute(inputs), rounds, 500) * 1e6:7.2f} us")
+
+
+def spin(seconds: float) -> float:
+    """Rounds of a Python loop a second."""
+    count = 0
+    start = time.perf_counter()
+    end = start + seconds
+    while time.perf_counter() < end:
+        for _ in range(200):
+            count += 1
+    return count / (time.perf_counter() - start)
+
+
+def calls_a_second(call: Callable[[], object], seconds: float) -> float:
+    """How often `call` ran in a second."""
+    count = 0
+    start = time.perf_counter()
+    end = start + seconds
+    while time.perf_counter() < end:
+        call()
+        count += 1
+    return count / (time.perf_counter() - start)
+
+
+def beside(work: Callable[[], object], measured: Callable[[], float]) -> float:
+    """What `measured` gives while a thread repeats `work`."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.is_set():
+            work()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        return measured()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def beside_process(path: Path, measured: Callable[[], float]) -> float:
+    """What `measured` gives while another process runs the program at `path` all the time."""
+    code = (
+        "import sys, edgecore, array; m = edgecore.load(sys.argv[1], threads=1)['first']; x = array.array('f', [1] * "
+        "m.inputs[0].shape[0] * m.inputs[0].shape[1]); m(x); print(flush=True)\nwhile True: m(x)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        return measured()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def threads(folder: Path, rounds: int) -> None:
+    """Print how a Python loop and a second method fare beside a running method."""
+    path = folder / "large.pte"
+    x = torch.ones(64, 512)
+    exported = torch.export.export(Large().eval(), (x,))
+    edgecore.compile({"first": exported, "second": exported}, backends=[]).save(path)
+    model = edgecore.load(path, threads=1)
+    given = np.ones((64, 512), np.float32)
+    first, second = (lambda: model["first"](given)), (lambda: model["second"](given))
+    first(), second()
+    measures: dict[str, tuple[Callable[[], float], Callable[[], object]]] = {
+        "a Python loop": (lambda: spin(0.2), first),
+        "a second method": (lambda: calls_a_second(second, 0.2), first),
+    }
+    print(f"beside a method on one thread ({mean_of_blocks(first, 3, 20) * 1e3:.1f} ms a call); 1 is undisturbed:")
+    for name, (measured, work) in measures.items():
+        ratios: dict[str, list[float]] = {"thread": [], "process": []}
+        for _ in range(rounds):
+            time.sleep(PAUSE)
+            alone = measured()
+            shared = beside(work, measured)
+            apart = beside_process(path, measured)
+            alone = max(alone, measured())
+            ratios["thread"].append(shared / alone)
+            ratios["process"].append(apart / alone)
+        of_thread, of_process = (statistics.median(ratios[kind]) for kind in ("thread", "process"))
+        print(f"  speed of {name:16} {of_thread:.3f}; beside such a process {of_process:.3f}; "
+              f"ratio {of_thread / of_process:.3f}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        overhead(Path(folder), rounds)
+        threads(Path(folder), rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+#include "edgecore/data.h"
+
+#include <algorithm>
+#include <new>
+
+#include "core/checked.h"
+#include "core/extended_header.h"
+#include "core/scalar_type.h"
+#include "core/schema.h"
+#include "flat_tensor_generated.h"
+
+namespace edgecore {
+
+struct DataTables {
+  const fb::ptd::FlatTensor *root = nullptr;  // in the private copy
+  Bytes segments;                             // of the caller's bytes
+};
+
+namespace {
+
+constexpr size_t kHeaderOffset = 8;
+constexpr size_t kHeaderLength = 40;
+
+const fb::ptd::NamedData &entry(const DataTables &tables, uint32_t index) {
+  return *tables.root->named_data()->Get(index);
+}
+
+StringView key_of(const DataTables &tables, uint32_t index) { return view_of(entry(tables, index).key()); }
+
+bool less(StringView a, StringView b) {
+  const size_t common = a.size() < b.size() ? a.size() : b.size();
+  const int order = a.data() == b.data() ? 0 : memcmp(a.data(), b.data(), common);
+  return order != 0 ? order < 0 : a.size() < b.size();
+}
+
+template <typename... Pieces>
+Status invalid(Error &error, StringView name, const Pieces &...pieces) {
+  return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "Data file ", name, ": ", pieces...);
+}
+
+// The bytes of an entry, which lie within the file.
+Bytes bytes_of(const DataTables &tables, const fb::ptd::NamedData &named) {
+  const fb::ptd::DataSegment &segment = *tables.root->segments()->Get(named.segment_index());
+  return {tables.segments.data() + segment.offset(), static_cast<size_t>(segment.size())};
+}
+
+Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, StringView name, const Limits &limits,
+                    Error &error) {
+  const fb::ptd::TensorLayout *layout = named.tensor_layout();
+  if (layout == nullptr) return Status();
+  const StringView key = view_of(named.key());
+  const uint64_t size = scalar_type_info(static_cast<int32_t>(layout->scalar_type())).size;
+  const Span<const int32_t> sizes = span_of(layout->sizes());
+  const Span<const uint8_t> order = span_of(layout->dim_order());
+  if (size == 0 || sizes.size() > limits.rank || order.size() != sizes.size()) {
+    return invalid(error, name, "the tensor '", key, "' has an unknown dtype, a rank above the limit ", limits.rank,
+                   ", or a dim order of another rank.");
+  }
+  uint64_t bytes = size;
+  for (const int32_t length : sizes) {
+    if (length < 0 || multiply_overflows(bytes, static_cast<uint64_t>(length), &bytes)) {
+      return invalid(error, name, "the tensor '", key, "' has a size that is negative or too large.");
+    }
+  }
+  if (bytes > limits.tensor_bytes || bytes != bytes_of(tables, named).size()) {
+    return invalid(error, name, "the tensor '", key, "' needs ", bytes, " bytes, its segment has ",
+                   static_cast<uint64_t>(bytes_of(tables, named).size()), ".");
+  }
+  return Status();
+}
+
+Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuffer_bytes, const Limits &limits,
+                     Error &error) {
+  const auto *segments = tables.root->segments();
+  for (uint32_t i = 0; i < size_of(segments); ++i) {
+    const fb::ptd::DataSegment &segment = *segments->Get(i);
+    if (!contains(tables.segments.size(), segment.offset(), segment.size())) {
+      return invalid(error, name, "segment ", i, " (", segment.size(), " bytes at offset ", segment.offset(),
+                     ") exceeds the ", static_cast<uint64_t>(tables.segments.size()),
+                     " bytes of data: the file is damaged or truncated.");
+    }
+  }
+  // Entries that share one long key would make sorting slow; honest files have every key once.
+  uint64_t key_bytes = 0;
+  for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
+    const fb::ptd::NamedData &named = entry(tables, i);
+    if (named.key() == nullptr || named.segment_index() >= size_of(segments)) {
+      return invalid(error, name, "entry ", i, " ('", view_of(named.key()), "') is in segment ", named.segment_index(),
+                     " of ", static_cast<uint64_t>(size_of(segments)), ".");
+    }
+    key_bytes += named.key()->size();
+    if (key_bytes > flatbuffer_bytes) return invalid(error, name, "its names are longer than the file.");
+    EDGECORE_TRY(check_layout(tables, named, name, limits, error));
+  }
+  return Status();
+}
+
+// Where the parts of the file lie; the flatbuffer starts at its first byte.
+struct Extent {
+  uint64_t flatbuffer_size = 0;
+  Bytes segments;
+};
+
+Result<Extent> read_header(Bytes file, StringView name, const Limits &limits, Error &error) {
+  if (file.size() < kHeaderOffset + kHeaderLength || memcmp(file.data() + 4, "FT01", 4) != 0) {
+    return invalid(error, name, "this is not a .ptd file: ", static_cast<uint64_t>(file.size()),
+                   " bytes without the identifier FT01 at byte 4.");
+  }
+  const uint8_t *header = file.data() + kHeaderOffset;
+  if (memcmp(header, "FH01", 4) != 0 || read_u32(header + 4) < kHeaderLength) {
+    return invalid(error, name, "it has no extended header FH01 of ", static_cast<uint64_t>(kHeaderLength), " bytes.");
+  }
+  uint64_t size = 0;
+  const uint64_t base = read_u64(header + 24);
+  const uint64_t data_size = read_u64(header + 32);
+  const bool fits = !add_overflows(read_u64(header + 8), read_u64(header + 16), &size) && size <= file.size();
+  if (!fits || size < kHeaderOffset + kHeaderLength || base < size || !contains(file.size(), base, data_size)) {
+    return invalid(error, name, "its header announces tables up to byte ", size, " and ", data_size,
+                   " bytes of data from byte ", base, "; the file has ", static_cast<uint64_t>(file.size()),
+                   " bytes: it is damaged or truncated.");
+  }
+  const uint64_t limit = limits.flatbuffer_bytes < kFlatbufferMax ? limits.flatbuffer_bytes : kFlatbufferMax;
+  if (size >= limit) {
+    return invalid(error, name, "its tables have ", size, " bytes; the limit flatbuffer_bytes is ", limit, ".");
+  }
+  return Extent{size, {file.data() + base, static_cast<size_t>(data_size)}};
+}
+
+}  // namespace
+
+Result<const DataFile *> DataFile::load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,
+                                        Error &error) {
+  const Result<Extent> extent = read_header(file, name, limits, error);
+  EDGECORE_TRY(extent.status());
+  const Bytes tables_bytes(file.data(), static_cast<size_t>((*extent).flatbuffer_size));
+  const Result<Bytes> copy = copy_bytes(tables_bytes, *allocator, name, error);
+  EDGECORE_TRY(copy.status());
+  flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), limits.nesting, limits.tables);
+  if (!fb::ptd::VerifyFlatTensorBuffer(verifier)) return invalid(error, name, "its tables are damaged.");
+  void *tables_memory = allocator->allocate(sizeof(DataTables), alignof(DataTables));
+  void *file_memory = allocator->allocate(sizeof(DataFile), alignof(DataFile));
+  if (tables_memory == nullptr || file_memory == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for data file ", name, ".");
+  }
+  DataTables *tables = new (tables_memory) DataTables;
+  tables->root = fb::ptd::GetFlatTensor((*copy).data());
+  tables->segments = (*extent).segments;
+  if (tables->root->version() != 0) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "Data file ", name, " has version ", tables->root->version(),
+                "; this runtime reads version 0.");
+  }
+  EDGECORE_TRY(check_entries(*tables, name, (*extent).flatbuffer_size, limits, error));
+
+  const size_t count = size_of(tables->root->named_data());
+  auto *keys = static_cast<uint32_t *>(allocator->allocate(count * sizeof(uint32_t), alignof(uint32_t)));
+  if (keys == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the ", static_cast<uint64_t>(count),
+                " names of data file ", name, ".");
+  }
+  for (size_t i = 0; i < count; ++i) keys[i] = static_cast<uint32_t>(i);
+  std::sort(keys, keys + count, [&](uint32_t a, uint32_t b) { return less(key_of(*tables, a), key_of(*tables, b)); });
+  for (size_t i = 1; i < count; ++i) {
+    if (key_of(*tables, keys[i - 1]) == key_of(*tables, keys[i])) {
+      return invalid(error, name, "the name '", key_of(*tables, keys[i]), "' occurs twice.");
+    }
+  }
+  return new (file_memory) DataFile(name, tables, {keys, count});
+}
+
+StringView DataFile::key(size_t index) const { return key_of(*tables_, keys_[index]); }
+
+NamedBytes DataFile::find(StringView key) const {
+  const uint32_t *at = std::lower_bound(keys_.begin(), keys_.end(), key,
+                                        [&](uint32_t index, StringView k) { return less(key_of(*tables_, index), k); });
+  NamedBytes found;
+  if (at == keys_.end() || !(key_of(*tables_, *at) == key)) return found;
+  const fb::ptd::NamedData &named = entry(*tables_, *at);
+  found.bytes = bytes_of(*tables_, named);
+  if (const fb::ptd::TensorLayout *layout = named.tensor_layout()) {
+    found.has_layout = true;
+    found.scalar_type = static_cast<int32_t>(layout->scalar_type());
+    found.sizes = span_of(layout->sizes());
+    found.dim_order = span_of(layout->dim_order());
+  }
+  return found;
+}
+
+bool DataFile::contains(StringView key) const { return find(key).bytes.data() != nullptr; }
+
+Status check_data_files(Span<const DataFile *const> files, Error &error) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (size_t j = i + 1; j < files.size(); ++j) {
+      for (size_t k = 0; k < files[j]->count(); ++k) {
+        const StringView key = files[j]->key(k);
+        if (!files[i]->contains(key)) continue;
+        return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "Data files ", files[i]->name(), " and ", files[j]->name(),
+                    " both have '", key, "'; pass one of them.");
+      }
+    }
+  }
+  return Status();
+}
+
+}  // namespace edgecore

@@ -1,0 +1,63 @@
+#include "edgecore/state.h"
+
+#include <string.h>
+
+#include <new>
+
+#include "core/scalar_type.h"
+#include "edgecore/method.h"
+
+namespace edgecore {
+namespace {
+
+template <typename T>
+bool same_items(Span<const T> a, Span<const T> b) {
+  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+void fill(const StateStore::Buffer &buffer) {
+  if (buffer.bytes == 0) return;
+  if (buffer.initial == nullptr) {
+    memset(buffer.data, 0, static_cast<size_t>(buffer.bytes));
+  } else {
+    memcpy(buffer.data, buffer.initial, static_cast<size_t>(buffer.bytes));
+  }
+}
+
+}  // namespace
+
+Result<StateStore::Buffer *> StateStore::share(const Buffer &wanted, Error &error) {
+  for (Buffer *buffer = first_; buffer != nullptr; buffer = buffer->next) {
+    if (!(buffer->name == wanted.name)) continue;
+    if (buffer->memory_id != wanted.memory_id || buffer->offset != wanted.offset) continue;
+    if (buffer->scalar_type == wanted.scalar_type && same_items(buffer->sizes, wanted.sizes) &&
+        same_items(buffer->dim_order, wanted.dim_order)) {
+      return buffer;
+    }
+    return fail(error, EDGECORE_INVALID_PROGRAM, "Methods '", buffer->method, "' and '", wanted.method,
+                "' share the state '", wanted.name, "', which is ", scalar_type_info(buffer->scalar_type).name, " ",
+                buffer->sizes, " in the one and ", scalar_type_info(wanted.scalar_type).name, " ", wanted.sizes,
+                " in the other, or has another dim order.");
+  }
+  void *memory = allocator_->allocate(sizeof(Buffer), alignof(Buffer));
+  void *data = wanted.bytes > SIZE_MAX - kArenaTail
+                   ? nullptr
+                   : allocator_->allocate(static_cast<size_t>(wanted.bytes) + kArenaTail, kArenaAlignment);
+  if (memory == nullptr || data == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the ", wanted.bytes, " bytes of state '",
+                wanted.name, "'.");
+  }
+  Buffer *buffer = new (memory) Buffer(wanted);
+  buffer->data = static_cast<uint8_t *>(data);
+  memset(buffer->data + wanted.bytes, 0, kArenaTail);
+  fill(*buffer);
+  buffer->next = first_;
+  first_ = buffer;
+  return buffer;
+}
+
+void StateStore::reset() {
+  for (Buffer *buffer = first_; buffer != nullptr; buffer = buffer->next) fill(*buffer);
+}
+
+}  // namespace edgecore

@@ -1,0 +1,51 @@
+// Mutable buffers that several methods of a program use together.
+#ifndef EDGECORE_STATE_H_
+#define EDGECORE_STATE_H_
+
+#include "edgecore/allocator.h"
+#include "edgecore/span.h"
+#include "edgecore/status.h"
+
+namespace edgecore {
+
+// Which mutable buffers of equal qualified name the methods share. Methods that share one must not run at a time.
+enum class StateSharing : uint8_t {
+  kAsFile,  // those that the file names in its metadata
+  kAll,     // all; those without a name that lie at one place of memory 2 or above, which is how executorch shares them
+  kNone,    // each method has its own
+};
+
+// One copy of each shared buffer. It and its allocator must outlive the methods.
+class StateStore {
+ public:
+  struct Buffer {
+    StringView name;         // qualified; a buffer without one goes by its place
+    uint32_t memory_id = 0;  // of one without a name
+    uint64_t offset = 0;
+    StringView method;  // that asked first
+    int32_t scalar_type = 0;
+    Span<const int32_t> sizes;
+    Span<const uint8_t> dim_order;
+    uint64_t bytes = 0;
+    const uint8_t *initial = nullptr;  // NULL: zeros
+    uint8_t *data = nullptr;           // followed by a readable tail
+    Buffer *next = nullptr;
+  };
+
+  explicit StateStore(Allocator *allocator) : allocator_(allocator) {}
+
+  // The buffer called `wanted.name`, made with its initial values if it is the first of that name. Fails if the one
+  // there has another dtype, shape or dim order: the sentence names both methods.
+  Result<Buffer *> share(const Buffer &wanted, Error &error);
+  // Back to the initial values.
+  void reset();
+  bool empty() const { return first_ == nullptr; }
+
+ private:
+  Allocator *allocator_;
+  Buffer *first_ = nullptr;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_STATE_H_

@@ -1,0 +1,110 @@
+"""Mutable buffers: kept between calls, restored by reset, shared by methods on request."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+from edgecore.errors import EdgecoreError
+
+executorch_runtime = pytest.importorskip("executorch.runtime", reason="executorch, the peer, is not installed")
+
+
+class Counter(nn.Module):
+    """Adds its input to a buffer that starts at 10."""
+
+    def __init__(self, size: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.full((size,), 10.0))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * 1
+
+
+class Reader(nn.Module):
+    """Doubles the same buffer in place."""
+
+    def __init__(self, size: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.full((size,), 10.0))
+
+    def forward(self, x):
+        self.total.mul_(2)
+        return self.total + x * 0
+
+
+ONE = np.ones(3, np.float32)
+
+
+def two_methods(**options):
+    example = (torch.ones(3),)
+    programs = {"count": Counter().eval(), "double": Reader().eval()}
+    return edgecore.compile(programs, {"count": example, "double": example}, **options).buffer
+
+
+def test_state_is_kept_and_reset():
+    model = edgecore.load(edgecore.compile(Counter().eval(), (torch.ones(3),)).buffer)
+    assert [model.forward(ONE)[0] for _ in range(3)] == [11, 12, 13]
+    model.reset()
+    assert model.forward(ONE)[0] == 11
+
+
+def test_methods_have_their_own_state_unless_asked():
+    model = edgecore.load(two_methods())
+    assert model["count"](ONE)[0] == 11
+    assert model["double"](ONE)[0] == 20
+    assert model["count"](ONE)[0] == 12
+
+
+@pytest.mark.parametrize("at", ["compile", "load"])
+def test_shared_state(at):
+    if at == "compile":
+        model = edgecore.load(two_methods(share_state=True))
+    else:
+        model = edgecore.load(two_methods(), share_state=True)
+    assert model["count"](ONE)[0] == 11
+    assert model["double"](ONE)[0] == 22
+    assert model["count"](ONE)[0] == 23
+    model.reset()
+    assert model["double"](ONE)[0] == 20
+
+
+def test_a_caller_may_refuse_sharing():
+    model = edgecore.load(two_methods(share_state=True), share_state=False)
+    assert model["count"](ONE)[0] == 11
+    assert model["double"](ONE)[0] == 20
+
+
+def test_shared_state_must_agree():
+    example, large = (torch.ones(3),), (torch.ones(4),)
+    programs = {"count": Counter().eval(), "double": Reader(4).eval()}
+    data = edgecore.compile(programs, {"count": example, "double": large}).buffer
+    with pytest.raises(EdgecoreError, match=r"Methods 'count' and 'double' share the state 'total'.*\[3\].*\[4\]"):
+        edgecore.load(data, share_state=True)
+
+
+def test_state_that_executorch_shares(tmp_path):
+    """A file of executorch with share_mutable_buffers, on its runtime's terms: one buffer for both methods."""
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.passes import MemoryPlanningPass
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+    example = (torch.ones(3),)
+    programs = {name: torch.export.export(m, example) for name, m in {"count": Counter(), "double": Reader()}.items()}
+    config = ExecutorchBackendConfig(
+        passes=[InitializedMutableBufferPass(["total"])],
+        memory_planning_pass=MemoryPlanningPass(share_mutable_buffers=True),
+    )
+    model = edgecore.load(to_edge(programs).to_executorch(config).buffer, share_state=True)
+    assert model["count"](ONE)[0] == 11
+    assert model["double"](ONE)[0] == 22
+
+
+def test_limits():
+    data = two_methods()
+    with pytest.raises(EdgecoreError, match="limit"):
+        edgecore.load(data, limits={"methods": 1})
+    with pytest.raises(KeyError, match="no limit 'speed'; there are flatbuffer_bytes"):
+        edgecore.load(data, limits={"speed": 1})
