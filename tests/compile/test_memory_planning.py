@@ -1,4 +1,4 @@
-"""Memory plans: no two live tensors overlap, and greedy needs no more than naive."""
+"""Memory plans: no two live tensors overlap, no planner needs more than naive, several memories."""
 
 import pytest
 import torch
@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from edgecore.errors import CompileError
-from edgecore.memory import MemoryPlan, MemoryPlanningPass, TensorSpec, greedy, naive
+from edgecore.memory import (
+    Memory,
+    MemoryPlan,
+    MemoryPlanningPass,
+    TensorSpec,
+    annealed,
+    best_fit,
+    greedy,
+    lower_bound,
+    naive,
+)
 from edgecore.memory.planning import check_plan
 from edgecore.pipeline import to_edge
 
@@ -20,13 +30,22 @@ tensors = st.lists(
 
 
 @given(tensors, st.sampled_from([1, 16, 64]))
-def test_plans_are_valid_and_never_worse_than_naive(specs, alignment):
-    upper = naive(specs, alignment)
-    check_plan(MemoryPlan({1: upper}, specs))
-    size = greedy(specs, alignment)
-    check_plan(MemoryPlan({1: size}, specs))
-    assert size <= upper
-    assert all(spec.mem_offset % alignment == 0 for spec in specs)
+def test_plans_are_valid_and_none_is_worse_than_a_simpler_one(specs, alignment):
+    sizes = []
+    for planner in (naive, greedy, best_fit, annealed):
+        sizes.append(planner(specs, alignment))
+        check_plan(MemoryPlan({1: sizes[-1]}, specs))
+        assert all(spec.mem_offset % alignment == 0 for spec in specs)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] >= lower_bound(specs, alignment)
+
+
+def test_the_search_reaches_the_bound_where_no_order_does_and_always_gives_the_same_plan():
+    lives = [(16, 0, 1), (32, 0, 3), (16, 2, 4), (48, 4, 6), (16, 1, 2), (32, 3, 5), (16, 5, 7), (32, 6, 8), (16, 3, 4)]
+    specs = [TensorSpec(torch.uint8, (size,), (0,), lifetime=(a, b), mem_id=1) for size, a, b in lives]
+    first = annealed(specs, 16), [spec.mem_offset for spec in specs]
+    assert (annealed(specs, 16), [spec.mem_offset for spec in specs]) == first
+    assert first[0] == lower_bound(specs, 16)
 
 
 def test_a_plan_with_an_overlap_is_refused():
@@ -54,13 +73,18 @@ def plan(**options):
 
 
 def test_dead_tensors_give_way():
-    assert plan().arenas == {1: 2 * 1024}
+    assert plan(reuse=False).arenas == {1: 2 * 1024}
+
+
+def test_an_elementwise_result_is_computed_in_place():
+    assert plan().arenas == {1: 1024}
 
 
 def test_inputs_and_outputs_are_planned_on_request():
-    assert plan(alloc_graph_input=True, alloc_graph_output=True).arenas == {1: 2 * 1024}
-    assert plan(memory_planning_algo=naive).arenas == {1: 5 * 1024}
-    assert plan(memory_planning_algo=naive, alloc_graph_input=True, alloc_graph_output=True).arenas == {1: 7 * 1024}
+    everything = {"alloc_graph_input": True, "alloc_graph_output": True, "reuse": False}
+    assert plan(**everything).arenas == {1: 2 * 1024}
+    assert plan(memory_planning_algo=naive, reuse=False).arenas == {1: 5 * 1024}
+    assert plan(memory_planning_algo=naive, **everything).arenas == {1: 7 * 1024}
 
 
 def test_a_subclass_spreads_tensors_over_arenas():
@@ -70,6 +94,39 @@ def test_a_subclass_spreads_tensors_over_arenas():
 
     program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
     assert Two().run(program).sizes == [0, 1024, 1024]
+
+
+class Wide(nn.Module):
+    """Two tensors of 1024 bytes, one of which lives long and is read often, and one of 4096."""
+
+    def forward(self, x):
+        often = x.cumsum(0)
+        wide = torch.cat([often, often, often, often]).cumsum(0)
+        return torch.cat([often.cumsum(0), wide, often.cumsum(0)]).cumsum(0)
+
+
+def wide_plan(*memories):
+    program = to_edge(torch.export.export(Wide(), (torch.randn(256),))).exported_program()
+    return MemoryPlanningPass(memories=memories).run(program)
+
+
+def test_the_most_used_tensors_go_to_the_cheapest_memory_where_they_fit():
+    found = wide_plan(Memory("dram", cost=10), Memory("sram", size=1024, cost=1))
+    most = max(found.specs, key=lambda spec: spec.lifetime[1] - spec.lifetime[0] if spec.nbytes == 1024 else 0)
+    assert (most.mem_id, most.nbytes) == (2, 1024)
+    assert found.arenas[2] <= 1024 and found.arenas[1] >= 4096
+    assert found.names == {1: "dram", 2: "sram"}
+
+
+def test_memories_that_are_too_small_are_refused_with_numbers():
+    with pytest.raises(CompileError, match=r"the memories are too small: a tensor of 4096 bytes.* sram 2048 bytes"):
+        wide_plan(Memory("sram", size=2048))
+
+
+def test_memories_do_not_go_with_shared_buffers():
+    program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
+    with pytest.raises(CompileError, match="arena 2 for the state"):
+        MemoryPlanningPass(memories=[Memory("sram")], share_mutable_buffers=True).run(program)
 
 
 def test_a_size_without_a_bound_is_refused():

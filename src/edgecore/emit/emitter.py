@@ -15,6 +15,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
+from edgecore.emit.check_memory import check_memory
 from edgecore.emit.control_flow import emit_control_flow
 from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
@@ -52,12 +53,15 @@ class Emitter:
         self.program, self.pools = program, pools
         self.constants = Constants(program)
         self.files = files_of_constants(program, pools.rule) if pools.rule else {}
+        self.sharing = plan.sharing
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
         self.chain = fmt.Chain()
         self.meta = fmt.MethodMeta(name)
         self._values: dict[Node | TensorSpec, int] = {}
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
+        self._delegate_inputs: list[int] = []  # by delegate call
+        self._new_state: list[int] = []  # values that hold the buffers' new content
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
         """The execution plan and its part of the metadata."""
@@ -73,6 +77,9 @@ class Emitter:
             elif node.op == "output":
                 self._outputs(node)
         self.plan.chains = [self.chain]
+        content = self.sharing.content.items()
+        values = {self._result(whole): [self._result(part) for part in parts] for whole, parts in content}
+        check_memory(self.plan, self._delegate_inputs, values, self._new_state)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
             dumps = pytree.treespec_dumps
@@ -213,7 +220,10 @@ class Emitter:
     def _call(self, node: Node) -> None:
         if node.target is operator.getitem:
             return
-        if is_delegate_call(node):
+        if node in self.sharing.gone:
+            values = [self._result(spec) for spec in specs_of(node)]
+            self._values[node] = values[0]  # of a split, getitem finds each by its spec
+        elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):
             emit_control_flow(self, node)
@@ -260,6 +270,7 @@ class Emitter:
         reference = fmt.BackendDelegateDataReference(fmt.DataLocation.SEGMENT, blob)
         self.plan.delegates.append(fmt.BackendDelegate(module.backend_id, reference, specs))
         arguments = [self._argument(Argument(value, "Tensor"), node) for value in inputs]
+        self._delegate_inputs.append(len(arguments))
         arguments += [self._result(spec) for spec in specs_of(node)]
         self._instruction(fmt.DelegateCall(len(self.plan.delegates) - 1, arguments), node)
         self._delegate_meta(module)
@@ -299,12 +310,14 @@ class Emitter:
         """The new content of a mutable buffer is copied to its place at the end."""
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
-        if value is node:
-            return  # this method only reads it
         state = self._values[node]
+        if value is node or value.meta[SPEC].root is node.meta[SPEC]:  # only read, or computed where it belongs
+            self._new_state.append(self._of_node(value))
+            return
         no_wait = self._literal(fmt.Bool(False))
         arguments = [state, self._of_node(value), no_wait, state]
         self._instruction(fmt.KernelCall(self._operator("aten::copy_", ""), arguments), node)
+        self._new_state.append(state)
 
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:

@@ -1,7 +1,20 @@
-"""Memory planning: tensor specs, lifetimes, planners."""
+"""Memory planning: tensor specs, lifetimes, shared memory, planners."""
 
-from edgecore.memory.planners import Planner, greedy, naive
+from edgecore.memory.memories import Memory
+from edgecore.memory.planners import Planner, annealed, best_fit, greedy, lower_bound, naive, searching
 from edgecore.memory.planning import MemoryPlan, MemoryPlanningPass
 from edgecore.memory.specs import TensorSpec
 
-__all__ = ["MemoryPlan", "MemoryPlanningPass", "Planner", "TensorSpec", "greedy", "naive"]
+__all__ = [
+    "Memory",
+    "MemoryPlan",
+    "MemoryPlanningPass",
+    "Planner",
+    "TensorSpec",
+    "annealed",
+    "best_fit",
+    "greedy",
+    "lower_bound",
+    "naive",
+    "searching",
+]

@@ -1,18 +1,21 @@
-"""Deciding when each tensor lives and where: lifetimes, arenas, offsets."""
+"""Deciding when each tensor lives and where: lifetimes, shared memory, arenas, offsets."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_order, is_control_flow
-from edgecore.memory.planners import Planner, greedy, overlap
+from edgecore.memory.memories import Memory, distribute
+from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
+from edgecore.memory.sharing import Sharing, share_memory
 from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
 DEFAULT_ARENA = 1
@@ -22,11 +25,18 @@ SHARED_ARENA = 2
 
 @dataclass
 class MemoryPlan:
-    """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name."""
+    """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name.
+
+    `sharing` says what needs no memory of its own; `bounds` are the greatest sums of live bytes by memory id; `names` are
+    those of the memories. `specs` are the roots only: see `TensorSpec`.
+    """
 
     arenas: dict[int, int] = field(default_factory=dict)
     specs: list[TensorSpec] = field(default_factory=list)
     state: dict[str, TensorSpec] = field(default_factory=dict)
+    sharing: Sharing = field(default_factory=Sharing)
+    bounds: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -41,14 +51,18 @@ class MemoryPlanningPass:
     `memory_planning_algo` places the tensors of one arena; `alloc_graph_input` and `alloc_graph_output` say whether
     inputs and outputs live in the arena (else the caller's buffers are used). A subclass overrides `arena_of` to spread
     tensors over several memories. `alignment` is in bytes. `share_mutable_buffers` keeps mutable buffers apart in arena 2,
-    where those of one qualified name have one place in all methods.
+    where those of one qualified name have one place in all methods. `reuse` lets views, parts of concatenations and
+    results computed in place lie in the memory of another tensor. `memories` are those of the device, the arenas 1, 2,
+    ...: each tensor, the most used first, goes to the cheapest where it fits.
     """
 
-    memory_planning_algo: Planner = greedy
+    memory_planning_algo: Planner = annealed
     alloc_graph_input: bool = False
     alloc_graph_output: bool = False
     alignment: int = 16
     share_mutable_buffers: bool = False
+    reuse: bool = True
+    memories: Sequence[Memory] = ()
 
     def arena_of(self, spec: TensorSpec) -> int:
         """The memory id, counted from 1, of the arena that `spec` goes to."""
@@ -56,57 +70,108 @@ class MemoryPlanningPass:
 
     def run(self, program: ExportedProgram) -> MemoryPlan:
         """Set lifetime, memory id and offset of every planned spec."""
+        if self.memories and self.share_mutable_buffers:
+            raise CompileError("share_mutable_buffers keeps arena 2 for the state, so it cannot go with memories=[...]")
         assign_specs(program)
-        arenas: Mapping[int, list[TensorSpec]] = defaultdict(list)
         plan = MemoryPlan(state=_state(program))
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
-        for spec in self._planned(program):
+        lives = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
+        for spec in lives.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
                 raise CompileError(
                     f"the arena {SHARED_ARENA} belongs to the buffers that methods share (share_mutable_buffers), but "
                     f"arena_of puts another tensor there: {spec}"
                 )
-            arenas[spec.mem_id].append(spec)
-        for mem_id, specs in sorted(arenas.items()):
-            plan.arenas[mem_id] = self.memory_planning_algo(specs, self.alignment)
-            plan.specs.extend(specs)
+        if self.reuse:
+            owned = [spec for spec in lives.planned if spec not in lives.fixed]
+            plan.sharing = share_memory(program, owned, lives.order, self.alignment)
+        plan.specs = [spec for spec in lives.planned if spec.base is None]
+        if self.memories:
+            distribute(self.memories, plan.specs, lives.uses(), self.alignment)
+            plan.names = {index: memory.name for index, memory in enumerate(self.memories, 1)}
+        self._place(plan)
+        for spec in lives.planned:
+            spec.mem_id, spec.mem_offset = spec.root.mem_id, spec.root.mem_offset + spec.place
         check_plan(plan)
         return plan
 
-    def _planned(self, program: ExportedProgram) -> list[TensorSpec]:
-        """The specs that need a place, with their lifetimes, in order of appearance."""
+    def _place(self, plan: MemoryPlan) -> None:
+        arenas: dict[int, list[TensorSpec]] = defaultdict(list)
+        for spec in plan.specs:
+            assert spec.mem_id is not None
+            arenas[spec.mem_id].append(spec)
+        for mem_id, specs in sorted(arenas.items()):
+            offsets = [spec.mem_offset for spec in specs]
+            plan.arenas[mem_id] = size = self.memory_planning_algo(specs, self.alignment)
+            for spec in specs:
+                if spec.mem_offset % self.alignment:
+                    raise CompileError(
+                        f"the memory planner does not keep to the alignment: offset {spec.mem_offset} of a tensor of "
+                        f"{spec.nbytes} bytes is no multiple of {self.alignment}"
+                    )
+            limit = self.memories[mem_id - 1].size if self.memories else None
+            if limit is not None and size > limit:  # what `distribute` found is no better, but fits
+                for spec, offset in zip(specs, offsets, strict=True):
+                    spec.mem_offset = offset
+                plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
+            plan.bounds[mem_id] = lower_bound(specs, self.alignment)
+
+
+class _Lifetimes:
+    """`planned`: the specs that need a place, in order of appearance, with their lifetimes as positions in `order`.
+
+    `fixed` ones share no memory: inputs, outputs, state, and what control flow touches.
+    """
+
+    def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
-        order = list(in_order(program.graph_module))
-        end = len(order)
+        self.order: list[Node] = list(in_order(program.graph_module))
+        self.fixed: set[TensorSpec] = set()
+        end = len(self.order)
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
         state: set[TensorSpec] = set()  # mutable buffers keep their memory to themselves
-        for index, node in enumerate(order):
+        for index, node in enumerate(self.order):
             is_top = node.graph is program.graph
             is_output = node.op == "output" and is_top
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
                     last[spec] = end if is_output else index
-                    if is_output and source.name in outputs and not self.alloc_graph_output:
-                        unplanned.add(spec)
+                    if is_output and source.name in outputs:
+                        self.fixed.add(spec)
+                        if not outputs_planned:
+                            unplanned.add(spec)
+                    if is_control_flow(node) or not is_top:
+                        self.fixed.add(spec)
             for spec in specs_of(node):
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
                     last[spec] = index  # its bodies work in its results until they end
+                if is_control_flow(node) or not is_top or node.op == "placeholder":
+                    self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":
                     continue
-                if constants.has(node) or (node.name in inputs and not self.alloc_graph_input):
+                if constants.has(node) or (node.name in inputs and not inputs_planned):
                     unplanned.add(spec)
                 elif node.name not in inputs:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])
-        return [spec for spec in first if spec not in unplanned]
+        self.planned = [spec for spec in first if spec not in unplanned]
+
+    def uses(self) -> dict[TensorSpec, int]:
+        """How many nodes write or read each root."""
+        count: dict[TensorSpec, int] = defaultdict(int)
+        for node in self.order:
+            for touched in (node, *node.all_input_nodes):
+                for spec in specs_of(touched):
+                    count[spec.root] += 1
+        return count
 
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:

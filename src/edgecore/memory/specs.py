@@ -24,7 +24,8 @@ SPEC = "spec"
 class TensorSpec:
     """A planned value. `shape` is the greatest one; `lifetime` is the first and last instruction that touches it.
 
-    `mem_id` counts arenas from 1, None is unplanned; `mem_offset` is in bytes.
+    `mem_id` counts arenas from 1, None is unplanned; `mem_offset` is in bytes. A tensor with a `base` lies in that one's
+    memory, `base_offset` bytes from its start; the lifetime of a `root` is that of all tensors in it.
     """
 
     dtype: torch.dtype
@@ -34,6 +35,18 @@ class TensorSpec:
     lifetime: tuple[int, int] = (0, 0)
     mem_id: int | None = None
     mem_offset: int = 0
+    base: TensorSpec | None = None
+    base_offset: int = 0
+
+    @property
+    def root(self) -> TensorSpec:
+        """The tensor whose memory this one lies in: itself if it has no base."""
+        return self if self.base is None else self.base.root
+
+    @property
+    def place(self) -> int:
+        """Bytes from the start of the root."""
+        return 0 if self.base is None else self.base.place + self.base_offset
 
     @property
     def nbytes(self) -> int:
