@@ -221,7 +221,7 @@ def test_every_operator_that_is_computed_in_place_gives_the_same_as_elsewhere(tm
         found.append(tensors(edgecore.load(path).forward(*x)) + tensors(peer))
     assert len(found[0]) == 2 * len(exported.graph.output_node().args[0])
     for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7, equal_nan=True)  # tails are rounded by place
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7, equal_nan=True)  # Eigen's sine rounds by address
 
 
 def test_views_concatenations_and_slices_need_no_instruction():
