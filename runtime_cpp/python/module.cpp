@@ -149,10 +149,12 @@ void set_limits(Module &module, const nb::dict &given) {
       set(limits.tensor_bytes, value);
     } else if (name == "planned_bytes") {
       set(limits.planned_bytes, value);
+    } else if (name == "instructions") {
+      set(limits.instructions, value);
     } else {
       throw nb::key_error(("no limit '" + name +
-                           "'; there are flatbuffer_bytes, nesting, tables, methods, items, rank, tensor_bytes and "
-                           "planned_bytes")
+                           "'; there are flatbuffer_bytes, nesting, tables, methods, items, rank, tensor_bytes, "
+                           "planned_bytes and instructions")
                               .c_str());
     }
   }
