@@ -85,6 +85,10 @@ def reaches_past(func: Any, args: Any) -> bool:
     return func is torch.ops.aten.as_strided.default and args[0].untyped_storage().nbytes() != args[0].nbytes
 
 
+def cloned(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
 def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
     """Output `index` of the call computed in float64."""
 
@@ -140,14 +144,16 @@ class Checker(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         changes = func._schema.is_mutable
-        found = None if changes else self.catalog.find(func, args)
+        out_given = any(a.is_out for a in func._schema.arguments)
+        found = None if out_given else self.catalog.find(func, args)
         if func._can_decompose() and (changes or found is None):
             with self:
                 return func.decompose(*args, **kwargs)
+        given = torch.utils._pytree.tree_map(cloned, (args, kwargs)) if changes else (args, kwargs)
         result = func(*args, **kwargs)
         if found is not None:
             if supported(found[0], (args, kwargs, result)) and not reaches_past(func, args):
-                self.check(*found, func, args, kwargs, result)
+                self.check(*found, func, *given, result)
             if func._can_decompose():
                 with self:
                     func.decompose(*args, **kwargs)

@@ -1,6 +1,6 @@
 """Writes docs/operators.md: what PyTorch's operator database says about each kernel, and which tests cover the rest.
 
-python tests/kernels/opinfo_table.py LIBRARY [--jobs 2] [--samples 1000] [--references 1000]
+python tests/kernels/opinfo_table.py LIBRARY [--jobs 2] [--samples N] [--references N] [--others N]
 
 LIBRARY is libedgecore_kernels_test.so of a build. With the default extent this takes every sample of every entry.
 """
@@ -21,6 +21,8 @@ DOC = ROOT / "docs" / "operators.md"
 PROFILE = ROOT / "src" / "edgecore" / "format" / "profiles" / "executorch-1.5.txt"
 TESTS = ROOT / "tests" / "kernels"
 NONE = "-"
+ALL = 1_000_000
+LEAST = 0.95  # of the calls of every operator
 
 # Why calls of an operator do not agree with eager PyTorch; an operator without an entry has no failing call.
 REASONS: dict[str, str] = {
@@ -64,7 +66,16 @@ def row(name: str, measured: Measured, tests: list[str]) -> str:
     return f"| `{name}` | {dtypes} | {measured.passed} / {tried} | {reason} | {', '.join(tests) or NONE} |"
 
 
-def render(measured: dict[str, Measured]) -> str:
+def extent_line(samples: int, references: int, others: int) -> str:
+    if min(samples, references, others) >= ALL:
+        return "Extent of this run: every sample."
+    return (
+        f"Extent of this run: per entry and layout the first {samples} samples and {references} reference inputs of float32"
+        f" and int64, and at most {others} of each for every other dtype."
+    )
+
+
+def render(measured: dict[str, Measured], extent: str) -> str:
     tests = own_tests()
     names = listed()
     reached = [n for n in names if measured[n].passed + measured[n].failed]
@@ -82,10 +93,16 @@ def render(measured: dict[str, Measured]) -> str:
         "",
         f"{len(reached)} of {len(names)} operators are reached by a sample; {good} of {tried} calls agree.",
         "",
+        extent,
+        "",
         "| operator | dtypes of the first input | calls passed / tried | why the rest fails | own tests |",
         "|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *(row(n, measured[n], tests[n]) for n in names), ""])
+
+
+def extent_of(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("Extent of this run: "))
 
 
 def read_measured(text: str) -> dict[str, Measured]:
@@ -102,19 +119,19 @@ def read_measured(text: str) -> dict[str, Measured]:
     return found
 
 
-def measure_entry(task: tuple[int, str, int, int]) -> tuple[str, dict[str, Measured], float]:
+def measure_entry(task: tuple[int, str, int, int, int]) -> tuple[str, dict[str, Measured], float]:
     """Walks one entry of the database. In a worker process."""
     import torch
     from checker import Catalog, Checker
     from native import Library
     from opinfo_walk import Extent, entries, walk
 
-    index, library, samples, references = task
+    index, library, samples, references, others = task
     torch.set_num_threads(1)
     began = time.process_time()
     checker = Checker(Catalog(Library(Path(library))))
     entry = entries()[index]
-    walk(entry, checker, Extent(samples, references))
+    walk(entry, checker, Extent(samples, references, others))
     found: dict[str, Measured] = {}
     for name in set(checker.passed) | set(checker.failed):
         failures = checker.failed.get(name, [])
@@ -127,14 +144,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--references", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=ALL, help="of an entry, for float32 and int64")
+    parser.add_argument("--references", type=int, default=ALL, help="of an entry, for float32 and int64")
+    parser.add_argument("--others", type=int, default=ALL, help="of both kinds, for each other dtype")
     options = parser.parse_args()
     from opinfo_walk import entries
 
     total = {name: Measured() for name in listed()}
     counts: Counter[str] = Counter()
-    tasks = [(i, str(options.library), options.samples, options.references) for i in range(len(entries()))]
+    extent = (options.samples, options.references, options.others)
+    tasks = [(i, str(options.library), *extent) for i in range(len(entries()))]
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for entry, found, seconds in pool.imap_unordered(measure_entry, tasks):
             counts["entries"] += 1
@@ -145,7 +164,7 @@ def main() -> None:
                 whole.passed += part.passed
                 whole.failed += part.failed
                 whole.first_failures += part.first_failures
-    DOC.write_text(render(total))
+    DOC.write_text(render(total, extent_line(*extent)))
     for name, part in total.items():
         if part.failed and name not in REASONS:
             print(f"{name}: {part.failed} of {part.passed + part.failed} fail; {part.first_failures[:4]}")

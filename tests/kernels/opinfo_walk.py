@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,8 +33,9 @@ COMPLEX_ENTRIES = ("fft.", "stft", "istft", "conj", "view_as_real", "view_as_com
 class Extent:
     """How much of the database one walk takes."""
 
-    samples: int  # of an entry's `sample_inputs`, per dtype
-    references: int  # of its `reference_inputs`, per dtype
+    samples: int  # of an entry's `sample_inputs`, for float32 and for int64
+    references: int  # of its `reference_inputs`, for float32 and for int64
+    others: int  # of both kinds, for each other dtype
     dtypes: tuple[torch.dtype, ...] = tuple(EDGE_DTYPES)
     layouts: tuple[str, ...] = ("contiguous", "strided")
     seed: int = 0
@@ -70,14 +72,14 @@ def dtypes_of(entry: Any, extent: Extent) -> list[torch.dtype]:
 
 def samples_of(entry: Any, dtype: torch.dtype, extent: Extent) -> Iterator[Any]:
     """Sample inputs, then reference inputs. A generator that the entry cannot make for this dtype gives none."""
-    generators = [(entry.sample_inputs, extent.samples), (entry.reference_inputs, extent.references)]
-    for generator, limit in generators:
-        if limit == 0:
+    limit = sys.maxsize if dtype in (torch.float32, torch.int64) else extent.others
+    for generator, most in [(entry.sample_inputs, extent.samples), (entry.reference_inputs, extent.references)]:
+        if most == 0:
             continue
         torch.manual_seed(extent.seed)
         random.seed(extent.seed)
         try:
-            yield from itertools.islice(generator("cpu", dtype, requires_grad=False), limit)
+            yield from itertools.islice(generator("cpu", dtype, requires_grad=False), min(most, limit))
         except Exception:
             continue
 
