@@ -160,8 +160,10 @@ def threads(folder: Path, rounds: int) -> None:
             ratios["thread"].append(shared / alone)
             ratios["process"].append(apart / alone)
         of_thread, of_process = (statistics.median(ratios[kind]) for kind in ("thread", "process"))
-        print(f"  speed of {name:16} {of_thread:.3f}; beside such a process {of_process:.3f}; "
-              f"ratio {of_thread / of_process:.3f}")
+        print(
+            f"  speed of {name:16} {of_thread:.3f}; beside such a process {of_process:.3f}; "
+            f"ratio {of_thread / of_process:.3f}"
+        )
 
 
 def main() -> None:

@@ -232,19 +232,6 @@ nb::list load_methods(const std::shared_ptr<Loaded> &module, uint32_t threads, b
   return methods;
 }
 
-void reset(Loaded &module) {
-  without_gil([&](Error &error) {
-    std::vector<std::unique_lock<std::mutex>> locks;
-    std::vector<std::mutex *> taken;  // methods that share state have one lock
-    for (const auto &turn : module.turns) {
-      if (std::find(taken.begin(), taken.end(), turn.get()) != taken.end()) continue;
-      taken.push_back(turn.get());
-      locks.emplace_back(*turn);
-    }
-    return module.reset(error);
-  });
-}
-
 // Method.__call__(*inputs, out=None) as the type's own slot: a bound function takes half a microsecond more.
 PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   try {
@@ -265,6 +252,19 @@ PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
     PyErr_SetString(PyExc_RuntimeError, failure.what());
   }
   return nullptr;
+}
+
+void reset(Loaded &module) {
+  without_gil([&](Error &error) {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    std::vector<std::mutex *> taken;  // methods that share state have one lock
+    for (const auto &turn : module.turns) {
+      if (std::find(taken.begin(), taken.end(), turn.get()) != taken.end()) continue;
+      taken.push_back(turn.get());
+      locks.emplace_back(*turn);
+    }
+    return module.reset(error);
+  });
 }
 
 nb::tuple inputs(const Runner &runner) {

@@ -80,6 +80,38 @@ class SliceChangedThroughState(nn.Module):
         return torch.cumsum(whole, 0) + self.cache.sum()
 
 
+class Cache(nn.Module):
+    """As the keys of attention: some rows are set, all are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(16, 8))
+        self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+        self.register_buffer("last", torch.zeros(8, 8))
+
+    def forward(self, x):
+        at = (torch.arange(8) + self.count) % 16
+        self.rows.index_put_((at,), torch.sin(x))
+        self.count.add_(3)
+        difference = x - self.last
+        self.last.copy_(torch.cos(x))
+        return torch.cumsum(self.rows, 0), difference
+
+
+class BuffersChangePlaces(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", torch.ones(8, 8))
+        self.register_buffer("b", torch.zeros(8, 8))
+
+    def forward(self, x):
+        a, b = self.a + x, self.b * 2
+        old = self.a * 1.5
+        self.a.copy_(b + 1)
+        self.b.copy_(a)
+        return torch.cumsum(self.a, 0) + torch.cumsum(old, 1) + torch.cumsum(self.b, 0)
+
+
 class InPlace(nn.Module):
     def forward(self, x):
         y = torch.softmax(x, -1)
@@ -110,7 +142,7 @@ class BranchReadsAView(nn.Module):
 
 
 MODELS = [ViewOfAnInputIsTheOutput, ViewChain, ViewOutlivesItsSource, CatOfOneTensorTwice, Cat, PartIsReadAfterTheCat, CatAlongAnInnerDim, Slices,
-          UnalignedSlice, SliceChangedThroughState, InPlace, Empty, ChannelsLast, BranchReadsAView]  # fmt: skip
+          UnalignedSlice, SliceChangedThroughState, Cache, BuffersChangePlaces, InPlace, Empty, ChannelsLast, BranchReadsAView]  # fmt: skip
 
 
 def tensors(outputs):
@@ -147,6 +179,7 @@ def test_views_concatenations_and_slices_need_no_instruction():
     assert [name for name in kernels(edgecore.compile(Cat().eval(), x)) if "cat" in name] == []
     assert [name for name in kernels(edgecore.compile(Slices().eval(), x)) if "split" in name] == []
     assert kernels(edgecore.compile(ViewChain().eval(), x)).count("aten::view_copy") == 0
+    assert kernels(edgecore.compile(Cache().eval(), x)).count("aten::copy_") == 0
     assert "aten::cat" in kernels(edgecore.compile(CatAlongAnInnerDim().eval(), x))
     assert "aten::cat" in kernels(edgecore.compile(CatOfOneTensorTwice().eval(), x))
     assert "aten::cat" in kernels(edgecore.compile(Cat().eval(), x, memory=MemoryPlanningPass(reuse=False)))
@@ -198,9 +231,20 @@ def test_the_replay_finds_a_lost_value_in_the_finished_plan():
 
     compiled = edgecore.compile(Slices().eval(), (torch.randn(8, 8),), memory=MemoryPlanningPass(reuse=False))
     plan = compiled.pte.program.execution_plan[0]
-    check_memory(plan, [], {})
+    check_memory(plan, [], {}, [])
     for value in plan.values:
         if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None:
             value.val.allocation_info = fmt.AllocationDetails.at(1, 0)
     with pytest.raises(CompileError, match=r"instruction \d+ reads value \d+ \(\d+ bytes at offset 0 of memory 1\)"):
-        check_memory(plan, [], {})
+        check_memory(plan, [], {}, [])
+
+
+def test_the_report_has_the_peak_the_bound_and_a_picture(tmp_path):
+    report = edgecore.compile(CatAlongAnInnerDim().eval(), (torch.randn(8, 8),)).report()
+    (arena,) = report.memory
+    assert arena.size == arena.bound == 1024
+    assert "memory of forward, arena 1: 1,024 bytes (lower bound 1,024); 3 tensors, 0 more in" in str(report)
+    report.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.count("<rect x=") == len(arena.boxes) == 3
+    assert "512 bytes at " in page and "http" not in page

@@ -15,13 +15,15 @@ from edgecore.errors import CompileError
 Content = Mapping[int, Sequence[int]]
 
 
-def check_memory(plan: fmt.ExecutionPlan, delegate_inputs: Sequence[int], content: Content) -> None:
+def check_memory(
+    plan: fmt.ExecutionPlan, delegate_inputs: Sequence[int], content: Content, new_state: Sequence[int]
+) -> None:
     """Raise `CompileError` naming the first read of a lost value.
 
     `delegate_inputs`: for each delegate call, how many of its arguments are inputs. `content`: values that no instruction
-    writes -> the values whose bytes they are.
+    writes -> the values whose bytes they are. `new_state`: values that hold the content of mutable buffers at the end.
     """
-    _Replay(plan, content).run(delegate_inputs)
+    _Replay(plan, content).run(delegate_inputs, new_state)
 
 
 class _Replay:
@@ -30,7 +32,7 @@ class _Replay:
         self.overlaps = _overlaps(plan)
         self.lost: dict[int, tuple[int, int]] = {}  # value -> (value written over it, instruction)
 
-    def run(self, delegate_inputs: Sequence[int]) -> None:
+    def run(self, delegate_inputs: Sequence[int], new_state: Sequence[int]) -> None:
         for chain in self.plan.chains:
             steps = list(self._effects(chain, delegate_inputs))
             for index, (reads, writes) in enumerate(steps):
@@ -39,7 +41,7 @@ class _Replay:
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])
-            self._step(len(steps), self.plan.outputs, ())
+            self._step(len(steps), [*self.plan.outputs, *new_state], ())
 
     def _effects(self, chain: fmt.Chain, delegate_inputs: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
         calls = iter(delegate_inputs)

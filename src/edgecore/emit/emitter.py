@@ -61,6 +61,7 @@ class Emitter:
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
         self._delegate_inputs: list[int] = []  # by delegate call
+        self._new_state: list[int] = []  # values that hold the buffers' new content
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
         """The execution plan and its part of the metadata."""
@@ -78,7 +79,7 @@ class Emitter:
         self.plan.chains = [self.chain]
         content = self.sharing.content.items()
         values = {self._result(whole): [self._result(part) for part in parts] for whole, parts in content}
-        check_memory(self.plan, self._delegate_inputs, values)
+        check_memory(self.plan, self._delegate_inputs, values, self._new_state)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
             dumps = pytree.treespec_dumps
@@ -309,12 +310,14 @@ class Emitter:
         """The new content of a mutable buffer is copied to its place at the end."""
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
-        if value is node:
-            return  # this method only reads it
         state = self._values[node]
+        if value is node or value.meta[SPEC].root is node.meta[SPEC]:  # only read, or computed where it belongs
+            self._new_state.append(self._of_node(value))
+            return
         no_wait = self._literal(fmt.Bool(False))
         arguments = [state, self._of_node(value), no_wait, state]
         self._instruction(fmt.KernelCall(self._operator("aten::copy_", ""), arguments), node)
+        self._new_state.append(state)
 
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:

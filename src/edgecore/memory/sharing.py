@@ -1,12 +1,13 @@
-"""Tensors that need no memory of their own: views, slices, parts of a concatenation, results computed in place.
+"""Tensors that need no memory of their own: views, slices, parts of a concatenation, results computed in place, new state.
 
-Only tensors that the plan owns take part: no inputs, outputs, constants or state, and nothing that a branch or loop touches.
+Only tensors that the plan owns take part: no inputs, outputs or constants, and nothing that a branch or loop touches. A
+buffer is only ever written, after its last read.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from edgecore.ir.delegate import is_delegate_call
@@ -25,6 +27,9 @@ IN_PLACE = frozenset(
     " silu sin sinh sqrt square sub tan tanh trunc where".split()
 )
 """Operators of aten whose kernels, ours and the stock ones, read an element before they write the one at its place."""
+
+_UPDATES = {"index_put", "slice_scatter", "select_scatter"}
+"""Operators that begin with a copy of their first operand, and so may have it as their result."""
 
 _SAME_BYTES = {"view", "view_copy", "_unsafe_view", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "alias",
                "alias_copy", "detach", "detach_copy", "expand", "expand_copy"}  # fmt: skip
@@ -54,6 +59,8 @@ def share_memory(
     for node in nodes:
         if _name(node) == "cat":
             sharer.concatenation(node)
+    for value, state in _new_state(program):
+        sharer.update(value, state)
     for node in nodes:
         if _name(node) in IN_PLACE and node not in sharer.result.gone:
             sharer.in_place(node)
@@ -130,11 +137,25 @@ class _Sharer:
             self.result.gone.add(node)
             self.result.content[whole] = contents
 
+    def update(self, value: Node, state: TensorSpec) -> None:
+        """What a buffer is set to is computed in the buffer, if nothing reads the old content any more."""
+        spec = value.meta.get(SPEC)
+        if not isinstance(spec, TensorSpec) or spec not in self.owned or spec.dynamic:
+            return
+        root = spec.root
+        if _form(spec) != _form(state) or root.nbytes != spec.nbytes or spec.place or not self._may_join(root, state):
+            return
+        for reader in self.readers[state]:
+            late = self.position[reader] - root.lifetime[0]
+            if late > 0 or (late == 0 and (reader.meta.get(SPEC) is not root or not _may_overwrite(reader, state))):
+                return
+        self._join([(root, 0)], state)
+
     def in_place(self, node: Node) -> None:
         """The result goes over the first operand of its form that dies here."""
         spec = node.meta.get(SPEC)
-        if not isinstance(spec, TensorSpec) or spec not in self.owned or node.target.namespace != "aten":  # type: ignore[union-attr]
-            return
+        if not isinstance(spec, TensorSpec) or spec.root not in self.owned or spec not in self.owned:
+            return  # what is computed in a buffer may not start earlier
         operands = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
         for source in operands:
             given = source.meta[SPEC]
@@ -185,6 +206,33 @@ class _Sharer:
         for part, offset in parts:
             part.base, part.base_offset = base, offset
         return True
+
+
+def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
+    """(what it is set to, the buffer) for each buffer that the program writes."""
+    signature = program.graph_signature
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    buffers = {
+        target: placeholders[name] for name, target in signature.inputs_to_buffers.items() if name in placeholders
+    }
+    values = program.graph.output_node().args[0]
+    for value, spec in zip(values, signature.output_specs, strict=True):
+        if spec.kind == OutputKind.BUFFER_MUTATION and isinstance(value, Node) and spec.target in buffers:
+            yield value, buffers[spec.target].meta[SPEC]
+
+
+def _may_overwrite(node: Node, state: TensorSpec) -> bool:
+    """Whether the kernel of `node` may have its operand `state` as its result."""
+    if _form(node.meta[SPEC]) != _form(state):
+        return False
+    if _name(node) in IN_PLACE:
+        return True
+    reads = [source for source in node.all_input_nodes if source.meta.get(SPEC) is state]
+    return _name(node) in _UPDATES and reads == [node.args[0]] and list(node.args).count(reads[0]) == 1
+
+
+def _form(spec: TensorSpec) -> tuple[object, ...]:
+    return spec.dtype, spec.shape, spec.dim_order
 
 
 def _name(node: Node) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +22,7 @@ from edgecore.passes.separate_outputs import separate_outputs
 from edgecore.pipeline.kernels import check_kernels
 from edgecore.pipeline.preprocess import preprocess
 from edgecore.pipeline.report import DelegationReport
+from edgecore.pipeline.report_memory import arena_reports
 from edgecore.pipeline.save import write_files
 
 
@@ -103,7 +104,8 @@ class EdgeProgramManager:
         pte, data = emit(
             planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
         )
-        return ExecutorchProgramManager(pte, data, self.report(), self.methods, self.config_methods)
+        report = replace(self.report(), memory=arena_reports(planned))
+        return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)
 
 
 class ExecutorchProgramManager:

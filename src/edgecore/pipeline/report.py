@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.graph import calls, operator_name, source_line
 from edgecore.partition import Refusals
+from edgecore.pipeline.report_memory import ArenaReport
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,11 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """All operator calls of all methods, and the number of delegates by backend."""
+    """All operator calls of all methods, the number of delegates by backend, and the arenas of a finished program."""
 
     rows: list[ReportRow] = field(default_factory=list)
     delegates: dict[str, int] = field(default_factory=dict)
+    memory: list[ArenaReport] = field(default_factory=list)
 
     @classmethod
     def of(cls, programs: Mapping[str, ExportedProgram], refusals: Mapping[str, Refusals]) -> DelegationReport:
@@ -64,7 +66,7 @@ class DelegationReport:
         backends = ", ".join(f"{count} x {name}" for name, count in self.delegates.items()) or "none"
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
         lines += [f"  outside: {line}" for line in self.outside_lines()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.memory)])
 
     def outside_groups(self) -> list[list[ReportRow]]:
         """The calls that no backend took, those of one operator with the same reasons together."""

@@ -1,0 +1,66 @@
+"""What the memory plan of each method looks like: figures for the text report, boxes for the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch.export import ExportedProgram
+
+from edgecore.ir.control_flow import in_order
+from edgecore.memory import MemoryPlan, TensorSpec
+from edgecore.memory.specs import specs_of
+
+
+@dataclass(frozen=True)
+class Box:
+    """The memory of one tensor: `first` to `last` step, `offset` and `size` in bytes; `nodes` compute into it."""
+
+    nodes: tuple[str, ...]
+    first: int
+    last: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class ArenaReport:
+    """One arena of a method: `size` and `bound`, the greatest sum of live bytes, in bytes; `steps` is the length of time.
+
+    `shared` tensors lie in the memory of another one.
+    """
+
+    method: str
+    name: str
+    size: int
+    bound: int
+    steps: int
+    shared: int
+    boxes: list[Box] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        over = f", {self.size / self.bound - 1:.1%} over it" if self.size > self.bound else ""
+        return (
+            f"memory of {self.method}, {self.name}: {self.size:,} bytes (lower bound {self.bound:,}{over}); "
+            f"{len(self.boxes)} tensors, {self.shared} more in the memory of these"
+        )
+
+
+def arena_reports(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]]) -> list[ArenaReport]:
+    """The arenas of all methods."""
+    found = []
+    for method, (program, plan) in planned.items():
+        order = list(in_order(program.graph_module))
+        nodes: dict[TensorSpec, dict[str, None]] = {}
+        members: dict[TensorSpec, set[TensorSpec]] = {}
+        for node in order:
+            for spec in specs_of(node):
+                nodes.setdefault(spec.root, {})[node.name] = None
+                members.setdefault(spec.root, set()).add(spec)
+        for mem_id, size in sorted(plan.arenas.items()):
+            specs = [spec for spec in plan.specs if spec.mem_id == mem_id]
+            boxes = [Box(tuple(nodes[spec]), *spec.lifetime, spec.mem_offset, spec.nbytes) for spec in specs]
+            shared = sum(len(members[spec]) - 1 for spec in specs)
+            name = plan.names.get(mem_id, f"arena {mem_id}")
+            found.append(ArenaReport(method, name, size, plan.bounds.get(mem_id, 0), len(order) + 1, shared, boxes))
+    return found
