@@ -2,6 +2,7 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
+#   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer
 #   make bench   the figures beside executorch
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
@@ -31,7 +32,7 @@ schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src 
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest bench wheels install format clean
+.PHONY: demo test lint ctest pytest fuzz bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -63,6 +64,14 @@ pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
+
+fuzz: $(DONE)/system
+	$(SAY) "fuzzers"
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
+		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
+	cmake --build build/fuzz --target edgecore_core_test edgecore_make_seeds edgecore_pte_fuzzer edgecore_ptd_fuzzer \
+		edgecore_bpte_fuzzer
+	ctest --test-dir build/fuzz -R 'edgecore_core_test|fuzz' --output-on-failure --no-tests=error
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

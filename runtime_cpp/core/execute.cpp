@@ -32,12 +32,8 @@ class Run {
       method_.values[static_cast<size_t>(value)].as.tensor = &method_.tensor_of[static_cast<size_t>(value)]->tensor;
     }
     const size_t count = method_.instructions.size();
-    uint64_t executed = 0;
-    for (pc_ = 0; pc_ < count; ++executed) {
-      if (executed >= method_.config.instruction_limit) {
-        return fail(error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' ran ", executed,
-                    " instructions without an end (instruction_limit).");
-      }
+    for (pc_ = 0; pc_ < count;) {
+      EDGECORE_TRY(spend(1));
       const Instruction &instruction = method_.instructions[pc_];
       size_t next = pc_ + 1;
       Status status;
@@ -77,6 +73,16 @@ class Run {
   }
 
  private:
+  // Counts instructions and the list entries that are read for them: no file keeps the caller waiting for ever.
+  Status spend(uint64_t steps) {
+    steps_ += steps;
+    if (steps_ <= method_.config.instruction_limit) return Status();
+    return fail(
+        error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
+        method_.config.instruction_limit,
+        " instructions and list entries, the limit instructions: raise it if the program is meant to run so long.");
+  }
+
   template <typename Work>
   Status traced(EventKind kind, StringView name, Work work) {
     EventTracer *tracer = method_.config.tracer;
@@ -119,6 +125,7 @@ class Run {
   Status refresh_list(size_t value) {
     ListSlot *slot = method_.list_of[value];
     if (slot == nullptr) return Status();
+    EDGECORE_TRY(spend(slot->int_values.size() + slot->tensor_values.size()));
     for (size_t i = 0; i < slot->int_values.size(); ++i) {
       const edgecore_value &entry = method_.values[static_cast<size_t>(slot->int_values[i])];
       if (entry.tag != EDGECORE_TAG_INT) {
@@ -252,6 +259,7 @@ class Run {
   Error &error_;
   edgecore_call call_;
   size_t pc_ = 0;
+  uint64_t steps_ = 0;
   uint32_t inherited_ = 0;
 };
 

@@ -4,9 +4,11 @@
 namespace edgecore {
 namespace {
 
+constexpr uint8_t kWithEntries = 2;  // a used value whose entries are marked as well
+
 // The .pte repeats a kernel's result after its arguments: one value (a tensor or a list of tensors), another list of
-// the same tensors (ExecuTorch's split), or a list of the values before it.
-bool repeats_result(const MethodImpl &method, Span<const int32_t> args) {
+// the same tensors (ExecuTorch's split), or a list of the values before it. Adds to `compared` what was compared.
+bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
   const size_t result = static_cast<size_t>(args[last]);
@@ -20,6 +22,7 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args) {
   const ListSlot *before = method.list_of[static_cast<size_t>(args[last - 1])];
   if (before != nullptr && before->tensor_values.size() == list->tensor_values.size()) {
     bool same = true;
+    compared += list->tensor_values.size();
     for (size_t i = 0; i < list->tensor_values.size(); ++i) {
       same = same && list->tensor_values[i] == before->tensor_values[i];
     }
@@ -74,6 +77,7 @@ Status MethodImpl::build_instructions(Error &error) {
   size_t pc = 0;
   size_t most_args = 0;
   size_t moves = 0;
+  uint64_t compared = 0;
   for (uint32_t chain = 0; chain < plan->chains()->size(); ++chain) {
     const size_t first = pc;
     const auto *list = plan->chains()->Get(chain)->instructions();
@@ -92,7 +96,12 @@ Status MethodImpl::build_instructions(Error &error) {
                         op.name, " is called without arguments.");
           }
           out.other = static_cast<uint32_t>(out.args[out.args.size() - 1]);
-          if (repeats_result(*this, out.args)) out.args = {out.args.data(), out.args.size() - 1};
+          if (repeats_result(*this, out.args, compared)) out.args = {out.args.data(), out.args.size() - 1};
+          if (compared > owner->limits().items) {
+            return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc,
+                        ": the results of instructions repeat more than ", owner->limits().items,
+                        " list entries together (limit items).");
+          }
           out.is_view = op.name == "executorch_prim::et_view";
           break;
         }
@@ -130,7 +139,8 @@ Status MethodImpl::build_instructions(Error &error) {
       }
       if (out.args.size() > most_args) most_args = out.args.size();
       for (const int32_t arg : out.args) {
-        used[static_cast<size_t>(arg)] = 1;
+        if (used[static_cast<size_t>(arg)] == kWithEntries) continue;
+        used[static_cast<size_t>(arg)] = kWithEntries;
         if (const ListSlot *slot = list_of[static_cast<size_t>(arg)]) {
           for (const int64_t entry : slot->int_values) used[static_cast<size_t>(entry)] = 1;
         }

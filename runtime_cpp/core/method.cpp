@@ -129,6 +129,7 @@ Result<Method *> Method::load(const Program &program, StringView name, const Met
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the Method object of '", name, "'.");
   }
   MethodImpl *method = new (memory) MethodImpl(program, *index, config);
+  if (method->config.instruction_limit == 0) method->config.instruction_limit = program.limits().instructions;
   method->plan = program.tables().root->execution_plan()->Get(static_cast<uint32_t>(*index));
   method->name = program.method(*index).name();
   method->host = config.host == nullptr ? core_services() : *config.host;

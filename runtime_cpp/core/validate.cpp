@@ -13,6 +13,8 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
 }
 
+constexpr uint64_t kLookupEntries = 4096;
+
 class PlanValidator {
  public:
   PlanValidator(const ProgramTables &tables, const Limits &limits, const fb::ExecutionPlan &plan, uint64_t &items,
@@ -25,6 +27,8 @@ class PlanValidator {
     for (uint32_t i = 0; i < value_count_; ++i) EDGECORE_TRY(check_value(i));
     EDGECORE_TRY(check_indices("input", span_of(plan_.inputs())));
     EDGECORE_TRY(check_indices("output", span_of(plan_.outputs())));
+    // Each is looked up by name among all kernels or backends: as much work as many entries.
+    EDGECORE_TRY(count_items((uint64_t{size_of(plan_.operators())} + size_of(plan_.delegates())) * kLookupEntries));
     for (uint32_t i = 0; i < size_of(plan_.operators()); ++i) {
       if (plan_.operators()->Get(i)->name() == nullptr) return invalid("operator ", i, " has no name.");
     }
@@ -44,7 +48,8 @@ class PlanValidator {
   Status count_items(uint64_t n) {
     items_ += n;
     if (items_ <= limits_.items) return Status();
-    return invalid("the program's lists have more than ", limits_.items, " entries together (limit items).");
+    return invalid("the program's lists have more than ", limits_.items,
+                   " entries together, an operator or delegate counting as ", kLookupEntries, " (limit items).");
   }
 
   Status check_arenas() {

@@ -17,9 +17,19 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
+// Where the plan has a buffer that methods share, and where it is.
+struct Moved {
+  const uint8_t *planned;
+  uint8_t *data;
+  uint64_t bytes;
+  Moved *next;
+};
+
 struct Builder {
   MethodImpl &method;
   Error &error;
+  Moved *moved = nullptr;
+  uint64_t moved_count = 0;
 
   template <typename... Pieces>
   Status invalid(int32_t code, const Pieces &...pieces) {
@@ -91,6 +101,11 @@ struct Builder {
       wanted.initial = initial;
       const Result<StateStore::Buffer *> buffer = method.config.state->share(wanted, error);
       EDGECORE_TRY(buffer.status());
+      Span<Moved> moves;
+      EDGECORE_TRY(method.make_array(1, moves, error));
+      moves[0] = {static_cast<const uint8_t *>(slot.home), (*buffer)->data, bytes, moved};
+      moved = &moves[0];
+      ++moved_count;
       slot.home = (*buffer)->data;
       slot.home_readable = bytes + kArenaTail;
       method.shares_state = true;
@@ -100,6 +115,31 @@ struct Builder {
     EDGECORE_TRY(method.make_array(1, state, error));
     state[0] = {&slot, initial, bytes, method.states};
     method.states = &state[0];
+    return Status();
+  }
+
+  // What a program computes in place of a shared buffer, or of a part of it, goes where the buffer is.
+  Status follow_moved() {
+    if (moved_count != 0 && method.values.size() > method.owner->limits().items / moved_count) {
+      return invalid(EDGECORE_INVALID_PROGRAM, "it has ", moved_count, " shared buffers and ", method.values.size(),
+                     " values, too many together (limit items).");
+    }
+    for (TensorSlot *slot : method.tensor_of) {
+      if (moved == nullptr || slot == nullptr || slot->place != Place::kPlanned) continue;
+      if ((slot->home_flags & EDGECORE_TENSOR_STATE) != 0) continue;
+      const uintptr_t home = reinterpret_cast<uintptr_t>(slot->home);
+      for (const Moved *place = moved; place != nullptr; place = place->next) {
+        const uintptr_t begin = reinterpret_cast<uintptr_t>(place->planned);
+        if (home < begin || home - begin > place->bytes || slot->home_capacity > place->bytes - (home - begin))
+          continue;
+        if (slot->home_capacity == 0) continue;
+        slot->home = place->data + (home - begin);
+        slot->home_readable = place->bytes - (home - begin) + kArenaTail;
+        slot->tensor.dl.data = slot->home;
+        slot->readable = slot->home_readable;
+        break;
+      }
+    }
     return Status();
   }
 
@@ -325,6 +365,7 @@ Status MethodImpl::build_values(Error &error) {
   for (const int32_t input : span_of(plan->inputs())) unplanned[static_cast<size_t>(input)] = Place::kInput;
   Builder builder{*this, error};
   for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
+  EDGECORE_TRY(builder.follow_moved());
   for (size_t i = 0; i < count; ++i) declared[i] = values[i];
   Method::reset();
   return Status();

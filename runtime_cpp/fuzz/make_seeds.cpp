@@ -1,8 +1,10 @@
-// Writes small valid programs for the fuzzer to start from: edgecore_make_seeds DIRECTORY.
+// Writes small valid files for the fuzzers to start from, a folder for each kind: edgecore_make_seeds DIRECTORY.
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include <string>
 
+#include "file_builder.h"
 #include "null_backend.h"
 #include "pte_builder.h"
 
@@ -78,8 +80,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  const bool done = edgecore::write(folder + "/control_flow.pte", edgecore::control_flow()) &&
-                    edgecore::write(folder + "/delegates.pte", edgecore::delegates());
+  for (const char *kind : {"", "/pte", "/ptd", "/bpte"}) mkdir((folder + kind).c_str(), 0777);
+  edgecore::PtdBuilder data;
+  data.entries = {{"weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"bias", {2}, {7, 8}}, {"blob", {}, {9, 9, 9}, false}};
+  const bool done = edgecore::write(folder + "/pte/control_flow.pte", edgecore::control_flow()) &&
+                    edgecore::write(folder + "/pte/delegates.pte", edgecore::delegates()) &&
+                    edgecore::write(folder + "/ptd/three.ptd", data.finish()) &&
+                    edgecore::write(folder + "/bpte/delegates.bpte", edgecore::make_bpte(edgecore::delegates()));
   if (!done) fprintf(stderr, "edgecore_make_seeds: cannot write to %s\n", folder.c_str());
   return done ? 0 : 1;
 }

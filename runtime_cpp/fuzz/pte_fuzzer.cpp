@@ -1,40 +1,15 @@
 // Any bytes as a .pte file: load it, then load and run each of its methods with toy kernels and the null backend.
-#include <stdlib.h>
 #include <string.h>
 
 #include <vector>
 
 #include "edgecore/method.h"
+#include "heap.h"
 #include "null_backend.h"
 #include "toy_kernels.h"
 
 namespace edgecore {
 namespace {
-
-// One heap allocation each, so that the sanitizer sees every end; a few MiB at most.
-class FuzzAllocator final : public ScratchAllocator {
- public:
-  ~FuzzAllocator() { reset(); }
-  void *allocate(size_t size, size_t alignment) override {
-    constexpr size_t kMost = size_t{8} << 20;
-    if (size > kMost - used_) return nullptr;
-    used_ += size;
-    void *data = nullptr;
-    const size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
-    if (posix_memalign(&data, least, size == 0 ? 1 : size) != 0) return nullptr;
-    blocks_.push_back(data);
-    return data;
-  }
-  void reset() override {
-    for (void *block : blocks_) free(block);
-    blocks_.clear();
-    used_ = 0;
-  }
-
- private:
-  size_t used_ = 0;
-  std::vector<void *> blocks_;
-};
 
 void run_method(Method &method, Error &error) {
   const MethodInfo info = method.info();
@@ -91,12 +66,7 @@ struct Handles {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   using namespace edgecore;
   static Handles handles;
-  // Exactly `size` bytes at an aligned address, so that the sanitizer sees every read past the end.
-  void *memory = nullptr;
-  if (posix_memalign(&memory, 128, size == 0 ? 1 : size) != 0) return 0;
-  uint8_t *file = static_cast<uint8_t *>(memory);
-  if (size != 0) memcpy(file, data, size);
-
+  const FuzzFile file(data, size);
   FuzzAllocator program_memory;
   Error error;
   ProgramConfig config;
@@ -105,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   config.limits.items = 100000;
   config.limits.planned_bytes = 1 << 20;
   config.limits.tensor_bytes = 1 << 20;
-  const Result<const Program *> program = Program::load(Bytes(file, size), config, error);
+  const Result<const Program *> program = Program::load(file.bytes(), config, error);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
   for (size_t i = 0; program.ok() && i < (*program)->method_count() && i < 4; ++i) {
     FuzzAllocator method_memory;
@@ -121,6 +91,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     run_method(**method, error);
     (*method)->destroy();
   }
-  free(memory);
   return 0;
 }

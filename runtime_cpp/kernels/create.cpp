@@ -6,7 +6,7 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 void fill_tensor(Call &call, Tensor out, Scalar value) {
-  if (!call.check_cast(value.is_floating() ? Type::kF32 : Type::kBool, out)) return;
+  if (call.failed()) return;
   Operands operands;
   operands.push(out);
   const Loop loop = make_loop(call, out.shape(), operands);

@@ -16,6 +16,7 @@ struct Plan {
   int inputs;
   Type types[kMaxOperands];   // out first
   bool native[kMaxOperands];  // the stored type is what the function takes or gives
+  bool wraps[kMaxOperands];   // an integer that the narrower common type may not hold
 };
 
 void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, const void *source) {
@@ -34,6 +35,13 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, source);
   load(plan.compute, plan.common, narrow, item_size(plan.common), n, wide);
   store(plan.compute, out, target, stride, n, wide);
+}
+
+// Integers as the common type holds them, as ATen's conversion of the operands gives them (-1 is 255 in uint8).
+void wrap(const Plan &plan, int64_t n, char *values) {
+  alignas(64) char narrow[kChunk * 8];
+  store(plan.compute, plan.common, narrow, item_size(plan.common), n, values);
+  load(plan.compute, plan.common, narrow, item_size(plan.common), n, values);
 }
 
 void run(const void *context, char *const *data, const int64_t *strides, int64_t n) {
@@ -65,6 +73,7 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
       in[k] = buffers[k + 1];
       if (stride == 0 && at > 0) continue;  // holds the repeated value already
       load(plan.compute, plan.types[k + 1], source, stride, m, buffers[k + 1]);
+      if (plan.wraps[k + 1]) wrap(plan, m, buffers[k + 1]);
     }
     char *target = data[0] + at * strides[0];
     plan.function(in, direct[0] ? target : buffers[0], m, *plan.params);
@@ -97,6 +106,8 @@ int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Typ
   for (int k = 0; k <= count; ++k) {
     plan.types[k] = operands.items[k].type();
     plan.native[k] = plan.types[k] == (k == 0 && result == Result::kBool ? Type::kBool : native);
+    plan.wraps[k] = k > 0 && plan.compute == Compute::kInt && plan.types[k] != common && plan.types[k] != Type::kBool &&
+                    common != Type::kBool && item_size(plan.types[k]) >= item_size(common);
   }
   const Loop loop = make_loop(call, shape, operands);
   for_each_run(call, loop, kGrain, &run, &plan);

@@ -1,19 +1,11 @@
 // Bilinear resampling with antialiasing: each output pixel is the mean of the input under a triangle that is as wide as
 // an output pixel when the image shrinks.
 #include "index.h"
+#include "resample.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
-
-// Weights of output `i`: those of input pixels first[i] to first[i] + count[i] - 1.
-template <class C>
-struct Triangles {
-  int64_t *first = nullptr;
-  int64_t *count = nullptr;
-  C *weights = nullptr;  // `most` for each output
-  int64_t most = 0;
-};
 
 template <class C>
 Triangles<C> triangles(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
@@ -124,13 +116,14 @@ uint8_t mean_of(const uint8_t *from, int64_t step, const int16_t *weights, int64
   return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-void resample_bytes(Call &call, Tensor self, Tensor out, bool align_corners, double factor_h, double factor_w) {
+}  // namespace
+
+void resample_bytes(Call &call, Tensor self, Tensor out, const Triangles<double> &rows,
+                    const Triangles<double> &columns) {
   const int64_t in_h = self.size(2);
   const int64_t in_w = self.size(3);
   const int64_t out_h = out.size(2);
   const int64_t out_w = out.size(3);
-  const Triangles<double> rows = triangles<double>(call, in_h, out_h, factor_h, align_corners);
-  const Triangles<double> columns = triangles<double>(call, in_w, out_w, factor_w, align_corners);
   if (call.failed()) return;
   const IntegerWeights row_weights = integers(call, rows, out_h);
   const IntegerWeights column_weights = integers(call, columns, out_w);
@@ -161,8 +154,6 @@ void resample_bytes(Call &call, Tensor self, Tensor out, bool align_corners, dou
   result.finish(call);
 }
 
-}  // namespace
-
 int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
   Call call(raw, "aten::_upsample_bilinear2d_aa.out");
   const Tensor self = call.tensor(0);
@@ -184,7 +175,9 @@ int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
   shape.sizes[3] = size[1];
   if (!call.resize(out, shape)) return call.status();
   if (self.type() == Type::kU8) {
-    resample_bytes(call, self, out, align_corners, factor_h, factor_w);
+    const auto rows = triangles<double>(call, self.size(2), size[0], factor_h, align_corners);
+    const auto columns = triangles<double>(call, self.size(3), size[1], factor_w, align_corners);
+    resample_bytes(call, self, out, rows, columns);
   } else if (self.type() == Type::kF64) {
     resample<double>(call, self, out, align_corners, factor_h, factor_w);
   } else {

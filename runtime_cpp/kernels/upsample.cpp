@@ -1,5 +1,6 @@
 // Bilinear and nearest resampling of two spatial dims.
 #include "convert.h"
+#include "resample.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -91,6 +92,26 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
   result.finish(call);
 }
 
+// The same taps for bytes.
+Triangles<double> byte_taps(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
+  Triangles<double> t;
+  t.most = 2;
+  t.first = call.scratch<int64_t>(out);
+  t.count = call.scratch<int64_t>(out);
+  t.weights = call.scratch<double>(out * 2);
+  Tap<double> *taps = call.scratch<Tap<double>>(out);
+  if (call.failed()) return t;
+  linear_taps(in, out, factor, align_corners, taps);
+  for (int64_t i = 0; i < out; ++i) {
+    const bool two = taps[i].high > taps[i].low;
+    t.first[i] = taps[i].low;
+    t.count[i] = two ? 2 : 1;
+    t.weights[2 * i] = two ? 1 - taps[i].weight : 1;
+    t.weights[2 * i + 1] = two ? taps[i].weight : 0;
+  }
+  return t;
+}
+
 void nearest_taps(int64_t in, int64_t out, double factor, int32_t *taps) {
   const float step = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
   for (int64_t i = 0; i < out; ++i) {
@@ -126,11 +147,16 @@ int32_t upsample_bilinear2d_vec_out(const edgecore_call *raw) {
   const bool align_corners = call.flag(2);
   const Tensor out = call.tensor(4);
   Sizes sizes;
-  if (!call.check(is_floating(self.type()), "the input must have a floating dtype") ||
+  if (!call.check(is_floating(self.type()) || (self.type() == Type::kU8 && out.type() == Type::kU8),
+                  "the input must be floating, or uint8 like out") ||
       !read_sizes(call, self, 3, out, &sizes) || out.numel() == 0) {
     return call.status();
   }
-  if (self.type() == Type::kF64) {
+  if (self.type() == Type::kU8) {
+    const auto rows = byte_taps(call, sizes.in_h, sizes.out_h, sizes.scale_h, align_corners);
+    const auto columns = byte_taps(call, sizes.in_w, sizes.out_w, sizes.scale_w, align_corners);
+    resample_bytes(call, self, out, rows, columns);
+  } else if (self.type() == Type::kF64) {
     bilinear<double>(call, self, out, sizes, align_corners);
   } else {
     bilinear<float>(call, self, out, sizes, align_corners);

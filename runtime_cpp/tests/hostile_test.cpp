@@ -117,6 +117,50 @@ TEST(Hostile, AnOutputThatIsAnInputKeepsItsShape) {
 }
 
 // A small file may list its metadata under one key a million times.
+// Small files that would keep the caller busy: one long list that many instructions name.
+TEST(Hostile, ListEntriesCountAsInstructions) {
+  PteBuilder pte;
+  const int32_t one = pte.add_int(1);
+  const int32_t list = pte.add_int_list(std::vector<int64_t>(2000, one));
+  const int32_t out = pte.add_tensor({1});
+  pte.kernel(pte.add_operator("test::fill", "out"), {list, one, out, out});
+  pte.outputs = {out};
+  Limits limits;
+  limits.instructions = 100;
+  Loaded loaded(pte.finish(), limits);
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(1);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_EQ(loaded.status.code(), EDGECORE_OUT_OF_RESOURCES);
+  EXPECT_SENTENCE(loaded, "has not ended after 100 instructions and list entries, the limit instructions");
+}
+
+TEST(Hostile, RepeatedResultsAreBounded) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({1});
+  const int32_t first = pte.add_tensor_list(std::vector<int32_t>(100, x));
+  const int32_t second = pte.add_tensor_list(std::vector<int32_t>(100, x));
+  const int32_t op = pte.add_operator("test::sum", "out");
+  for (int i = 0; i < 200; ++i) pte.kernel(op, {first, second});
+  pte.inputs = {x};
+  Limits limits;
+  limits.items = 10000;
+  Loaded loaded(pte.finish(), limits);
+  ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
+  EXPECT_FALSE(loaded.load_method());
+  EXPECT_SENTENCE(loaded, "repeat more than 10000 list entries together (limit items)");
+}
+
+TEST(Hostile, OperatorsAreBoundedBecauseEachIsLookedUp) {
+  PteBuilder pte;
+  for (int i = 0; i < 20000; ++i) pte.add_operator("test::none", "out");
+  pte.move(pte.add_none(), 0);
+  const Loaded loaded(pte.finish());
+  EXPECT_FALSE(loaded.status.ok());
+  EXPECT_SENTENCE(loaded, "limit items");
+}
+
 TEST(Hostile, MetadataIsCopiedOnce) {
   PteBuilder pte;
   pte.add_delegate("NullBackend", {'n', 'u', 'l', 'l', '1'});

@@ -224,7 +224,7 @@ TEST(Method, EndlessLoopsEnd) {
   ASSERT_TRUE(loaded.load_method());
   EXPECT_FALSE(loaded.execute());
   EXPECT_EQ(loaded.status.code(), EDGECORE_OUT_OF_RESOURCES);
-  EXPECT_SENTENCE(loaded, "ran 10000 instructions without an end");
+  EXPECT_SENTENCE(loaded, "has not ended after 10000 instructions");
 }
 
 TEST(Method, StateIsKeptBetweenRunsAndStartsFromTheFile) {

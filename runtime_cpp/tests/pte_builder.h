@@ -45,7 +45,7 @@ struct TensorOptions {
   uint32_t data_index = 0;
 };
 
-// One method. Every function that adds something returns its index.
+// One method, or several alike. Every function that adds something returns its index.
 class PteBuilder {
  public:
   int32_t add_none() { return add_value(fb::KernelTypes::Null, fb::CreateNull(builder_).Union()); }
@@ -106,6 +106,7 @@ class PteBuilder {
     instruct(fb::InstructionArguments::FreeCall, fb::CreateFreeCall(builder_, value).Union());
   }
 
+  std::vector<std::string> methods = {"forward"};
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
@@ -143,8 +144,11 @@ class PteBuilder {
     }
     std::vector<int64_t> sizes = {0};
     sizes.insert(sizes.end(), arenas.begin(), arenas.end());
-    std::vector<flatbuffers::Offset<fb::ExecutionPlan>> plans = {fb::CreateExecutionPlanDirect(
-        builder_, "forward", 0, &values_, &inputs, &outputs, &chains, &operators_, &delegates, &sizes)};
+    std::vector<flatbuffers::Offset<fb::ExecutionPlan>> plans;
+    for (const std::string &method : methods) {
+      plans.push_back(fb::CreateExecutionPlanDirect(builder_, method.c_str(), 0, &values_, &inputs, &outputs, &chains,
+                                                    &operators_, &delegates, &sizes));
+    }
 
     flatbuffers::Offset<fb::SubsegmentOffsets> constant_segment = 0;
     if (constant_offsets_.size() > 1) {

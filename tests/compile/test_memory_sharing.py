@@ -174,6 +174,56 @@ def test_models_that_share_memory_equal_eager_on_both_runtimes(model, static, tm
                 torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+UNARY = ("abs acos asin atan ceil cos cosh erf exp expm1 floor log log10 log1p log2 neg reciprocal relu round rsqrt sigmoid sign sin"
+         " sinh sqrt square tan tanh trunc").split()  # fmt: skip
+BINARY = "add sub mul div maximum minimum pow rsub".split()
+
+
+class EveryInPlaceOperator(nn.Module):
+    """Each operator over an operand that dies; sums along a dim keep the results inside the plan."""
+
+    def forward(self, x):
+        results = []
+
+        def fresh():  # another value each time: equal ones would be computed once, and live on
+            return torch.softmax(x * (len(results) + 1), 0)
+
+        row = x[0] * x[0] + 1
+        for name in UNARY:
+            results.append(getattr(torch, name)(fresh()))
+        for name in BINARY:
+            operator = getattr(torch, name)
+            results.append(operator(fresh(), row))
+            results.append(operator(row, fresh()))
+        functional = nn.functional
+        for function in (functional.elu, functional.gelu, functional.hardswish, functional.hardsigmoid, functional.hardtanh,
+                         functional.leaky_relu, functional.silu, lambda t: t.clamp(0.01, 1), lambda t: t * 3, lambda t: t**3,
+                         lambda t: torch.where(t > 0.1, t, row), lambda t: torch.where(t > 0.1, row, t),
+                         lambda t: torch.div(t, 0.3, rounding_mode="floor")):  # fmt: skip
+            results.append(function(fresh()))
+        results.append(torch.bitwise_not(torch.cumsum(fresh() > 0.1, 0)).to(torch.float32))
+        results.append(torch.logical_not(fresh() > 0.1).to(torch.float32))
+        return tuple(torch.sum(result, 0) for result in results)
+
+
+def test_every_operator_that_is_computed_in_place_gives_the_same_as_elsewhere(tmp_path):
+    runtime = pytest.importorskip("executorch.runtime")
+    x = (torch.randn(13, 57),)
+    exported = torch.export.export(EveryInPlaceOperator().eval(), x)
+    found = []
+    for reuse in (True, False):
+        path = tmp_path / f"{reuse}.pte"
+        compiled = edgecore.compile(exported, memory=MemoryPlanningPass(reuse=reuse))
+        compiled.save(path)
+        if reuse:
+            assert sum(arena.shared for arena in compiled.report().memory) >= len(UNARY) + 2 * len(BINARY) + 10
+        peer = runtime.Runtime.get().load_program(path).load_method("forward").execute(list(x))
+        found.append(tensors(edgecore.load(path).forward(*x)) + tensors(peer))
+    assert len(found[0]) == 2 * len(exported.graph.output_node().args[0])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7, equal_nan=True)  # Eigen's sine rounds by address
+
+
 def test_views_concatenations_and_slices_need_no_instruction():
     x = (torch.randn(8, 8),)
     assert [name for name in kernels(edgecore.compile(Cat().eval(), x)) if "cat" in name] == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from typing import Any
 
 import torch
 from native import SCALAR_TYPES, KernelError, Library
+from torch._decomp import core_aten_decompositions
+from torch.testing._comparison import default_tolerances
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Arguments of functional overloads that out variants express through `out`.
@@ -82,6 +85,10 @@ def reaches_past(func: Any, args: Any) -> bool:
     return func is torch.ops.aten.as_strided.default and args[0].untyped_storage().nbytes() != args[0].nbytes
 
 
+def cloned(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
 def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
     """Output `index` of the call computed in float64."""
 
@@ -115,30 +122,44 @@ def as_good(out: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> b
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
-    if dtype == torch.bfloat16:
-        return {"rtol": 1.6e-2, "atol": 1e-5}
-    return {
-        torch.complex64: {"rtol": 2e-6, "atol": 1e-5},
-        torch.float32: {"rtol": 2e-6, "atol": 1e-5},
-        torch.float16: {"rtol": 1e-3, "atol": 1e-5},
-    }.get(dtype, {"rtol": 1e-7, "atol": 1e-7})
+    """What torch.testing.assert_close allows."""
+    rtol, atol = default_tolerances(dtype)
+    return {"rtol": rtol, "atol": atol}
 
 
 class Checker(TorchDispatchMode):
-    """Repeats each call on the library; counts agreement, collects disagreement."""
+    """Repeats each call on the library; counts agreement, collects disagreement.
+
+    Operators that are no kernel's are taken apart, so that the core operators under them are called too.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         super().__init__()
         self.catalog = catalog
         self.passed: Counter[str] = Counter()
         self.failed: dict[str, list[str]] = {}
+        self.dtypes: dict[str, set[torch.dtype]] = {}
+        self._decompositions = core_aten_decompositions()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        changes = func._schema.is_mutable
+        out_given = any(a.is_out for a in func._schema.arguments)
+        found = None if out_given else self.catalog.find(func, args)
+        if func._can_decompose() and (changes or found is None):
+            with self:
+                return func.decompose(*args, **kwargs)
+        given = torch.utils._pytree.tree_map(cloned, (args, kwargs)) if changes else (args, kwargs)
         result = func(*args, **kwargs)
-        found = self.catalog.find(func, args)
-        if found is not None and supported(found[0], (args, kwargs, result)) and not reaches_past(func, args):
-            self.check(*found, func, args, kwargs, result)
+        if found is not None:
+            if supported(found[0], (args, kwargs, result)) and not reaches_past(func, args):
+                self.check(*found, func, *given, result)
+            if func._can_decompose():
+                with self:
+                    func.decompose(*args, **kwargs)
+        elif not changes and func in self._decompositions:
+            with contextlib.suppress(Exception), self:
+                self._decompositions[func](*args, **kwargs)
         return result
 
     def check(self, name: str, op: Any, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
@@ -178,6 +199,8 @@ class Checker(TorchDispatchMode):
             self.failed.setdefault(name, []).append(f"({described}): {' '.join(str(error).split())[:300]}")
         else:
             self.passed[name] += 1
+            tensors = [t for t in torch.utils._pytree.tree_leaves((args, results)) if isinstance(t, torch.Tensor)]
+            self.dtypes.setdefault(name, set()).update(t.dtype for t in tensors[:1])
 
 
 def valid_order(self: torch.Tensor, dim: int, values: torch.Tensor, indices: torch.Tensor) -> bool:

@@ -107,6 +107,13 @@ def test_add(library: Library) -> None:
     assert (out == expected).double().mean() > 0.9
 
 
+EMBEDDINGS = {
+    2: ("quantized_decomposed::embedding_2bit.out", "quantized_decomposed::embedding_2bit.dtype_out"),
+    4: ("quantized_decomposed::embedding_4bit.out", "quantized_decomposed::embedding_4bit.dtype_out"),
+    8: ("quantized_decomposed::embedding_byte.out", "quantized_decomposed::embedding_byte.dtype_out"),
+}
+
+
 def pack(entries: torch.Tensor, bits: int) -> torch.Tensor:
     shifted = (entries + 2 ** (bits - 1)).to(torch.uint8)
     if bits == 8:
@@ -126,15 +133,15 @@ def test_embedding(library: Library, bits: int, groups: int, zeros: bool) -> Non
     indices = torch.tensor([[0, 5, 2]])
     grouped = entries.reshape(6, groups, -1) - (0 if points is None else points[:, :, None])
     expected = (grouped * scales[:, :, None]).reshape(6, 16)[indices]
-    name = "embedding_byte" if bits == 8 else f"embedding_{bits}bit"
+    name, name_with_dtype = EMBEDDINGS[bits]
     least, greatest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     given_scales = scales.squeeze(1) if groups == 1 else scales
     given_points = points if points is None or groups > 1 else points.squeeze(1)
     arguments = (pack(entries, bits), given_scales, given_points, least, greatest, indices)
     out, half = torch.empty(1, 3, 16), torch.empty(1, 3, 16, dtype=torch.float16)
-    library.call(f"quantized_decomposed::{name}.out", *arguments, out)
+    library.call(name, *arguments, out)
     torch.testing.assert_close(out, expected)
-    library.call(f"quantized_decomposed::{name}.dtype_out", *arguments, torch.float16, half)
+    library.call(name_with_dtype, *arguments, torch.float16, half)
     torch.testing.assert_close(half, expected.half())
 
 

@@ -108,3 +108,5 @@ def test_limits():
         edgecore.load(data, limits={"methods": 1})
     with pytest.raises(KeyError, match="no limit 'speed'; there are flatbuffer_bytes"):
         edgecore.load(data, limits={"speed": 1})
+    with pytest.raises(EdgecoreError, match="has not ended after 1 instructions .* the limit instructions"):
+        edgecore.load(data, limits={"instructions": 1})["count"](ONE)

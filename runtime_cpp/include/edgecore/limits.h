@@ -15,6 +15,7 @@ struct Limits {
   uint32_t rank = 16;                  // dimensions of a tensor; at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
+  uint64_t instructions = uint64_t{1} << 24;   // in one run, together with the list entries that they read
 };
 
 }  // namespace edgecore

@@ -26,8 +26,8 @@ struct MethodConfig {
   StateStore *state = nullptr;  // of the program's methods; NULL: each has its own mutable buffers
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
-  bool trust = false;                              // accept blobs without a matching SHA-256
-  uint64_t instruction_limit = uint64_t{1} << 24;  // executed in one run; past it the run fails
+  bool trust = false;              // accept blobs without a matching SHA-256
+  uint64_t instruction_limit = 0;  // of one run, which fails past it; 0: Limits::instructions
 };
 
 // A tensor that the caller hands in.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from edgecore import format as fmt
 from edgecore.errors import CompileError
 
@@ -79,8 +81,7 @@ class _Replay:
         for value in reads:
             self._read(index, value, value)
         for value in writes:
-            for other in self.overlaps[value]:
-                self.lost[other] = value, index
+            self.lost.update(dict.fromkeys(self.overlaps.get(value, ()), (value, index)))
             self.lost.pop(value, None)
 
     def _read(self, index: int, value: int, wanted: int) -> None:
@@ -109,13 +110,10 @@ def _overlaps(plan: fmt.ExecutionPlan) -> dict[int, list[int]]:
         if isinstance(tensor, fmt.Tensor) and tensor.allocation_info is not None and tensor.nbytes:
             start = tensor.allocation_info.offset
             arenas[tensor.allocation_info.memory_id].append((start, start + tensor.nbytes, index))
-    found: dict[int, list[int]] = defaultdict(list)
+    found: dict[int, list[int]] = {}
     for places in arenas.values():
-        open_places: list[tuple[int, int]] = []  # (end, value)
-        for start, end, index in sorted(places):
-            open_places = [place for place in open_places if place[0] > start]
-            for _, other in open_places:
-                found[index].append(other)
-                found[other].append(index)
-            open_places.append((end, index))
+        starts, ends, values = np.array(places, np.int64).T
+        meets = (starts[:, None] < ends[None, :]) & (starts[None, :] < ends[:, None])
+        np.fill_diagonal(meets, False)
+        found.update({int(value): values[row].tolist() for value, row in zip(values, meets, strict=True)})
     return found

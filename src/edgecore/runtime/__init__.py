@@ -97,7 +97,7 @@ def load(
         share_state: Whether mutable buffers of equal qualified name are one for all methods. By default those are that
             the file was compiled to share. Methods that share one take turns.
         limits: Bounds on what the file may ask for: flatbuffer_bytes, nesting, tables, methods, items, rank,
-            tensor_bytes, planned_bytes (of a method; by default the physical memory).
+            tensor_bytes, planned_bytes (of a method; by default the physical memory), instructions (of one run).
         trace: Keep the times of all instructions for `Model.write_trace`.
 
     Raises:

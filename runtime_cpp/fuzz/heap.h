@@ -1,0 +1,58 @@
+#ifndef EDGECORE_FUZZ_HEAP_H_
+#define EDGECORE_FUZZ_HEAP_H_
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <vector>
+
+#include "edgecore/allocator.h"
+
+namespace edgecore {
+
+// One heap allocation each, so that the sanitizer sees every end; a few MiB at most.
+class FuzzAllocator final : public ScratchAllocator {
+ public:
+  ~FuzzAllocator() { reset(); }
+  void *allocate(size_t size, size_t alignment) override {
+    constexpr size_t kMost = size_t{8} << 20;
+    if (size > kMost - used_) return nullptr;
+    used_ += size;
+    void *data = nullptr;
+    const size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    if (posix_memalign(&data, least, size == 0 ? 1 : size) != 0) return nullptr;
+    blocks_.push_back(data);
+    return data;
+  }
+  void reset() override {
+    for (void *block : blocks_) free(block);
+    blocks_.clear();
+    used_ = 0;
+  }
+
+ private:
+  size_t used_ = 0;
+  std::vector<void *> blocks_;
+};
+
+// Exactly `size` bytes at an aligned address, so that the sanitizer sees every read past the end.
+class FuzzFile {
+ public:
+  FuzzFile(const uint8_t *data, size_t size) : size_(size) {
+    if (posix_memalign(&memory_, 128, size == 0 ? 1 : size) != 0) abort();
+    if (size != 0) memcpy(memory_, data, size);
+  }
+  ~FuzzFile() { free(memory_); }
+  Bytes bytes() const { return {static_cast<const uint8_t *>(memory_), size_}; }
+
+  FuzzFile(const FuzzFile &) = delete;
+  FuzzFile &operator=(const FuzzFile &) = delete;
+
+ private:
+  void *memory_ = nullptr;
+  size_t size_;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_FUZZ_HEAP_H_

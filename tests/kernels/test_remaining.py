@@ -1,0 +1,145 @@
+"""Operators that PyTorch's operator database does not call: numbers of a program, creation, layouts, statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from native import Library
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("executorch_prim::ceil.Scalar", (1.25,), 2),
+        ("executorch_prim::round.Scalar", (2.5,), 2),
+        ("executorch_prim::trunc.Scalar", (-1.75,), -1),
+        ("executorch_prim::sym_int.Scalar", (-1.75,), -1),
+        ("executorch_prim::sym_float.Scalar", (3,), 3.0),
+        ("executorch_prim::neg.Scalar", (3,), -3),
+        ("executorch_prim::sub.Scalar", (2, 5), -3),
+        ("executorch_prim::sym_max.Scalar", (2, 5), 5),
+        ("executorch_prim::sym_min.Scalar", (2, 5), 2),
+        ("executorch_prim::floordiv.int", (-7, 2), -4),
+        ("executorch_prim::mod.int", (-7, 2), 1),
+        ("executorch_prim::eq.Scalar", (3, 3), True),
+        ("executorch_prim::ge.Scalar", (2, 3), False),
+        ("executorch_prim::gt.Scalar", (4, 3), True),
+        ("executorch_prim::le.Scalar", (3, 3), True),
+        ("executorch_prim::sym_not.Scalar", (True,), False),
+    ],
+)
+def test_numbers_of_a_program(library: Library, name: str, args: tuple[Any, ...], expected: Any) -> None:
+    value = library.call(name, *args, None).values[len(args)]
+    got = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
+    assert got == expected and type(got) is type(expected)
+
+
+def test_empty_has_the_shape(library: Library) -> None:
+    for name, format_or_order in (("aten::empty.out", None), ("dim_order_ops::_empty_dim_order.out", [0, 1])):
+        out = torch.empty(4, 3)
+        native = library.call(name, [2, 3], format_or_order, out).tensors[id(out)]
+        assert list(native.dl.shape[:2]) == [2, 3]
+
+
+def test_clone_into_another_layout(library: Library) -> None:
+    x = torch.randn(2, 3, 4, 5)
+    out = torch.empty(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    library.call("dim_order_ops::_clone_dim_order.out", x, False, [0, 2, 3, 1], out)
+    assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int64, torch.bool])
+def test_copy_and_fill(library: Library, dtype: torch.dtype) -> None:
+    target, source = torch.zeros(3, 4, dtype=dtype), torch.tensor([1, 0, 1, 1]).to(dtype)
+    out = torch.empty(3, 4, dtype=dtype)
+    library.call("aten::copy.out", target, source, False, out)
+    assert torch.equal(out, source.expand(3, 4))
+    library.call("aten::fill.Tensor_out", target, torch.tensor(1, dtype=dtype), out)
+    assert torch.equal(out, torch.ones(3, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.uint8])
+def test_bits_with_a_number(library: Library, dtype: torch.dtype) -> None:
+    x = torch.tensor([[0, 1, 5], [100, 64, 77]]).to(dtype)
+    out = torch.empty_like(x)
+    calls = {
+        "aten::bitwise_and.Scalar_out": x & 6,
+        "aten::bitwise_or.Scalar_out": x | 6,
+        "aten::bitwise_xor.Scalar_out": x ^ 6,
+        "aten::bitwise_left_shift.Tensor_Scalar_out": x << 2,
+        "aten::bitwise_right_shift.Tensor_Scalar_out": x >> 2,
+    }
+    for name, expected in calls.items():
+        library.call(name, x, 6 if "shift" not in name else 2, out)
+        assert torch.equal(out, expected), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.uint8])
+def test_division_by_a_number(library: Library, dtype: torch.dtype) -> None:
+    x = torch.tensor([0, 1, 5, 100, 77]).to(dtype)
+    out = torch.empty_like(x)
+    library.call("aten::fmod.Scalar_out", x, 3, out)
+    assert torch.equal(out, torch.fmod(x, 3))
+    for mode in ("floor", "trunc"):
+        library.call("aten::div.Scalar_mode_out", x, 3, mode, out)
+        assert torch.equal(out, torch.div(x, 3, rounding_mode=mode))
+
+
+def test_a_number_wraps_to_the_integers_it_meets(library: Library) -> None:
+    """ATen converts operands to the common type before it compares."""
+    x, out = torch.tensor([255, 1], dtype=torch.uint8), torch.empty(2, dtype=torch.bool)
+    library.call("aten::eq.Scalar_out", x, -1, out)
+    assert torch.equal(out, x == -1) and out.tolist() == [True, False]
+
+
+def test_full_converts_its_number(library: Library) -> None:
+    out = torch.empty(3, dtype=torch.int64)
+    library.call("aten::full.out", [3], -2.75, out)
+    assert torch.equal(out, torch.full((3,), -2.75, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("size", [(3, 3), (9, 5), (4, 11)])
+def test_bilinear_bytes(library: Library, size: tuple[int, int], align_corners: bool) -> None:
+    x = torch.randint(0, 256, (2, 3, 4, 6), dtype=torch.uint8)
+    out = torch.empty(2, 3, *size, dtype=torch.uint8)
+    library.call("aten::upsample_bilinear2d.vec_out", x, list(size), align_corners, None, out)
+    expected = torch.nn.functional.interpolate(x, size=size, mode="bilinear", align_corners=align_corners)
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_nearest(library: Library, channels_last: bool) -> None:
+    x, out = torch.randn(2, 3, 4, 5), torch.empty(2, 3, 8, 15)
+    if channels_last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    library.call("aten::upsample_nearest2d.vec_out", x, [8, 15], None, out)
+    assert torch.equal(out, torch.nn.functional.interpolate(x, size=(8, 15)))
+
+
+@pytest.mark.parametrize("with_stats", [False, True])
+def test_batch_norm_in_training(library: Library, with_stats: bool) -> None:
+    x, weight, bias = torch.randn(4, 3, 5, 5), torch.rand(3) + 0.5, torch.randn(3)
+    outs = [torch.empty_like(x), torch.empty(3), torch.empty(3)]
+    if with_stats:
+        mean, var = torch.zeros(3), torch.ones(3)
+        their_mean, their_var = mean.clone(), var.clone()
+        library.call("aten::_native_batch_norm_legit.out", x, weight, bias, mean, var, True, 0.1, 1e-5, *outs)
+        expected = torch.ops.aten._native_batch_norm_legit(x, weight, bias, their_mean, their_var, True, 0.1, 1e-5)
+        torch.testing.assert_close((mean, var), (their_mean, their_var))
+    else:
+        library.call("aten::_native_batch_norm_legit.no_stats_out", x, weight, bias, True, 0.1, 1e-5, *outs)
+        expected = torch.ops.aten._native_batch_norm_legit.no_stats(x, weight, bias, True, 0.1, 1e-5)
+    torch.testing.assert_close(tuple(outs), expected)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_reflection_pads(library: Library, dims: int) -> None:
+    x, padding = torch.randn(2, 3, *(4, 5, 6)[:dims]), [1, 2, 2, 1, 0, 3][: 2 * dims]
+    expected = torch.nn.functional.pad(x, padding, mode="reflect")
+    name = {2: "aten::reflection_pad2d.out", 3: "aten::reflection_pad3d.out"}[dims]
+    out = torch.empty_like(expected)
+    library.call(name, x, padding, out)
+    assert torch.equal(out, expected)
