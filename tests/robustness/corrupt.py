@@ -1,6 +1,8 @@
-"""Load and run randomly corrupted copies of a `.pte`, each in a forked child, and count how the children end.
+"""Load and run randomly corrupted copies of a `.pte`, `.bpte` or `.ptd`, each in a forked child; count how they end.
 
-    python tests/robustness/corrupt.py FILE.pte [--count 10000] [--seed 0]
+    python tests/robustness/corrupt.py FILE [--data FILE.ptd] [--program FILE.pte] [--count 10000] [--seed 0]
+
+With `--program`, FILE is the `.ptd` of that sound program; with `--data`, the `.ptd` is sound and FILE the program.
 
 A child that ends by a signal is a failure: its file is kept (`--keep DIR`) and the exit status is 1. Needs no torch.
 """
@@ -20,14 +22,28 @@ from pathlib import Path
 import edgecore
 from edgecore import format as fmt
 
-SECONDS = 20
+SECONDS = 2
 """Processor time that one file may take; beyond it the child is killed, which counts as a failure."""
+
+PLANNED = 16 << 20
+"""Limit on the arenas of a method, in bytes."""
+
+HEADROOM = 512 << 20
+"""Address space beyond ten times the file and its arenas: stacks of threads, pools of the allocator."""
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 def regions(data: bytes) -> dict[str, range]:
     """Where the corruptions go: header, flatbuffer, delegate blobs, weights."""
+    if data[4:8] == b"BP08":
+        program = bytes(fmt.read_bpte(data).program)
+        start = data.index(program)
+        inner = {name: range(start + place.start, start + place.stop) for name, place in regions(program).items()}
+        return {"bundle": range(0, start), "cases": range(start + len(program), len(data)), **inner}
+    if data[4:8] == b"FT01":
+        end = int.from_bytes(data[16:24], "little") + int.from_bytes(data[24:32], "little")
+        return {"header": range(0, 48), "flatbuffer": range(48, end), "data": range(end, len(data))}
     pte = fmt.read_pte(data)
     end = int.from_bytes(data[16:24], "little")
     found = {"header": range(0, 40), "flatbuffer": range(40, end)}
@@ -65,25 +81,38 @@ def corruptions(data: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes
         yield f"{kind} {number}", bytes(damaged[: len(data)])
 
 
-def try_file(data: bytes) -> int:
+def try_file(data: bytes, program: bytes | None, weights: list[bytes]) -> int:
     """Load and run in a forked child; its wait status."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os._exit(_load_and_run(data))
+        most = _address_space() + 10 * (len(data) + PLANNED) + HEADROOM
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        os._exit(_load_and_run(data, program, weights))
     return os.waitpid(child, 0)[1]
 
 
-def _load_and_run(data: bytes) -> int:
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes]) -> int:
+    """0: it ran; 1: refused; 2: it wanted more memory than it may have."""
     try:
-        model = edgecore.load(data, threads=1)
+        limits = {"planned_bytes": PLANNED}
+        if program is None:
+            model = edgecore.load(data, weights, threads=1, limits=limits)
+        else:
+            model = edgecore.load(program, [data], threads=1, limits=limits)
         for name in model.methods:
             inputs = [_zeros(info) for info in model[name].inputs]
             model[name](*inputs)
     except (edgecore.errors.EdgecoreError, ValueError, TypeError):
         return 1
+    except MemoryError:
+        return 2
     return 0
 
 
@@ -101,33 +130,39 @@ def _zeros(info: object) -> object:
     )
 
 
-def run(path: Path, count: int, seed: int, keep: Path | None) -> collections.Counter[str]:
-    """Outcome -> number: `ran`, `refused`, or `died: region, signal`."""
+def run(
+    path: Path, count: int, seed: int, keep: Path | None, program: bytes | None, weights: list[bytes]
+) -> collections.Counter[str]:
+    """Outcome -> number: `ran`, `refused`, `out of memory`, or `died: region, signal`."""
     data = path.read_bytes()
     outcomes: collections.Counter[str] = collections.Counter()
-    assert _load_and_run(data) == 0, (
+    assert _load_and_run(data, program, weights) == 0, (
         f"{path} does not run unharmed"
     )  # the children inherit the libraries that it loaded
     for name, damaged in corruptions(data, count, seed):
-        status = try_file(damaged)
+        status = try_file(damaged, program, weights)
         if os.WIFSIGNALED(status):
             outcomes[f"died: {name.partition(' ')[0]}, {signal.Signals(os.WTERMSIG(status)).name}"] += 1
             if keep is not None:
                 keep.mkdir(parents=True, exist_ok=True)
-                (keep / f"{name.replace(' ', '_')}.pte").write_bytes(damaged)
+                (keep / f"{name.replace(' ', '_')}{path.suffix}").write_bytes(damaged)
         else:
-            outcomes["ran" if os.WEXITSTATUS(status) == 0 else "refused"] += 1
+            outcomes[("ran", "refused", "out of memory")[os.WEXITSTATUS(status)]] += 1
     return outcomes
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
+    parser.add_argument("--data", type=Path, action="append", default=[])
+    parser.add_argument("--program", type=Path)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
-    outcomes = run(arguments.file, arguments.count, arguments.seed, arguments.keep)
+    program = arguments.program.read_bytes() if arguments.program else None
+    weights = [file.read_bytes() for file in arguments.data]
+    outcomes = run(arguments.file, arguments.count, arguments.seed, arguments.keep, program, weights)
     for outcome, number in sorted(outcomes.items()):
         print(f"{number:8} {outcome}")
     return int(any(outcome.startswith("died") for outcome in outcomes))

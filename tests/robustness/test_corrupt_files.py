@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import edgecore
+from edgecore import format as fmt
 
 
 class Net(nn.Module):
@@ -26,6 +27,32 @@ class Net(nn.Module):
         return self.head(z).softmax(-1), z * 2
 
 
+class Branches(nn.Module):
+    """A branch, an update of a buffer, an index, an FFT, a pad: what other nets leave out."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x):
+        self.total.add_(x)
+        y = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+        y = nn.functional.pad(y, (1, 1)).index_select(0, torch.tensor([0, 2, 4])).scatter(0, torch.tensor([1]), 3.0)
+        return y.cumsum(0) + self.total[:3]
+
+
+class Total(nn.Module):
+    """Another method on the same buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x):
+        self.total.mul_(2)
+        return self.total + x
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("robustness")
@@ -35,14 +62,25 @@ def files(tmp_path_factory):
     for name, backends in (("portable", []), ("xnnpack", ["xnnpack"])):
         paths[name] = folder / f"{name}.pte"
         edgecore.compile(Net().eval(), inputs, backends=backends).save(paths[name])
+    edgecore.compile(Net().eval(), inputs, external_data={"*": "weights"}).save(folder / "outside.pte")
+    paths["outside"], paths["weights"] = folder / "outside.pte", folder / "weights.ptd"
+    example = (torch.ones(4),)
+    methods = {"branch": Branches().eval(), "total": Total().eval()}
+    paths["state"] = folder / "state.pte"
+    edgecore.compile(methods, {"branch": example, "total": example}, share_state=True).save(paths["state"])
+    paths["bundle"] = folder / "bundle.bpte"
+    tensor = fmt.BundledTensor(fmt.ScalarType.FLOAT, [4], bytes(16), [0])
+    case = fmt.BundledMethodTestCase([fmt.Value(tensor)], [])
+    suite = fmt.BundledMethodTestSuite("branch", [case])
+    paths["bundle"].write_bytes(fmt.write_bpte(fmt.BpteFile(0, [suite], paths["state"].read_bytes())))
     return paths
 
 
-@pytest.mark.parametrize("name", ["portable", "xnnpack"])
+@pytest.mark.parametrize("name", ["portable", "xnnpack", "outside", "weights", "state", "bundle"])
 def test_no_corruption_kills_the_process(files, name):
     script = Path(__file__).with_name("corrupt.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(files[name]), "--count", "500"], capture_output=True, text=True
-    )
+    other = {"outside": ["--data", str(files["weights"])], "weights": ["--program", str(files["outside"])]}
+    command = [sys.executable, str(script), str(files[name]), "--count", "170", *other.get(name, [])]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "refused" in done.stdout
