@@ -101,7 +101,7 @@ def _address_space() -> int:
 def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes]) -> int:
     """0: it ran; 1: refused; 2: it wanted more memory than it may have."""
     try:
-        limits = {"planned_bytes": PLANNED}
+        limits = {"planned_bytes": PLANNED, "instructions": 100_000}  # a damaged jump may loop
         if program is None:
             model = edgecore.load(data, weights, threads=1, limits=limits)
         else:
