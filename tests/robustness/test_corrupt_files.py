@@ -28,7 +28,7 @@ class Net(nn.Module):
 
 
 class Branches(nn.Module):
-    """A branch, an update of a buffer, an index, an FFT, a pad: what other nets leave out."""
+    """A branch, an update of a buffer, an index, a sum, a pad: what other nets leave out."""
 
     def __init__(self):
         super().__init__()
