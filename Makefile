@@ -12,7 +12,7 @@
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16

@@ -14,9 +14,10 @@ from native import Library
 from opinfo_table import DOC, LEAST, REASONS, extent_of, listed, own_tests, read_measured, render
 from opinfo_walk import Extent, entries, walk
 
-MAIN = Extent(samples=1, references=0, others=1, layouts=("contiguous",))
-STRIDED = Extent(samples=2, references=0, others=0, dtypes=(torch.float32, torch.int64), layouts=("strided",))
-VARIANT = Extent(samples=1, references=0, others=1, dtypes=(torch.float32, torch.bfloat16), layouts=("contiguous",))
+DTYPES = (torch.float32, torch.int64, torch.bfloat16, torch.bool)
+MAIN = Extent(samples=1, references=0, others=1, dtypes=DTYPES, layouts=("contiguous",))
+STRIDED = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("strided",))
+VARIANT = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("contiguous",))
 
 
 def disagreements(library: Library, extent: Extent) -> list[str]:
