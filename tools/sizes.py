@@ -27,15 +27,9 @@ LINK += ["-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,noseparate-code", "-s"]
 
 def generated_readers(folder: Path) -> Path:
     """The C++ readers of the flatbuffer schemas, made by flatc."""
-    schemas = ROOT / "src" / "edgecore" / "format" / "schema"
-    names = [path for path in sorted(schemas.glob("*.fbs")) if f'"{path.stem}_generated.h"' in includes()]
-    subprocess.run(["flatc", "--cpp", "--scoped-enums", "-o", folder, *names], check=True, stdout=subprocess.DEVNULL)
+    schemas = sorted((ROOT / "src" / "edgecore" / "format" / "schema").glob("*.fbs"))
+    subprocess.run(["flatc", "--cpp", "--scoped-enums", "-o", folder, *schemas], check=True, stdout=subprocess.DEVNULL)
     return folder
-
-
-def includes() -> str:
-    """Text of the header that names the readers that the core includes."""
-    return (RUNTIME / "core" / "schema.h").read_text()
 
 
 def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:

@@ -33,7 +33,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 
 
 def test_paths_for_a_plugin_build_or_a_sentence():
-    for option, suffix in (("--include-dir", "include"), ("--cmake-dir", "cmake")):
+    for option, suffix in (("--include-dir", "native/include"), ("--cmake-dir", "cmake")):
         result = subprocess.run(
             [sys.executable, "-m", "edgecore.plugin", option], capture_output=True, text=True, check=False
         )
