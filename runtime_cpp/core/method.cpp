@@ -223,7 +223,8 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
                 "' has its memory from the program; it takes none.");
   }
   TensorSlot &slot = *method.tensor_of[static_cast<size_t>(outputs[index])];
-  const uint64_t needed = method.owner->method(method.index).output(index).tensor.bytes;
+  uint64_t needed = slot.element_size;
+  for (int32_t i = 0; i < slot.tensor.dl.ndim; ++i) needed *= static_cast<uint64_t>(slot.tensor.max_shape[i]);
   if (data == nullptr || bytes < needed || reinterpret_cast<uintptr_t>(data) % slot.element_size != 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Output ", index, " of method '", method.name, "' needs ", needed,
                 " bytes aligned to ", slot.element_size, "; ", data == nullptr ? 0 : bytes,

@@ -53,19 +53,20 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
 
 int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                      edgecore_error *error) {
-  Error unheard;
-  Error &reason = error == nullptr ? unheard : *error;
   const Span<const int64_t> current = shape_of(*tensor);
   const Span<const int64_t> wanted(shape, ndim < 0 ? 0 : static_cast<size_t>(ndim));
-  if ((tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0) {
+  const bool read_only = (tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0;
+  bool same = ndim == tensor->dl.ndim;
+  for (size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == current[i];
+  if (same && !read_only) return EDGECORE_OK;
+
+  Error unheard;
+  Error &reason = error == nullptr ? unheard : *error;
+  if (read_only) {
     return fail(reason, EDGECORE_INVALID_ARGUMENT, "an output of shape ", current,
                 " is a constant or a read-only input, which may not be written")
         .code();
   }
-  bool same = ndim == tensor->dl.ndim;
-  for (size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == current[i];
-  if (same) return EDGECORE_OK;
-
   const Span<const int64_t> greatest(tensor->max_shape, current.size());
   if (ndim != tensor->dl.ndim || (tensor->flags & EDGECORE_TENSOR_RESIZABLE) == 0) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot take shape ", wanted)

@@ -3,6 +3,12 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+// One entry for each operand, also for those that are not there: of a fixed size, it takes no call of memcpy.
+template <class T>
+static void copy_row(T (&to)[kMaxOperands], const T (&from)[kMaxOperands]) {
+  __builtin_memcpy(to, from, sizeof to);
+}
+
 void Loop::add_dim(int64_t size, const int64_t *byte_strides) {
   if (size == 1) return;
   sizes[ndim] = size;
@@ -30,36 +36,60 @@ void Loop::finish() {
     }
     order[at] = d;
   }
-  Loop merged = *this;
-  merged.ndim = 0;
+  int64_t merged_sizes[kMaxDims + 1];
+  int64_t merged_strides[kMaxDims + 1][kMaxOperands];
+  int last = -1;
   for (int i = 0; i < n; ++i) {
     const int d = order[i];
-    bool follows = merged.ndim > 0;
+    bool follows = last >= 0;
     for (int k = 0; follows && k < count; ++k) {
-      follows = strides[d][k] == merged.strides[merged.ndim - 1][k] * merged.sizes[merged.ndim - 1];
+      follows = strides[d][k] == merged_strides[last][k] * merged_sizes[last];
     }
     if (follows) {
-      merged.sizes[merged.ndim - 1] *= sizes[d];
+      merged_sizes[last] *= sizes[d];
       continue;
     }
-    merged.sizes[merged.ndim] = sizes[d];
-    for (int k = 0; k < count; ++k) merged.strides[merged.ndim][k] = strides[d][k];
-    ++merged.ndim;
+    ++last;
+    merged_sizes[last] = sizes[d];
+    copy_row(merged_strides[last], strides[d]);
   }
-  merged.numel = 1;
-  for (int d = 0; d < merged.ndim; ++d) merged.numel *= merged.sizes[d];
-  if (merged.ndim == 0) {
-    merged.ndim = 1;
-    merged.sizes[0] = 1;
-    for (int k = 0; k < count; ++k) merged.strides[0][k] = 0;
+  ndim = last + 1;
+  numel = 1;
+  for (int d = 0; d < ndim; ++d) {
+    sizes[d] = merged_sizes[d];
+    copy_row(strides[d], merged_strides[d]);
+    numel *= sizes[d];
   }
-  *this = merged;
+  if (ndim != 0) return;
+  ndim = 1;
+  sizes[0] = 1;
+  for (int k = 0; k < count; ++k) strides[0][k] = 0;
+}
+
+// The one dim of operands that are row-major tensors of `shape` or single numbers; false if there are others.
+static bool make_flat(const Shape &shape, const Operands &operands, Loop &loop) {
+  for (int k = 0; k < operands.count; ++k) {
+    const Tensor &t = operands.items[k];
+    const bool single = t.ndim() == 0;
+    if (!single && t.ndim() != shape.ndim) return false;
+    int64_t dense = 1;
+    for (int d = t.ndim() - 1; d >= 0; --d) {
+      if (t.size(d) != shape.sizes[d] || (t.size(d) != 1 && t.stride(d) != dense)) return false;
+      dense *= t.size(d);
+    }
+    loop.data[k] = t.data();
+    loop.strides[0][k] = single ? 0 : item_size(t.type());
+  }
+  loop.ndim = 1;
+  loop.numel = loop.sizes[0] = shape.numel();
+  return true;
 }
 
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
   Loop loop;
-  loop.ndim = 0;
   loop.count = operands.count;
+  if (make_flat(shape, operands, loop)) return loop;
+  loop.ndim = 0;
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
     loop.data[k] = t.data();
@@ -87,11 +117,18 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
 }
 
 static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const void *context) {
-  int64_t index[kMaxDims + 1];
   char *data[kMaxOperands];
-  for (int k = 0; k < loop.count; ++k) data[k] = loop.data[k];
+  if (loop.ndim == 1) {
+    for (int k = 0; k < kMaxOperands; ++k)
+      data[k] = k < loop.count ? loop.data[k] + begin * loop.strides[0][k] : nullptr;
+    return run(context, data, loop.strides[0], end - begin);
+  }
+  copy_row(data, loop.data);
+  int64_t index[kMaxDims + 1];
   int64_t rest = begin;
   for (int d = 0; d < loop.ndim; ++d) {
+    index[d] = 0;
+    if (rest == 0) continue;
     index[d] = rest % loop.sizes[d];
     rest /= loop.sizes[d];
     for (int k = 0; k < loop.count; ++k) data[k] += index[d] * loop.strides[d][k];

@@ -15,8 +15,8 @@ struct Loop {
   int ndim = 1;
   int count = 0;
   int64_t numel = 0;
-  int64_t sizes[kMaxDims + 1] = {};
-  int64_t strides[kMaxDims + 1][kMaxOperands] = {};
+  int64_t sizes[kMaxDims + 1];  // of ndim dims, as the strides are
+  int64_t strides[kMaxDims + 1][kMaxOperands];
   char *data[kMaxOperands] = {};
 
   void add_dim(int64_t size, const int64_t *byte_strides);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "numpy.h"
+
 namespace nb = nanobind;
 
 namespace edgecore::python {
@@ -25,10 +27,13 @@ bool is_subclass(PyObject *type, const char *module, const char *name) {
 }
 
 ArrayType classify(PyObject *type) {
-  ArrayType found = {type, Library::kNone, nullptr};
+  ArrayType found = {type, Library::kNone, false, nullptr};
   if (is_subclass(type, "torch", "Tensor")) {
     found.library = Library::kTorch;
-  } else if (is_subclass(type, "numpy", "ndarray") || is_subclass(type, "numpy", "generic")) {
+  } else if (is_subclass(type, "numpy", "ndarray")) {
+    found.library = Library::kNumpy;
+    found.is_ndarray = true;
+  } else if (is_subclass(type, "numpy", "generic")) {
     found.library = Library::kNumpy;
   }
   PyErr_Clear();
@@ -106,6 +111,7 @@ Status ArrayView::open_any(PyObject *object, const Subject &what, Error &error) 
     writable = true;
     return take(tensor, what, error);
   }
+  if (array_type->is_ndarray) return open_ndarray(object, what, error);
   if (PyObject_CheckBuffer(object) != 0) {
     has_buffer_ = PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) == 0;
     if (has_buffer_) return open_buffer(object, what, error);
@@ -117,23 +123,41 @@ Status ArrayView::open_any(PyObject *object, const Subject &what, Error &error) 
                      type_text(object).c_str(), ".");
 }
 
+Status ArrayView::open_ndarray(PyObject *object, const Subject &what, Error &error) {
+  const auto &array = *reinterpret_cast<const NumpyArray *>(object);
+  scalar_type = scalar_type_of(*array.dtype);
+  if (scalar_type == kUnknownType) {
+    return what.refuse(error, " has dtype ", nb::str(nb::handle(&array.dtype->head)).c_str(),
+                       ", which no tensor has; convert it with astype.");
+  }
+  data = array.data;
+  writable = (array.flags & kNumpyWritable) != 0;
+  return take_strided(array.ndim, array.shape, array.strides, what, error);
+}
+
 Status ArrayView::open_buffer(PyObject *object, const Subject &what, Error &error) {
   scalar_type = scalar_type_of(buffer_.format, buffer_.itemsize);
   if (scalar_type == kUnknownType) {
     return what.refuse(error, " has elements of format '", buffer_.format == nullptr ? "B" : buffer_.format,
                        "', which no tensor has; got ", type_text(object).c_str(), ".");
   }
-  if (buffer_.ndim > kMaxRank) {
-    return what.refuse(error, " has ", buffer_.ndim, " dimensions; at most ", kMaxRank, " are supported.");
-  }
   data = buffer_.buf;
-  ndim = buffer_.ndim;
   writable = buffer_.readonly == 0;
+  return take_strided(buffer_.ndim, buffer_.shape, buffer_.strides, what, error);
+}
+
+Status ArrayView::take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
+                               Error &error) {
+  if (rank > kMaxRank) {
+    return what.refuse(error, " has ", rank, " dimensions; at most ", kMaxRank, " are supported.");
+  }
+  ndim = rank;
+  const auto size = static_cast<Py_ssize_t>(item_size(scalar_type));
   bool aligned = true;
-  for (int i = 0; i < ndim; ++i) {
-    shape[i] = buffer_.shape[i];
-    strides[i] = buffer_.strides[i] / buffer_.itemsize;
-    aligned = aligned && buffer_.strides[i] % buffer_.itemsize == 0;
+  for (int i = 0; i < rank; ++i) {
+    shape[i] = sizes[i];
+    strides[i] = byte_strides[i] / size;
+    aligned = aligned && byte_strides[i] == strides[i] * size;
   }
   if (!aligned) {
     return what.refuse(error, " has strides that are no multiple of its element size; pass a contiguous copy.");

@@ -3,6 +3,7 @@
 #define EDGECORE_PYTHON_INPUT_H_
 
 #include "dlpack.h"
+#include "edgecore/method.h"
 #include "py_buffer.h"
 #include "types.h"
 
@@ -15,6 +16,7 @@ enum class Library { kNone, kNumpy, kTorch };
 struct ArrayType {
   PyObject *type;
   Library library;
+  bool is_ndarray;              // numpy's own structure is at the object's address
   const ExchangeApi *exchange;  // NULL: the type offers none
 };
 
@@ -22,11 +24,12 @@ struct ArrayType {
 struct Subject {
   const char *kind;
   size_t index;
-  StringView method;
+  const Method *method;
 
   template <typename... Pieces>
   Status refuse(Error &error, const Pieces &...pieces) const {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method, "'", pieces...);
+    return fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method->info().name(), "'",
+                pieces...);
   }
 };
 
@@ -59,9 +62,13 @@ class ArrayView {
 
  private:
   Status open_any(PyObject *object, const Subject &what, Error &error);
+  Status open_ndarray(PyObject *object, const Subject &what, Error &error);
   Status open_buffer(PyObject *object, const Subject &what, Error &error);
   Status open_dlpack(PyObject *object, const Subject &what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
+  // Of the elements' type that was found; strides in bytes.
+  Status take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
+                      Error &error);
   void release();
 
   bool has_buffer_ = false;

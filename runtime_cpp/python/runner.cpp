@@ -4,6 +4,8 @@
 #include <memory>
 #include <new>
 
+#include "numpy.h"
+
 namespace nb = nanobind;
 
 namespace edgecore::python {
@@ -39,8 +41,6 @@ class SmallArray {
   size_t size_;
 };
 
-Subject subject(const char *kind, size_t index, const Method &method) { return {kind, index, method.info().name()}; }
-
 const char *type_text(PyObject *object) {
   const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
   return nb::borrow<nb::str>(name).c_str();  // the type keeps its name
@@ -57,27 +57,6 @@ bool is_flat(const ArrayView &given, const TensorInfo &expected) {
 uint64_t readable_bytes(const void *data, uint64_t bytes) {
   const uintptr_t end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes);
   return bytes + (kPage - end % kPage) % kPage;
-}
-
-nb::object tuple_of(const int64_t *sizes, int count) {
-  nb::object tuple = nb::steal(PyTuple_New(count));
-  for (int i = 0; i < count; ++i) PyTuple_SetItem(tuple.ptr(), i, PyLong_FromLongLong(sizes[i]));
-  return tuple;
-}
-
-// An ndarray over the tensor's memory. bfloat16 has no numpy dtype: an edgecore.Tensor.
-nb::object to_numpy(Tensor &&tensor) {
-  constexpr int32_t kTypes = 32;
-  static const nb::handle numpy = nb::module_::import_("numpy").release();
-  static const nb::handle ndarray = nb::object(numpy.attr("ndarray")).release();
-  static nb::handle dtypes[kTypes];
-  if (format_of(tensor.scalar_type) == nullptr) return nb::cast(std::move(tensor));
-  nb::handle &dtype = dtypes[tensor.scalar_type];
-  if (!dtype.is_valid()) dtype = nb::object(numpy.attr("dtype")(type_name(tensor.scalar_type).data())).release();
-  const bool row_major = tensor.row_major();
-  const nb::object shape = row_major ? tuple_of(tensor.shape, tensor.ndim) : nb::object();
-  const nb::object memory = nb::cast(std::move(tensor));
-  return row_major ? ndarray(shape, dtype, memory) : nb::object(numpy.attr("asarray")(memory));
 }
 
 nb::object to_torch(Tensor &&tensor, const ArrayType &type) {
@@ -192,7 +171,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
   const char *wanted = "None";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
-      return given.view.open(object, subject("Input", index, method_), error);
+      return given.view.open(object, {"Input", index, &method_}, error);
     case EDGECORE_TAG_INT:
     case EDGECORE_TAG_BOOL:
       if (PyLong_Check(object) != 0) {
@@ -211,11 +190,11 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
     default:
       if (object == Py_None) return {};
   }
-  return subject("Input", index, method_).refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
+  return Subject{"Input", index, &method_}.refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
 }
 
 Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error) {
-  const Subject what = subject("The buffer in out for output", index, method_);
+  const Subject what = {"The buffer in out for output", index, &method_};
   const ValueInfo &info = outputs_[index].info;
   if (info.tag != EDGECORE_TAG_TENSOR) {
     return what.refuse(error, " is for an output that is no tensor; call without out.");

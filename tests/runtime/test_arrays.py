@@ -34,6 +34,31 @@ def test_numpy_gives_numpy(add):
     y += 1  # it is the caller's
 
 
+class Copies(torch.nn.Module):
+    def forward(self, *tensors):
+        return [tensor.clone() for tensor in tensors]
+
+
+DTYPES = ["bool", "float16", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))][:-1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_numpy_dtype_comes_back(dtype):
+    given = [np.arange(np.prod(shape)).reshape(shape).astype(dtype) for shape in [(), (0,), (3,), (2, 1, 3)]]
+    program = edgecore.compile(Copies().eval(), tuple(map(torch.from_numpy, given)), backends=[])
+    for x, y in zip(given, edgecore.load(program.buffer).forward(*given), strict=True):
+        assert (type(y), y.dtype, y.shape, y.flags.writeable) == (np.ndarray, x.dtype, x.shape, True)
+        np.testing.assert_array_equal(y, x)
+
+
+class Ramp(np.ndarray):
+    """A subclass, as masked arrays and mapped files are."""
+
+
+def test_arrays_of_a_subclass_are_arrays(add):
+    assert type(add(ramp().view(Ramp), ramp())) is np.ndarray
+
+
 def test_torch_gives_torch(add):
     x = torch.arange(6.0).reshape(2, 3)
     y = add(x, x)
@@ -183,7 +208,9 @@ def test_unsuitable_out(add, out, words):
         ((ramp()[0], ramp()), "Input 0 of method 'forward' must have shape [2, 3], not [3]"),
         ((ramp(), [1, 2]), "Input 1 of method 'forward' must be a tensor"),
         ((ramp(), None), "got NoneType"),
-        ((ramp(), ramp().astype(np.complex64)), "format 'Zf'"),
+        ((ramp(), ramp().astype(np.complex64)), "dtype complex64"),
+        ((ramp(), ramp().astype(">f4")), "dtype >f4"),
+        ((ramp(), ramp().astype("datetime64[s]")), "dtype datetime64[s]"),
         ((ramp(), torch.ones(2, 3, device="meta")), "cannot be read as a tensor in CPU memory (Tensor says: "),
     ],
 )

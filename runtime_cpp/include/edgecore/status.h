@@ -16,7 +16,9 @@ struct edgecore_error {
 
   int32_t code = EDGECORE_OK;
   uint32_t size = 0;  // bytes of text; a longer sentence is cut and ends in "..."
-  char text[kCapacity] = {};
+  char text[kCapacity];
+
+  edgecore_error() { text[0] = '\0'; }  // the rest is written with a sentence
 
   edgecore::StringView sentence() const { return {text, size}; }
   void clear() {
