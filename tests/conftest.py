@@ -3,4 +3,18 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "kernels")]
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "kernels"), str(HERE / "interop")]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run the tests marked full as well, which take many minutes")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--full"):
+        for item in items:
+            if item.get_closest_marker("full"):
+                item.add_marker(pytest.mark.skip(reason="needs --full"))

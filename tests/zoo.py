@@ -111,14 +111,12 @@ ZOO: dict[str, Callable[[], Example]] = {
     )
 }  # fmt: skip
 ZOO["unet"] = lambda: (UNet().eval(), (torch.randn(1, 3, 128, 128),))
-
-"""Eight networks that one XNNPACK delegate takes whole."""
+"""Networks that one XNNPACK delegate takes whole."""
 
 ALL = ZOO | {
     "shufflenet_v2_x1_0": _vision("shufflenet_v2_x1_0"),
     "densenet121": _vision("densenet121"),
     "convnext_tiny": _vision("convnext_tiny"),
-    "vit_b_16": _vision("vit_b_16"),
     "inception_v3": _vision("inception_v3", 299, init_weights=True),
     "deeplabv3_mobilenet_v3_large": _deeplab,
     "speech_lstm": lambda: (SpeechLSTM().eval(), (torch.randn(1, 50, 40),)),

@@ -156,19 +156,24 @@ int32_t roll_out(const edgecore_call *raw) {
     return call.status();
   }
   if (flat) {
-    call.check(self.is_contiguous() && out.is_contiguous(), "a flattened roll needs contiguous tensors");
-    if (call.failed()) return call.status();
     const int64_t n = self.numel();
-    const int64_t shift = ((shifts[0] % n) + n) % n;
     const int64_t item = item_size(self.type());
-    __builtin_memcpy(out.data() + shift * item, self.data(), static_cast<uint64_t>((n - shift) * item));
-    __builtin_memcpy(out.data(), self.data() + (n - shift) * item, static_cast<uint64_t>(shift * item));
+    TensorOn rows(self.is_contiguous() ? self.data() : call.scratch(n * item), self.type(), self.shape());
+    TensorOn rolled(out.is_contiguous() ? out.data() : call.scratch(n * item), self.type(), self.shape());
+    if (call.failed()) return call.status();
+    if (!self.is_contiguous()) copy_tensor(call, rows.tensor(), self);
+    const int64_t shift = ((shifts[0] % n) + n) % n;
+    const char *source = rows.tensor().data();
+    char *target = rolled.tensor().data();
+    __builtin_memcpy(target + shift * item, source, static_cast<uint64_t>((n - shift) * item));
+    __builtin_memcpy(target, source + (n - shift) * item, static_cast<uint64_t>(shift * item));
+    if (!out.is_contiguous()) copy_tensor(call, out, rolled.tensor());
     return call.status();
   }
   int64_t shift[kMaxDims] = {};
   for (int64_t i = 0; i < dims.count; ++i) {
     const int d = call.wrap_dim(dims[i], self.ndim());
-    if (self.ndim() > 0) shift[d] = (((shift[d] + shifts[i]) % self.size(d)) + self.size(d)) % self.size(d);
+    if (self.ndim() > 0) shift[d] = (shift[d] + shifts[i] % self.size(d) + self.size(d)) % self.size(d);
   }
   int rolled[kMaxDims];
   int count = 0;

@@ -182,6 +182,8 @@ class Checker(TorchDispatchMode):
             if kind(a).startswith("List[int]") or kind(a) == "Optional[List[int]]":
                 value = [value] if isinstance(value, int) and not isinstance(value, bool) else value
             call_args.append(value)
+        if not results:
+            return  # a list of no tensors
         lists = any("List[Tensor]" in kind(a) for a in op._schema.arguments if a.is_out)
         call_args += [outs] if lists else outs
         try:

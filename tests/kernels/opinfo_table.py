@@ -26,6 +26,7 @@ LEAST = 0.95  # of the calls of every operator
 
 # Why calls of an operator do not agree with eager PyTorch; an operator without an entry has no failing call.
 REASONS: dict[str, str] = {
+    "aten::grid_sampler_2d.out": "float16: eager gives NaN at some places of large images, float64 none",
     "aten::native_dropout.out": "random numbers of another generator; test_random.py has what is promised",
     "aten::rand.out": "random numbers of another generator; test_random.py has what is promised",
     "aten::randn.out": "random numbers of another generator; test_random.py has what is promised",

@@ -107,6 +107,8 @@ edgecore_tensor *Tensor(const Value &value, const edgecore_value &argument, Fail
                  tensor->scalar_type, edgecore::xnnpack::TypeName(value.type));
     return nullptr;
   }
+  const bool is_number = tensor->dl.ndim == 0 && value.shape.rank == 1 && Elements(value.shape) == 1;
+  if (is_number) return tensor;  // executorch's graphs write a tensor without dims as one of one element
   if (static_cast<uint32_t>(tensor->dl.ndim) != value.shape.rank) {
     failure->Set(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor->dl.ndim,
                  value.shape.rank);
@@ -227,8 +229,8 @@ bool ShapesOf(const edgecore_instance *instance, const edgecore_value *args, uin
     if (value.role != Role::kInput) continue;
     const edgecore_tensor *tensor = Tensor(value, Argument(args, stride, value.argument), failure);
     if (tensor == nullptr) return false;
-    for (uint32_t d = 0; d < shape.rank; ++d) {
-      shape[d] = static_cast<uint64_t>(tensor->dl.shape[tensor->dim_order[d]]);
+    for (int32_t d = 0; d < tensor->dl.ndim; ++d) {
+      shape[static_cast<uint32_t>(d)] = static_cast<uint64_t>(tensor->dl.shape[tensor->dim_order[d]]);
     }
     if (!InLimits(shape)) {
       return failure->Set(EDGECORE_NOT_SUPPORTED, "argument %u: a tensor of %s is empty or too large", value.argument,
@@ -272,8 +274,8 @@ int32_t ResizeOutputs(const edgecore_instance *instance, const std::vector<Shape
         Tensor(graph.values[index], Argument(args, stride, graph.values[index].argument), &failure);
     if (tensor == nullptr) return Fail(instance->host, error, failure);
     int64_t shape[edgecore::xnnpack::kMaxRank] = {};
-    for (uint32_t d = 0; d < shapes[index].rank; ++d) {
-      shape[tensor->dim_order[d]] = static_cast<int64_t>(shapes[index][d]);
+    for (int32_t d = 0; d < tensor->dl.ndim; ++d) {
+      shape[tensor->dim_order[d]] = static_cast<int64_t>(shapes[index][static_cast<uint32_t>(d)]);
     }
     // With the same shape too: the host refuses what may not be written.
     const int32_t code = instance->host->resize(instance->scope, tensor, shape, tensor->dl.ndim, error);
