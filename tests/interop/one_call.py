@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -182,6 +183,7 @@ def run_on_edgecore(file: bytes, inputs: Sequence[torch.Tensor]) -> list[Any]:
 def run_on_executorch(file: bytes, inputs: Sequence[torch.Tensor]) -> list[Any]:
     from executorch.runtime import Runtime
 
+    import_module("executorch.kernels.quantized")  # registers its operators
     method = Runtime.get().load_program(file).load_method("forward")
     results = method.execute([x.clone() for x in inputs])
     return [r.clone() if isinstance(r, torch.Tensor) else r for r in results]
