@@ -43,6 +43,14 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
 }  # fmt: skip
 """Functions on symbolic numbers and the runtime's operators for them."""
 
+NUMBER_OPERATORS = {
+    target: (target._schema.name, target._overloadname.removeprefix("default"))
+    for target in (
+        torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default, torch.ops.aten._local_scalar_dense.default
+    )
+}  # fmt: skip
+"""Operators from a tensor to a number: kernels that write a number, no `out`."""
+
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
 
 
@@ -227,8 +235,8 @@ class Emitter:
             self._delegate_call(node)
         elif is_control_flow(node):
             emit_control_flow(self, node)
-        elif isinstance(node.target, OpOverload) and node.target.namespace == "aten" and "sym_" in str(node.target):
-            self._symbolic_call(node, node.target._schema.name, node.target._overloadname)
+        elif node.target in NUMBER_OPERATORS:
+            self._symbolic_call(node, *NUMBER_OPERATORS[node.target])
         elif node.target in PRIM_OPERATORS:
             self._symbolic_call(node, *PRIM_OPERATORS[node.target])
         else:

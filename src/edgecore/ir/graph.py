@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,10 +96,19 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
 def same_layout(a: Any, b: Any) -> bool:
     """Whether two vals agree in shapes, dtypes and strides."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
+        return a.dtype == b.dtype and same_sizes(a.shape, b.shape) and same_sizes(a.stride(), b.stride())
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(same_layout(x, y) for x, y in zip(a, b, strict=True))
     return bool(a is b)
+
+
+def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two lists of sizes are equal, symbols by name: `==` on those that depend on data would guard."""
+    return len(a) == len(b) and all(_expression(x) == _expression(y) for x, y in zip(a, b, strict=True))
+
+
+def _expression(size: Any) -> Any:
+    return size if isinstance(size, int) else size.node.expr
 
 
 def source_line(node: Node) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -96,10 +97,17 @@ def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
     A tensor that is both (one channel, or one pixel) counts as default.
     """
     default = tuple(range(val.dim()))
-    if val.is_contiguous():
+    if _is_dense(val, torch.contiguous_format):
         return default
-    if val.dim() == 4 and val.is_contiguous(memory_format=torch.channels_last):
+    if val.dim() == 4 and _is_dense(val, torch.channels_last):
         return (0, 2, 3, 1)
-    if val.dim() == 5 and val.is_contiguous(memory_format=torch.channels_last_3d):
+    if val.dim() == 5 and _is_dense(val, torch.channels_last_3d):
         return (0, 2, 3, 4, 1)
     return None
+
+
+def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
+    if all(isinstance(size, int) for size in val.shape):
+        return val.is_contiguous(memory_format=memory_format)
+    # A size that depends on data must not be guarded on, which `Tensor.is_contiguous` does.
+    return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))

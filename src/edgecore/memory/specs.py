@@ -76,11 +76,14 @@ class Bounds:
         from torch.utils._sympy.numbers import int_oo
         from torch.utils._sympy.value_ranges import bound_sympy
 
-        upper = bound_sympy(size.node.expr, self.ranges).upper
+        # Symbols that a decomposition made are known to the shape environment only.
+        ranges = {**size.node.shape_env.var_to_range, **self.ranges}
+        upper = bound_sympy(size.node.expr, ranges).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
             raise CompileError(
                 f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
-                f'dynamic_shapes={{"x": {{0: torch.export.Dim("batch", max=8)}}}}'
+                f'dynamic_shapes={{"x": {{0: torch.export.Dim("batch", max=8)}}}}, or, where the size depends on data, '
+                "state it in the model: torch._check(y.shape[0] <= 8)"
             )
         return int(upper)
 

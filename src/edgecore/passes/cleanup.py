@@ -7,7 +7,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.control_flow import all_calls
-from edgecore.ir.graph import edit, replace
+from edgecore.ir.graph import edit, replace, same_sizes
 from edgecore.ir.verifier import dim_order
 
 aten = torch.ops.aten
@@ -32,7 +32,11 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
 
 def _is_identity(source: Node, node: Node) -> bool:
     before, after = source.meta["val"], node.meta["val"]
-    if before.shape != after.shape or before.dtype != after.dtype or dim_order(before) != dim_order(after):
+    if (
+        before.dtype != after.dtype
+        or not same_sizes(before.shape, after.shape)
+        or dim_order(before) != dim_order(after)
+    ):
         return False
     if node.target is aten.permute_copy.default:
         order = node.args[1]

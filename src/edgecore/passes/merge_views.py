@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, same_sizes
 from edgecore.ir.verifier import dim_order
 
 aten = torch.ops.aten
@@ -94,5 +94,7 @@ def _order(node: Node) -> list[int]:
 
 def _may_replace(node: Node, root: Node) -> bool:
     before, after = root.meta["val"], node.meta["val"]
-    same = before.shape == after.shape and before.dtype == after.dtype and dim_order(before) == dim_order(after)
+    same = (
+        before.dtype == after.dtype and same_sizes(before.shape, after.shape) and dim_order(before) == dim_order(after)
+    )
     return same and not (root.op == "placeholder" and any(user.op == "output" for user in node.users))

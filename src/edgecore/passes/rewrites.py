@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from edgecore.ir.graph import Editor
+from edgecore.ir.graph import Editor, same_sizes
 
 aten = torch.ops.aten
 
@@ -146,8 +146,19 @@ def _dropout(edit: Editor, node: Node) -> Node | None:
 @rewrites(aten.contiguous.default, aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
 def _identity(edit: Editor, node: Node) -> Node | None:
     source = _input(node)
-    same = source.meta["val"].stride() == node.meta["val"].stride()
+    same = same_sizes(source.meta["val"].stride(), node.meta["val"].stride())
     return source if same else edit.call(aten.clone.default, source, memory_format=torch.contiguous_format)
+
+
+@rewrites(aten.item.default)
+def _item(edit: Editor, node: Node) -> Node:
+    return edit.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])  # the symbol stays
+
+
+@rewrites(aten.__lshift__.Tensor, aten.__lshift__.Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar)
+def _shift(edit: Editor, node: Node) -> Node:
+    shift = aten.bitwise_left_shift if "lshift" in str(node.target) else aten.bitwise_right_shift
+    return edit.call(shift.Tensor if isinstance(node.args[1], Node) else shift.Tensor_Scalar, *node.args)
 
 
 @rewrites(aten.silu.default)

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from edgecore import format as fmt
 from edgecore.emit.control_flow import kernels_of
-from edgecore.emit.emitter import PRIM_OPERATORS
+from edgecore.emit.emitter import NUMBER_OPERATORS, PRIM_OPERATORS
 from edgecore.emit.out_variants import kernel_form
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import all_calls, is_control_flow
@@ -82,7 +82,7 @@ def _kernels(node: Node) -> list[tuple[str, str]]:
         return kernels_of(node)
     if not isinstance(node.target, OpOverload):
         return [PRIM_OPERATORS[node.target]]  # type: ignore[index]
-    if "sym_" in str(node.target):
-        return [(node.target._schema.name, node.target._overloadname)]
+    if node.target in NUMBER_OPERATORS:
+        return [NUMBER_OPERATORS[node.target]]
     form = kernel_form(node)
     return [(form.name, form.overload)]
