@@ -155,12 +155,6 @@ def _item(edit: Editor, node: Node) -> Node:
     return edit.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])  # the symbol stays
 
 
-@rewrites(aten.__lshift__.Tensor, aten.__lshift__.Scalar, aten.__rshift__.Tensor, aten.__rshift__.Scalar)
-def _shift(edit: Editor, node: Node) -> Node:
-    shift = aten.bitwise_left_shift if "lshift" in str(node.target) else aten.bitwise_right_shift
-    return edit.call(shift.Tensor if isinstance(node.args[1], Node) else shift.Tensor_Scalar, *node.args)
-
-
 @rewrites(aten.silu.default)
 def _silu(edit: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]
@@ -255,11 +249,18 @@ def _euclidean_norm(edit: Editor, node: Node) -> Node | None:
     return edit.call(aten.sqrt.default, total, val=node.meta["val"])
 
 
-@rewrites(aten.__lshift__.Scalar, aten.__rshift__.Scalar)
+_SHIFTS = {
+    aten.__lshift__.Tensor: aten.bitwise_left_shift.Tensor,
+    aten.__lshift__.Scalar: aten.bitwise_left_shift.Tensor_Scalar,
+    aten.__rshift__.Tensor: aten.bitwise_right_shift.Tensor,
+    aten.__rshift__.Scalar: aten.bitwise_right_shift.Tensor_Scalar,
+}
+
+
+@rewrites(*_SHIFTS)
 def _shift(edit: Editor, node: Node) -> Node:
-    left = node.target is aten.__lshift__.Scalar
-    target = aten.bitwise_left_shift.Tensor_Scalar if left else aten.bitwise_right_shift.Tensor_Scalar
-    return edit.call(target, *node.args, val=node.meta["val"])
+    assert isinstance(node.target, OpOverload)
+    return edit.call(_SHIFTS[node.target], *node.args, val=node.meta["val"])
 
 
 _SCALAR_FORMS = {
