@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 import torch
+from mutate_calls import run
 from native import Arguments, KernelError, Library
 
 LEAST = -(2**63)
@@ -126,3 +127,10 @@ def test_sampling_far_outside_the_image(library: Library) -> None:
             out = torch.empty(1, 1, 2, 1)
             library.call("aten::grid_sampler_2d.out", floats(1, 1, 3, 3), grid, interpolation, padding, False, out)
             assert out.shape == (1, 1, 2, 1)
+
+
+def test_no_damaged_call_kills_the_process(library: Library) -> None:
+    """A seeded part of what `mutate_calls.py` does."""
+    outcomes = run(library, 3000, seed=1)
+    assert not [outcome for outcome in outcomes if outcome.startswith("died")], outcomes
+    assert outcomes["refused"] > 500 and outcomes["ran"] > 500
