@@ -189,6 +189,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
       break;
     default:
       if (object == Py_None) return {};
+      wanted = "None (its value was fixed when the model was exported)";
   }
   return Subject{"Input", index, &method_}.refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
 }
@@ -229,11 +230,15 @@ Status Runner::run(Given *given, Made *made, Error &error) {
       case EDGECORE_TAG_DOUBLE:
         EDGECORE_TRY(method_.set_input(i, given[i].number, error));
         break;
+      case EDGECORE_TAG_INT:
+      case EDGECORE_TAG_BOOL:
+        EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
+        break;
       case EDGECORE_TAG_NONE:
         EDGECORE_TRY(method_.set_input_none(i, error));
         break;
       default:
-        EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
+        break;  // strings and lists are in the file
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(give_memory(i, given, made[i], error));

@@ -83,10 +83,20 @@ def verify(
         found += (
             Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, named, checkers or {})
         )
+        found += (Violation(f"{method}{where}", what) for where, what in _check_profile(plan, runtime))
         if data is not None:
             found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
     found += _check_meta(pte, runtime)
     return found
+
+
+def _check_profile(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]]:
+    """What the stock runtime refuses although the format has it."""
+    if runtime != EXECUTORCH_1_5:
+        return
+    for index, value in enumerate(plan.values):
+        if isinstance(value.val, Tensor) and value.val.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
+            yield f"value {index}", f"{runtime} runs no tensors without a greatest shape (DYNAMIC_UNBOUND)"
 
 
 def verify_ptd(ptd: PtdFile) -> list[Violation]:
