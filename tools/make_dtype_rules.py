@@ -25,7 +25,7 @@ from torch._ops import OpOverload
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from edgecore.ir.dialect import VIEW_COPIES, edge_operators
+from edgecore.ir.dialect import COMPLEX, VIEW_COPIES, edge_operators
 from edgecore.ir.dtype_rules import DTYPE_LETTERS, MAX_SLOTS, is_slot, key_of, slots_of
 
 PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dtype_rules.json"
@@ -83,7 +83,7 @@ def record() -> dict[OpOverload, dict[str, Call]]:
     calls: dict[OpOverload, dict[str, Call]] = {}
     recorder = Recorder(set(edge_operators()), calls)
     for info in op_db:
-        for dtype in (torch.float32, torch.int64, torch.bool):
+        for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64):
             if dtype not in info.dtypes:
                 continue
             try:
@@ -99,14 +99,13 @@ def variants(target: OpOverload, call: Call) -> Iterator[Call]:
     """`call` with every combination of dtypes, kinds of numbers and dtype arguments."""
     args, kwargs = call
     slots = slots_of(target, args, kwargs)
-    choices = [choice(slot) for slot in slots]
+    letters = [letter for letter, dtype in LETTER_DTYPES.items() if target in COMPLEX or not dtype.is_complex]
+    choices = [choice(slot, letters) for slot in slots]
     names = [spec.name for spec in target._schema.arguments]
     places = [index for index, spec in enumerate(target._schema.arguments) if is_slot(spec)]
     used = [index for index, options in enumerate(choices) if options]
     if len(used) > MAX_SLOTS:  # the first and the others
-        combinations = [
-            (first, *[rest] * (len(used) - 1)) for first in choices[used[0]] for rest in DTYPE_LETTERS.values()
-        ]
+        combinations = [(first, *[rest] * (len(used) - 1)) for first in choices[used[0]] for rest in letters]
     else:
         combinations = list(itertools.product(*(choices[index] for index in used)))
     for combination in combinations:
@@ -121,16 +120,13 @@ def variants(target: OpOverload, call: Call) -> Iterator[Call]:
         yield tuple(new_args), new_kwargs
 
 
-def choice(slot: Any) -> list[str]:
+def choice(slot: Any, letters: list[str]) -> list[str]:
     """The letters that an argument may become."""
     if slot is None:
         return []
-    if is_tensor(slot):
-        return list(DTYPE_LETTERS.values())
-    if isinstance(slot, torch.dtype):
-        return list(DTYPE_LETTERS.values())
+    if is_tensor(slot) or isinstance(slot, torch.dtype):
+        return letters
     if isinstance(slot, (list, tuple)):
-        letters = list(DTYPE_LETTERS.values())
         return (
             letters + ["".join(pair) for pair in itertools.combinations(sorted(letters), 2)]
             if len(slot) > 1

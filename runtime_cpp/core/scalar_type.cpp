@@ -29,6 +29,12 @@ ScalarTypeInfo scalar_type_info(int32_t scalar_type) {
       return {"float32", 4, EDGECORE_DL_FLOAT, 32};
     case 7:
       return {"float64", 8, EDGECORE_DL_FLOAT, 64};
+    case 8:
+      return {"complex32", 4, EDGECORE_DL_COMPLEX, 32};
+    case 9:
+      return {"complex64", 8, EDGECORE_DL_COMPLEX, 64};
+    case 10:
+      return {"complex128", 16, EDGECORE_DL_COMPLEX, 128};
     case 11:
       return {"bool", 1, EDGECORE_DL_BOOL, 8};
     case 12:

@@ -62,6 +62,10 @@ nb::str type_text(PyObject *object) {
   return nb::str(nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__"));
 }
 
+struct Sixteen {
+  uint64_t halves[2];
+};
+
 // Copies `count` elements that are `stride` elements apart.
 template <typename T>
 void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
@@ -258,8 +262,10 @@ void copy_dense(const ArrayView &from, const uint8_t *dim_order, void *to) {
       return copy_all<uint16_t>(from, dim_order, to);
     case 4:
       return copy_all<uint32_t>(from, dim_order, to);
-    default:
+    case 8:
       return copy_all<uint64_t>(from, dim_order, to);
+    default:
+      return copy_all<Sixteen>(from, dim_order, to);
   }
 }
 

@@ -27,6 +27,8 @@ T read(const uint8_t *at) {
   return value;
 }
 
+nb::object complex_number(double real, double imaginary) { return nb::steal(PyComplex_FromDoubles(real, imaginary)); }
+
 nb::object element(const uint8_t *at, int32_t scalar_type) {
   switch (scalar_type) {
     case 0:
@@ -45,6 +47,10 @@ nb::object element(const uint8_t *at, int32_t scalar_type) {
       return nb::float_(static_cast<double>(read<float>(at)));
     case 7:
       return nb::float_(read<double>(at));
+    case 9:
+      return complex_number(static_cast<double>(read<float>(at)), static_cast<double>(read<float>(at + 4)));
+    case 10:
+      return complex_number(read<double>(at), read<double>(at + 8));
     case 11:
       return nb::bool_(*at != 0);
     case 15: {

@@ -17,8 +17,8 @@ struct TypeRow {
 };
 
 // Standard-size letters of the struct module. Quantised and packed types never cross this border.
-constexpr TypeRow kTypes[] = {{0, "B"}, {1, "b"},  {2, "h"},      {3, "i"},  {4, "q"},  {5, "e"}, {6, "f"},
-                              {7, "d"}, {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
+constexpr TypeRow kTypes[] = {{0, "B"},  {1, "b"},   {2, "h"},  {3, "i"},      {4, "q"},  {5, "e"},  {6, "f"}, {7, "d"},
+                              {9, "Zf"}, {10, "Zd"}, {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
 
 }  // namespace
 
@@ -34,6 +34,8 @@ int32_t scalar_type_of(edgecore_dl_dtype dtype) {
 int32_t scalar_type_of(const char *format, Py_ssize_t item_size) {
   if (format == nullptr) format = "B";
   if (*format == '@' || *format == '=' || *format == '<') ++format;
+  const bool complex = *format == 'Z';  // numpy's spelling: Zf, Zd
+  if (complex) ++format;
   if (format[0] == '\0' || format[1] != '\0') return kUnknownType;
   edgecore_dl_dtype dtype = {EDGECORE_DL_INT, static_cast<uint8_t>(item_size * 8), 1};
   if (std::strchr("bhilqn", *format) != nullptr) {
@@ -41,7 +43,7 @@ int32_t scalar_type_of(const char *format, Py_ssize_t item_size) {
   } else if (std::strchr("BHILQNc", *format) != nullptr) {
     dtype.code = EDGECORE_DL_UINT;
   } else if (std::strchr("efd", *format) != nullptr) {
-    dtype.code = EDGECORE_DL_FLOAT;
+    dtype.code = complex ? EDGECORE_DL_COMPLEX : EDGECORE_DL_FLOAT;
   } else if (*format == '?') {
     dtype.code = EDGECORE_DL_BOOL;
   } else {

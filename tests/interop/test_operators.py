@@ -22,14 +22,7 @@ GREATEST_FIRST = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat_
 """Operators whose result has the size that its contents make."""
 
 LISTED = profile_operators(fmt.EXECUTORCH_1_5)
-COMPLEX = "executorch's loader refuses complex tensors, so no file of either has them"
 DEVICE = "executorch's kernel refuses tensors in host memory, and its Python runtime has no other"
-IN_NO_FILE = {
-    "aten::_conj_physical.out": COMPLEX,
-    "aten::_fft_c2r.out": COMPLEX,
-    "aten::_fft_r2c.out": COMPLEX,
-    "aten::view_as_real_copy.out": COMPLEX,
-}
 ON_DEVICES = {"et_copy::_h2d_copy.out": DEVICE, "et_copy::_d2h_copy.out": DEVICE}
 
 
@@ -43,8 +36,8 @@ class Direction:
 
 
 DIRECTIONS = {
-    "ours on executorch": Direction(written_by_edgecore, run_on_executorch, IN_NO_FILE | ON_DEVICES),
-    "theirs on edgecore": Direction(written_by_executorch, run_on_edgecore, IN_NO_FILE),
+    "ours on executorch": Direction(written_by_edgecore, run_on_executorch, ON_DEVICES),
+    "theirs on edgecore": Direction(written_by_executorch, run_on_edgecore, {}),
 }
 
 

@@ -59,7 +59,8 @@ class Catalog:
             return None  # nothing to compare
         numbers = [not isinstance(v, torch.Tensor) and kind(a) == "Tensor" for a, v in zip(arguments, args)]
         if any(numbers):  # a Python number in a tensor's place: the scalar overload's work
-            name = f"aten::{base}.Scalar_mode_out" if "rounding_mode" in str(arguments) else f"aten::{base}.Scalar_out"
+            rounds = any(a.name == "rounding_mode" for a in arguments)
+            name = f"aten::{base}.Scalar_mode_out" if rounds else f"aten::{base}.Scalar_out"
             return (name, overload(name)) if numbers == [False, True] and name in self.library.kernels else None
         for candidate in (base, base + "_copy"):
             for dropped in (set(), FACTORY):

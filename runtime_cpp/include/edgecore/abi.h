@@ -90,6 +90,7 @@ typedef struct edgecore_dl_dtype {
 #define EDGECORE_DL_UINT 1
 #define EDGECORE_DL_FLOAT 2
 #define EDGECORE_DL_BFLOAT 4
+#define EDGECORE_DL_COMPLEX 5
 #define EDGECORE_DL_BOOL 6
 
 typedef struct edgecore_dl_tensor {

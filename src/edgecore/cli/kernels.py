@@ -23,6 +23,7 @@ from edgecore.format import (
 )
 
 _ROW = re.compile(r'^EDGECORE_OPERATOR\("([^"]+)", "([^"]*)", (\w+),', re.MULTILINE)
+_PARTS = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
 _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DOUBLE)
 
 
@@ -44,6 +45,7 @@ class Selection:
     def mask(self) -> int:
         """Bit n: the kernels need ScalarType n. With a type go those in which the kernels compute with it."""
         used = set().union(*self.dtypes.values())
+        used |= {_PARTS[dtype] for dtype in used & _PARTS.keys()}
         if used & set(_FLOATS):
             used.add(ScalarType.FLOAT)
         if used - set(_FLOATS):

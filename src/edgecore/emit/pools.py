@@ -18,7 +18,8 @@ SCALAR_TYPES: dict[torch.dtype, fmt.ScalarType] = {
     torch.int32: fmt.ScalarType.INT, torch.int64: fmt.ScalarType.LONG, torch.float16: fmt.ScalarType.HALF,
     torch.float32: fmt.ScalarType.FLOAT, torch.float64: fmt.ScalarType.DOUBLE, torch.bool: fmt.ScalarType.BOOL,
     torch.bfloat16: fmt.ScalarType.BFLOAT16, torch.uint16: fmt.ScalarType.UINT16, torch.uint32: fmt.ScalarType.UINT32,
-    torch.uint64: fmt.ScalarType.UINT64,
+    torch.uint64: fmt.ScalarType.UINT64, torch.complex64: fmt.ScalarType.COMPLEX64,
+    torch.complex128: fmt.ScalarType.COMPLEX128,
 }  # fmt: skip
 
 

@@ -26,6 +26,9 @@ class ScalarType(IntEnum):
     HALF = 5
     FLOAT = 6
     DOUBLE = 7
+    COMPLEX32 = 8  # these three: in files of executorch, not in its schema
+    COMPLEX64 = 9
+    COMPLEX128 = 10
     BOOL = 11
     QINT8 = 12
     QUINT8 = 13
@@ -50,8 +53,9 @@ SCALAR_TYPE_SIZES: dict[ScalarType, int] = {
     **dict.fromkeys((ScalarType.FLOAT8_E5M2, ScalarType.FLOAT8_E4M3FN), 1),
     **dict.fromkeys((ScalarType.FLOAT8_E5M2FNUZ, ScalarType.FLOAT8_E4M3FNUZ), 1),
     **dict.fromkeys((ScalarType.SHORT, ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.BITS16, ScalarType.UINT16), 2),
-    **dict.fromkeys((ScalarType.INT, ScalarType.FLOAT, ScalarType.QINT32, ScalarType.UINT32), 4),
-    **dict.fromkeys((ScalarType.LONG, ScalarType.DOUBLE, ScalarType.UINT64), 8),
+    **dict.fromkeys((ScalarType.INT, ScalarType.FLOAT, ScalarType.QINT32, ScalarType.UINT32, ScalarType.COMPLEX32), 4),
+    **dict.fromkeys((ScalarType.LONG, ScalarType.DOUBLE, ScalarType.UINT64, ScalarType.COMPLEX64), 8),
+    ScalarType.COMPLEX128: 16,
 }
 
 

@@ -39,6 +39,7 @@ VIEW_COPIES: dict[OpOverload, OpOverload] = {
     aten.unfold.default: aten.unfold_copy.default,
     aten.unsqueeze.default: aten.unsqueeze_copy.default,
     aten.view.default: aten.view_copy.default,
+    aten.view_as_real.default: aten.view_as_real_copy.default,
     aten._unsafe_view.default: aten.view_copy.default,
 }
 """ATen's views and their copying forms, which are what the edge dialect has."""
@@ -65,6 +66,7 @@ _ALSO = {
     aten.bitwise_right_shift.Tensor_Scalar,
     aten.narrow_copy.default,
     aten._upsample_bilinear2d_aa.default,
+    aten._conj_physical.default,
     aten.zeros.default,
     aten.ones.default,
     aten.full_like.default,
@@ -74,6 +76,14 @@ _ALSO = {
     aten.copy_.default,
 }
 """Operators beyond the core set that the operator library implements as they are."""
+
+COMPLEX = {
+    aten._conj_physical.default,
+    aten._fft_c2r.default,
+    aten._fft_r2c.default,
+    aten.view_as_real_copy.default,
+}
+"""The only operators that take or give complex tensors."""
 
 SYMBOLIC = {
     operator.add,

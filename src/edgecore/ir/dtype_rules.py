@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 DTYPE_LETTERS: dict[torch.dtype, str] = {
     torch.float32: "f", torch.float64: "d", torch.float16: "h", torch.bfloat16: "e", torch.int8: "c", torch.int16: "s",
     torch.int32: "i", torch.int64: "l", torch.uint8: "u", torch.uint16: "v", torch.uint32: "w", torch.bool: "b",
+    torch.complex64: "z", torch.complex128: "y",
 }  # fmt: skip
 MAX_SLOTS = 3
 

@@ -19,6 +19,7 @@ from edgecore.ir.graph import describe, vals
 EDGE_DTYPES = {
     torch.float32, torch.float64, torch.float16, torch.bfloat16,
     torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.bool,
+    torch.complex64, torch.complex128,
 }  # fmt: skip
 
 

@@ -150,6 +150,13 @@ def _identity(edit: Editor, node: Node) -> Node | None:
     return source if same else edit.call(aten.clone.default, source, memory_format=torch.contiguous_format)
 
 
+@rewrites(aten._conj.default, aten.conj.default, aten.conj_physical.default)
+def _conj(edit: Editor, node: Node) -> Node | None:
+    if not _input(node).meta["val"].is_complex():
+        return _input(node)
+    return edit.call(aten._conj_physical.default, _input(node))
+
+
 @rewrites(aten.item.default)
 def _item(edit: Editor, node: Node) -> Node:
     return edit.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])  # the symbol stays

@@ -1,0 +1,56 @@
+"""Fourier transforms: the only programs with complex tensors between their kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import edgecore
+from edgecore.errors import CompileError
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def method_of(function, x):
+    return edgecore.load(edgecore.compile(Function(function).eval(), (x,), backends=[]).buffer).forward
+
+
+CASES = {
+    "spectrum": lambda x: torch.view_as_real(torch.fft.rfft(x)),
+    "power": lambda x: torch.view_as_real(torch.fft.rfft(x)).square().sum(-1),
+    "there and back": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[-1]),
+    "conjugate": lambda x: torch.view_as_real(torch.fft.rfft(x).conj().resolve_conj()),
+    "two dims": lambda x: torch.view_as_real(torch.fft.rfft2(x, norm="ortho")),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_same_as_eager(name, dtype):
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    torch.testing.assert_close(method_of(CASES[name], x)(x), CASES[name](x))
+
+
+def test_complex_inputs_and_outputs():
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    spectrum, back = method_of(torch.fft.rfft, x), method_of(torch.fft.irfft, torch.fft.rfft(x))
+    for given, library in ((x, torch.Tensor), (x.numpy(), np.ndarray)):
+        result = spectrum(given)
+        assert type(result) is library
+        np.testing.assert_allclose(result, torch.fft.rfft(x), atol=1e-6)
+        np.testing.assert_allclose(back(result), x, atol=1e-6)
+    plain = memoryview(x.numpy().tobytes()).cast("f", (3, 8))
+    np.testing.assert_allclose(spectrum(plain).tolist(), torch.fft.rfft(x), atol=1e-6)
+
+
+def test_other_operators_take_no_complex_tensors():
+    with pytest.raises(CompileError, match=r"aten\.mul\.Tensor .* takes no complex64 with complex64"):
+        method_of(lambda x: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(x)), torch.randn(8))
