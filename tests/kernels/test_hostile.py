@@ -126,3 +126,23 @@ def test_sampling_far_outside_the_image(library: Library) -> None:
             out = torch.empty(1, 1, 2, 1)
             library.call("aten::grid_sampler_2d.out", floats(1, 1, 3, 3), grid, interpolation, padding, False, out)
             assert out.shape == (1, 1, 2, 1)
+
+
+@pytest.mark.parametrize("kernel", [(200, 150), (2**31 - 1, 2**30)], ids=["wide", "greatest"])
+def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int, int]) -> None:
+    """Time goes with the image, not with the numbers of the file; between two windows lies much padding."""
+    size, stride = kernel
+    x = torch.arange(12.0).reshape(1, 3, 4)
+    largest, where = torch.empty(1, 2, 2), torch.empty(1, 2, 2, dtype=torch.int64)
+    args = ([size], [stride], [size // 2])
+    if size < 1000:
+        largest, where = torch.nn.functional.max_pool2d(x, *(a[0] for a in args), ceil_mode=True, return_indices=True)
+    found, at = torch.empty_like(largest), torch.empty_like(where)
+    library.call("aten::max_pool2d_with_indices.out", x, *args, [1], True, found, at)
+    average = torch.empty_like(largest)
+    library.call("aten::avg_pool2d.out", x, *args, True, False, None, average)
+    if size < 1000:
+        torch.testing.assert_close((found, at), (largest, where))
+        expected = torch.nn.functional.avg_pool2d(x, *(a[0] for a in args), ceil_mode=True, count_include_pad=False)
+        torch.testing.assert_close(average, expected)
+    assert average[0, 0, 0] == 5.5
