@@ -289,7 +289,7 @@ int32_t max_pool2d_with_indices_out(const edgecore_call *raw) {
   if (!read_pool(call, self, call.flag(5), call.ints(4), &pool, &shape) ||
       !call.check(pool.in_h * pool.in_w <= INT32_MAX, "a plane has too many elements") ||
       !call.check(indices.type() == Type::kI64, "the indices must be int64") || !call.check_cast(self.type(), out) ||
-      !call.resize(out, shape) || !call.resize(indices, shape, "indices")) {
+      !call.resize(out, shape) || !call.resize(indices, shape, "indices") || out.numel() == 0) {
     return call.status();
   }
   const Compute compute = compute_of(self.type());
@@ -309,7 +309,7 @@ int32_t avg_pool2d_out(const edgecore_call *raw) {
   Shape shape;
   call.check(call.is_none(6) || divisor != 0, "divisor_override must not be zero");
   if (!read_pool(call, self, call.flag(4), Ints(), &pool, &shape) || !call.check_cast(self.type(), out) ||
-      !call.resize(out, shape)) {
+      !call.resize(out, shape) || out.numel() == 0) {
     return call.status();
   }
   const Compute compute = compute_of(self.type());

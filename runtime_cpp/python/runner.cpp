@@ -158,6 +158,10 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
       result = nb::float_(output.value.as.d);
     } else if (output.value.tag == EDGECORE_TAG_BOOL) {
       result = nb::bool_(output.value.as.b != 0);
+    } else if (output.value.tag == EDGECORE_TAG_STRING) {
+      const edgecore_list &text = *output.value.as.list;
+      result = nb::steal(PyUnicode_DecodeUTF8(text.items.chars, static_cast<Py_ssize_t>(text.count), "replace"));
+      if (!result.is_valid()) nb::raise_python_error();
     } else {
       result = nb::none();
     }
@@ -168,7 +172,7 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
 }
 
 Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &error) {
-  const char *wanted = "None";
+  const char *wanted = "None: strings, None and lists are fixed when a model is exported";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
       return given.view.open(object, {"Input", index, &method_}, error);
@@ -229,11 +233,12 @@ Status Runner::run(Given *given, Made *made, Error &error) {
       case EDGECORE_TAG_DOUBLE:
         EDGECORE_TRY(method_.set_input(i, given[i].number, error));
         break;
-      case EDGECORE_TAG_NONE:
-        EDGECORE_TRY(method_.set_input_none(i, error));
+      case EDGECORE_TAG_INT:
+      case EDGECORE_TAG_BOOL:
+        EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
         break;
       default:
-        EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
+        break;  // None, or a string or list that was fixed at export
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(give_memory(i, given, made[i], error));

@@ -146,3 +146,18 @@ def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int,
         expected = torch.nn.functional.avg_pool2d(x, *(a[0] for a in args), ceil_mode=True, count_include_pad=False)
         torch.testing.assert_close(average, expected)
     assert average[0, 0, 0] == 5.5
+
+
+def test_no_planes_of_many_pixels(library: Library) -> None:
+    """A tensor without elements may have any size in its other dims, and needs no work nor memory."""
+    many = 2**31 - 1
+    x, out = torch.empty(0, 1, 1, many), torch.empty(0, 1, 1, many)
+    library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, None, out)
+    where = torch.empty(0, 1, 1, many, dtype=torch.int64)
+    library.call("aten::max_pool2d_with_indices.out", x, [1, 1], [1, 1], [0, 0], [1, 1], False, out, where)
+    library.call("aten::_upsample_bilinear2d_aa.out", x, [1, many], False, None, None, out)
+    weight = torch.empty(1, 0, 1, 3)
+    channels, wanted = torch.empty(many, 1, 1, 0), [True, False, False]
+    args = (channels, torch.empty(many, 0, 1, 0), weight, None, [1, 1], [0, 1], [1, 1], False, [0, 0], 1, wanted)
+    gradients = torch.empty(many, 0, 1, 0), weight.clone(), torch.empty(1)
+    library.call("aten::convolution_backward.out", *args, *gradients)

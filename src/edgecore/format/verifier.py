@@ -229,6 +229,8 @@ def _check_tensor(tensor: Tensor, plan: ExecutionPlan, pte: PteFile) -> Iterator
         return
     if tensor.storage_offset or tensor.layout:
         yield f"storage offset {tensor.storage_offset} and layout {tensor.layout} must be 0"
+    if tensor.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
+        yield "a shape without bounds is not supported: export the model with a greatest size for each dynamic dim"
     place, index = tensor.allocation_info, tensor.data_buffer_idx
     external = tensor.extra_tensor_info and tensor.extra_tensor_info.location == TensorDataLocation.EXTERNAL
     if place is not None:
