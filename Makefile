@@ -2,7 +2,7 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
-#   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer
+#   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make bench   the figures beside executorch
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
@@ -72,6 +72,11 @@ fuzz: $(DONE)/system
 	cmake --build build/fuzz --target edgecore_core_test edgecore_make_seeds edgecore_pte_fuzzer edgecore_ptd_fuzzer \
 		edgecore_bpte_fuzzer
 	ctest --test-dir build/fuzz -R 'edgecore_core_test|fuzz' --output-on-failure --no-tests=error
+	$(SAY) "thread sanitizer"
+	cmake -S . -B build/threads -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
+		-DEDGECORE_SANITIZE=thread
+	cmake --build build/threads --target host_test
+	ctest --test-dir build/threads -R '^host$$' --output-on-failure --no-tests=error
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

@@ -159,11 +159,6 @@ struct Builder {
   }
 
   Status build_tensor(const fb::Tensor &tensor, uint32_t index, Place unplanned) {
-    if (tensor.shape_dynamism() == fb::TensorShapeDynamism::DYNAMIC_UNBOUND) {
-      return fail(error, EDGECORE_NOT_SUPPORTED, "Method '", method.name, "': tensor value ", index,
-                  " has a shape without bounds (shape dynamism 2), so no memory can be planned for it: export the model "
-                  "with a greatest size for each dynamic dim, torch.export.Dim(name, max=...).");
-    }
     Span<TensorSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
     TensorSlot &slot = slots[0];

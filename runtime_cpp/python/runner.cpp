@@ -172,7 +172,7 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
 }
 
 Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &error) {
-  const char *wanted = "None: strings, None and lists are fixed when a model is exported";
+  const char *wanted = "None";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
       return given.view.open(object, {"Input", index, &method_}, error);
@@ -193,6 +193,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
       break;
     default:
       if (object == Py_None) return {};
+      wanted = "None (its value was fixed when the model was exported)";
   }
   return Subject{"Input", index, &method_}.refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
 }
@@ -237,8 +238,11 @@ Status Runner::run(Given *given, Made *made, Error &error) {
       case EDGECORE_TAG_BOOL:
         EDGECORE_TRY(method_.set_input(i, given[i].integer, error));
         break;
+      case EDGECORE_TAG_NONE:
+        EDGECORE_TRY(method_.set_input_none(i, error));
+        break;
       default:
-        break;  // None, or a string or list that was fixed at export
+        break;  // strings and lists are in the file
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(give_memory(i, given, made[i], error));

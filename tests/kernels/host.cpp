@@ -52,8 +52,11 @@ int32_t resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, 
   for (int32_t d = 0; same && d < ndim; ++d) same = shape[d] == tensor->dl.shape[d];
   if (same) return EDGECORE_OK;
   uint64_t bytes = (tensor->dl.dtype.bits + 7u) / 8u;
-  for (int32_t d = 0; d < ndim; ++d) bytes *= static_cast<uint64_t>(shape[d]);
-  if (ndim != tensor->dl.ndim || bytes > tensor->capacity) {
+  bool fits = ndim == tensor->dl.ndim;
+  for (int32_t d = 0; d < ndim; ++d) {
+    fits = fits && shape[d] >= 0 && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(shape[d]), &bytes);
+  }
+  if (!fits || bytes > tensor->capacity) {
     const char text[] = "the test host cannot resize that far";
     return fail(error, EDGECORE_OUT_OF_RESOURCES, {text, sizeof(text) - 1});
   }

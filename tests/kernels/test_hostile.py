@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 import torch
+from mutate_calls import run
 from native import Arguments, KernelError, Library
 
 LEAST = -(2**63)
@@ -161,3 +162,10 @@ def test_no_planes_of_many_pixels(library: Library) -> None:
     args = (channels, torch.empty(many, 0, 1, 0), weight, None, [1, 1], [0, 1], [1, 1], False, [0, 0], 1, wanted)
     gradients = torch.empty(many, 0, 1, 0), weight.clone(), torch.empty(1)
     library.call("aten::convolution_backward.out", *args, *gradients)
+
+
+def test_no_damaged_call_kills_the_process(library: Library) -> None:
+    """A seeded part of what `mutate_calls.py` does."""
+    outcomes = run(library, 3000, seed=1)
+    assert not [outcome for outcome in outcomes if outcome.startswith("died")], outcomes
+    assert outcomes["refused"] > 500 and outcomes["ran"] > 500

@@ -220,3 +220,18 @@ def test_unsuitable_inputs(add, inputs, words):
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
     np.testing.assert_array_equal(add(ramp(), ramp()), 2 * ramp())  # the method still works
+
+
+class Named(torch.nn.Module):
+    def forward(self, x, mode):
+        return x * 2 if mode == "twice" else x, mode
+
+
+def test_a_string_is_fixed_by_the_export():
+    program = edgecore.compile(torch.export.export(Named().eval(), (torch.ones(2), "twice")), backends=[])
+    named = edgecore.load(program.buffer).forward
+    twice, mode = named(np.ones(2, np.float32), None)
+    np.testing.assert_array_equal(twice, [2, 2])
+    assert (mode, [info.dtype for info in named.outputs]) == ("twice", ["float32", "str"])
+    with pytest.raises(ExecutionError, match=r"Input 1 .* must be None \(its value was fixed when .*\); got str"):
+        named(np.ones(2, np.float32), "twice")

@@ -24,6 +24,20 @@ def test_every_source_of_bytes(programs):
         edgecore.load(3)
 
 
+def test_a_file_of_five_gigabytes(tmp_path):
+    """Sparse on disk: its weights lie behind 5 GiB of nothing, which is mapped and never read."""
+    torch = pytest.importorskip("torch")
+    linear = torch.nn.Linear(3, 2).eval()
+    data = edgecore.compile(linear, (torch.ones(2, 3),), backends=[]).buffer
+    base, far = int.from_bytes(data[24:32], "little"), 5 << 30
+    with (tmp_path / "big.pte").open("wb") as file:
+        file.write(data[:24] + far.to_bytes(8, "little") + data[32:base])
+        file.seek(far)
+        file.write(data[base:])
+    result = edgecore.load(tmp_path / "big.pte").forward(X)
+    np.testing.assert_allclose(result, linear(torch.from_numpy(X)).detach(), rtol=1e-6)
+
+
 def test_methods_and_their_description(programs):
     model = edgecore.load(programs["add"], threads=1)
     assert model.methods == ("forward",)

@@ -151,7 +151,7 @@ class Emitter:
             return self._add(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
             return self._add(fmt.Double(val if isinstance(val, float) else 0.0))
-        if val is None or isinstance(val, str):  # fixed when the model was exported; executorch writes the same
+        if val is None or isinstance(val, str):  # the export fixed it; the stock runtime takes no strings
             return self._add(fmt.Null())
         raise CompileError(f"input {node.name} is a {type(val).__name__}; inputs are tensors and numbers")
 

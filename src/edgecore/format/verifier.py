@@ -83,10 +83,20 @@ def verify(
         found += (
             Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, named, checkers or {})
         )
+        found += (Violation(f"{method}{where}", what) for where, what in _check_profile(plan, runtime))
         if data is not None:
             found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
     found += _check_meta(pte, runtime)
     return found
+
+
+def _check_profile(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]]:
+    """What the stock runtime refuses although the format has it."""
+    if runtime != EXECUTORCH_1_5:
+        return
+    for index, value in enumerate(plan.values):
+        if isinstance(value.val, Tensor) and value.val.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
+            yield f"value {index}", f"{runtime} runs no tensors without a greatest shape (DYNAMIC_UNBOUND)"
 
 
 def verify_ptd(ptd: PtdFile) -> list[Violation]:
@@ -229,8 +239,6 @@ def _check_tensor(tensor: Tensor, plan: ExecutionPlan, pte: PteFile) -> Iterator
         return
     if tensor.storage_offset or tensor.layout:
         yield f"storage offset {tensor.storage_offset} and layout {tensor.layout} must be 0"
-    if tensor.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
-        yield "a shape without bounds is not supported: export the model with a greatest size for each dynamic dim"
     place, index = tensor.allocation_info, tensor.data_buffer_idx
     external = tensor.extra_tensor_info and tensor.extra_tensor_info.location == TensorDataLocation.EXTERNAL
     if place is not None:

@@ -1,0 +1,203 @@
+"""Calls every kernel with damaged arguments, in forked children; counts how they end.
+
+    python tests/kernels/mutate_calls.py LIBRARY [--count 20000] [--seed 0]
+
+A file may give a kernel any numbers, lists and tensors: it must answer with a sentence, or with a result in the memory
+that it was given. A child that ends by a signal, or that takes over 2 s of processor time for one call, is a failure and is
+printed. Each tensor ends where unreadable memory begins. LIBRARY may be built with
+-fsanitize=undefined -fsanitize-trap=undefined -fno-sanitize=float-cast-overflow: then undefined behaviour ends the child as
+well. (A number that its new type cannot hold becomes what the processor makes of it, as in PyTorch.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import ctypes
+import math
+import mmap
+import os
+import random
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "interop")]
+
+import torch
+from checker import Catalog, Checker
+from native import KernelError, Library
+from operator_cases import CALLS, CASES
+
+SECONDS = 2
+BATCH = 200
+INTS = (-(2**63), -(2**31) - 1, -2, -1, 0, 1, 2, 3, 7, 2**31, 2**40, 2**63 - 1)
+FLOATS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 0.5, 1e300, 1e-300)
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool)
+LIBC = ctypes.CDLL(None, use_errno=True)
+Call = tuple[str, list[Any]]
+
+
+class Recorder:
+    """In the place of the library: keeps the sound calls."""
+
+    def __init__(self, library: Library) -> None:
+        self.kernels, self.calls = library.kernels, list[Call]()
+        self._library = library
+
+    def call(self, name: str, *args: Any) -> None:
+        self.calls.append((name, list(args)))
+        self._library.call(name, *args)
+
+
+def sound_calls(library: Library) -> list[Call]:
+    recorder = Recorder(library)
+    checker = Checker(Catalog(recorder))
+    for case in CASES.values():
+        with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), checker:
+            case.call(*case.inputs)
+    return recorder.calls + [(name, [*call.args, *call.results]) for name, call in CALLS.items()]
+
+
+class Mutator:
+    """Damages the arguments of a call, the same for the same seed."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def damaged(self, args: list[Any]) -> list[Any]:
+        args = list(args)
+        for _ in range(self.rng.randint(1, 3)):
+            at = self.rng.randrange(len(args))
+            args[at] = self.value(args[at])
+        return args
+
+    def value(self, value: Any) -> Any:
+        rng = self.rng
+        if rng.random() < 0.05:
+            return rng.choice([None, 1, 0.5, True, [], [1, 2], torch.ones(2)])
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, (list, tuple)):
+            return self.items(list(value))
+        if isinstance(value, bool):
+            return not value
+        if isinstance(value, float):
+            return rng.choice(FLOATS)
+        return rng.choice(INTS)
+
+    def items(self, items: list[Any]) -> list[Any]:
+        choice = self.rng.randrange(4)
+        if choice == 0 or not items:
+            return [*items, self.rng.choice(INTS if not items else items)]
+        at = self.rng.randrange(len(items))
+        if choice == 1:
+            return items[:at] + items[at + 1 :]
+        return [*items[:at], self.value(items[at]), *items[at + 1 :]]
+
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        rng = self.rng
+        choice = rng.randrange(6)
+        if choice == 0:
+            return tensor.to(rng.choice(DTYPES)) if not tensor.is_complex() else tensor.real.clone()
+        if choice == 1:  # other contents: indices out of range, NaN
+            values = torch.tensor(FLOATS if tensor.is_floating_point() else (-1, 5, 100))
+            return torch.empty_like(tensor).copy_(rng.choice(values))
+        shape = list(tensor.shape)
+        if choice == 2 and shape:
+            shape[rng.randrange(len(shape))] = rng.choice((0, 1, 2, 5, 9))
+        elif choice == 3:
+            shape.insert(rng.randint(0, len(shape)), rng.choice((0, 1, 2)))
+        elif choice == 4 and shape:
+            shape.pop(rng.randrange(len(shape)))
+        elif tensor.dim() >= 2:
+            return tensor.transpose(0, -1).contiguous().transpose(0, -1)
+        return torch.ones(shape, dtype=tensor.dtype)
+
+
+def guarded(value: Any, pages: list[mmap.mmap]) -> Any:
+    """A copy of a tensor, or of those in a list, that ends at a page which may not be touched."""
+    if isinstance(value, (list, tuple)):
+        return [guarded(item, pages) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    room = value.untyped_storage().nbytes()
+    size = -(-room // mmap.PAGESIZE) * mmap.PAGESIZE
+    pages.append(mmap.mmap(-1, size + mmap.PAGESIZE))
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages[-1]))
+    assert LIBC.mprotect(ctypes.c_void_p(address + size), mmap.PAGESIZE, 0) == 0
+    bytes_ = torch.frombuffer(pages[-1], dtype=torch.uint8, count=size) if size else torch.empty(0, dtype=torch.uint8)
+    storage = bytes_[size - room :].view(value.dtype) if room else torch.empty(0, dtype=value.dtype)
+    copy = storage.as_strided(value.shape, value.stride())
+    return copy.copy_(value)
+
+
+def mutations(calls: list[Call], count: int, seed: int) -> Iterator[Call]:
+    for number in range(count):
+        name, args = calls[number % len(calls)]
+        if args:
+            yield name, Mutator(random.Random(f"{seed} {number}")).damaged(args)
+
+
+def try_calls(library: Library, batch: list[Call]) -> tuple[collections.Counter[str], int | None]:
+    """Runs a batch in a child. The outcomes, and the place of the call that killed it."""
+    outcomes: collections.Counter[str] = collections.Counter()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for name, args in batch:
+            pages: list[mmap.mmap] = []
+            signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+            try:
+                library.call(name, *guarded(args, pages))
+                os.write(write, b"r")
+            except KernelError:
+                os.write(write, b"s")
+            except Exception:
+                os.write(write, b"n")
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        letters = pipe.read().decode()
+    status = os.waitpid(child, 0)[1]
+    outcomes.update({"ran": letters.count("r"), "refused": letters.count("s"), "not a call": letters.count("n")})
+    if not os.WIFSIGNALED(status):
+        return outcomes, None
+    outcomes[f"died: {signal.Signals(os.WTERMSIG(status)).name}"] += 1
+    return outcomes, len(letters)
+
+
+def run(library: Library, count: int, seed: int) -> collections.Counter[str]:
+    """Outcome -> number; prints the calls that killed their process."""
+    total: collections.Counter[str] = collections.Counter()
+    pending = list(mutations(sound_calls(library), count, seed))
+    while pending:
+        outcomes, deadly = try_calls(library, pending[:BATCH])
+        total.update(outcomes)
+        done = BATCH if deadly is None else deadly + 1
+        if deadly is not None:
+            print(*pending[deadly], flush=True)
+        pending = pending[done:]
+    return total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", type=Path)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    outcomes = run(Library(options.library), options.count, options.seed)
+    for outcome, number in sorted(outcomes.items()):
+        print(f"{number:8} {outcome}")
+    return int(any(outcome.startswith("died") for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
