@@ -157,8 +157,9 @@ class Run {
         lacks = lacks || (tensor != nullptr && lacks_memory(*tensor));
       }
       if (lacks) {
-        return kernel_failed(instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
-                             ") is used before it has memory.");
+        return kernel_failed(
+            instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
+            ") is used before it has memory: the file plans none for it, and no instruction before gives it any.");
       }
     }
     return Status();

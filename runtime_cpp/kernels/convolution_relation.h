@@ -30,6 +30,7 @@ struct Relation {
   // Calls body(a, b, weight) with the index of each element that takes part.
   template <class Body>
   void for_each(const Body &body) const {
+    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;  // the other sizes may then be anything
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < groups * a_channels; ++c) {
         for (int64_t j = 0; j < b_channels; ++j) {

@@ -79,6 +79,32 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
+// The taps of one window axis that some output position reads inside the image: a file may ask for a kernel and a
+// padding that are far larger than the image.
+struct Taps {
+  int64_t count = 0;
+  int64_t *at = nullptr;
+
+  Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
+    const auto next = [&](int64_t t) {  // the first at or behind t
+      while (t < kernel && t * dilation - pad < in) {
+        const int64_t shift = t * dilation - pad;
+        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first inside, from the left
+        if (column < out && column * stride + shift < in) return t;
+        // Between two columns' images: on to where the one before begins.
+        const int64_t before = min_of(column, out) - 1;
+        t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
+      }
+      return kernel;
+    };
+    for (int64_t t = next(0); t < kernel; t = next(t + 1)) ++count;
+    at = call.scratch<int64_t>(count);
+    if (call.failed()) return;
+    count = 0;
+    for (int64_t t = next(0); t < kernel; t = next(t + 1)) at[count++] = t;
+  }
+};
+
 template <class C>
 C nothing_yet() {
   return C(-__builtin_inf());
@@ -127,12 +153,14 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   const int64_t length = round_up(p.out_w, kLanes<C>);
   C *values = call.scratch<C>(2 * length * call.worker_count());
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
+  const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
+  const Taps taps(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
   auto *columns = call.scratch<Position<C>>(length);  // the first tap inside, where no value is greater
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {
     columns[i] = static_cast<Position<C>>(first_inside(i * p.stride_w - p.pad_w, p.dilation_w));
   }
-  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t worker) {
                   Position<C> *__restrict found = positions + worker * length;
                   C *__restrict best = values + worker * 2 * length;
@@ -145,10 +173,11 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
                       best[i] = nothing_yet<C>();
                       found[i] = static_cast<Position<C>>(first_row * p.in_w) + columns[i];
                     }
-                    for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-                      const int64_t ih = top + kh * p.dilation_h;
+                    for (int64_t h = 0; h < rows.count; ++h) {
+                      const int64_t ih = top + rows.at[h] * p.dilation_h;
                       if (ih < 0 || ih >= p.in_h) continue;
-                      for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
+                      for (int64_t w = 0; w < taps.count; ++w) {
+                        const int64_t kw = taps.at[w];
                         read_line(p, plane + ih * p.in_w, kw, nothing_yet<C>(), length, line);
                         const int64_t first = ih * p.in_w + kw * p.dilation_w - p.pad_w;
                         take_greater<C>(line, length, static_cast<Position<C>>(first),
@@ -179,8 +208,10 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   const DenseOut<C> result(call, out);
   const int64_t length = round_up(p.out_w, kLanes<C>);
   C *values = call.scratch<C>(2 * length * call.worker_count());
+  const Taps rows(call, p.kernel_h, 1, p.pad_h, p.stride_h, p.in_h, p.out_h);
+  const Taps taps(call, p.kernel_w, 1, p.pad_w, p.stride_w, p.in_w, p.out_w);
   if (call.failed()) return;
-  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * p.kernel_h * p.kernel_w + 1) + 1,
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t worker) {
                   C *__restrict sum = values + worker * 2 * length;
                   C *__restrict line = sum + length;
@@ -188,11 +219,11 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
                     const C *plane = x + output / p.out_h * p.in_h * p.in_w;
                     const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
                     for (int64_t i = 0; i < length; ++i) sum[i] = 0;
-                    for (int64_t kh = 0; kh < p.kernel_h; ++kh) {
-                      const int64_t ih = top + kh;
+                    for (int64_t h = 0; h < rows.count; ++h) {
+                      const int64_t ih = top + rows.at[h];
                       if (ih < 0 || ih >= p.in_h) continue;
-                      for (int64_t kw = 0; kw < p.kernel_w; ++kw) {
-                        read_line(p, plane + ih * p.in_w, kw, C{0}, length, line);
+                      for (int64_t w = 0; w < taps.count; ++w) {
+                        read_line(p, plane + ih * p.in_w, taps.at[w], C{0}, length, line);
                         for (int64_t i = 0; i < length; i += kLanes<C>) {
                           store_vector(sum + i, load_vector(sum + i) + load_vector(line + i));
                         }
@@ -258,7 +289,7 @@ int32_t max_pool2d_with_indices_out(const edgecore_call *raw) {
   if (!read_pool(call, self, call.flag(5), call.ints(4), &pool, &shape) ||
       !call.check(pool.in_h * pool.in_w <= INT32_MAX, "a plane has too many elements") ||
       !call.check(indices.type() == Type::kI64, "the indices must be int64") || !call.check_cast(self.type(), out) ||
-      !call.resize(out, shape) || !call.resize(indices, shape, "indices")) {
+      !call.resize(out, shape) || !call.resize(indices, shape, "indices") || out.numel() == 0) {
     return call.status();
   }
   const Compute compute = compute_of(self.type());
@@ -278,7 +309,7 @@ int32_t avg_pool2d_out(const edgecore_call *raw) {
   Shape shape;
   call.check(call.is_none(6) || divisor != 0, "divisor_override must not be zero");
   if (!read_pool(call, self, call.flag(4), Ints(), &pool, &shape) || !call.check_cast(self.type(), out) ||
-      !call.resize(out, shape)) {
+      !call.resize(out, shape) || out.numel() == 0) {
     return call.status();
   }
   const Compute compute = compute_of(self.type());

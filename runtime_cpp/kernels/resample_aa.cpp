@@ -173,7 +173,7 @@ int32_t upsample_bilinear2d_aa_out(const edgecore_call *raw) {
   Shape shape = self.shape();
   shape.sizes[2] = size[0];
   shape.sizes[3] = size[1];
-  if (!call.resize(out, shape)) return call.status();
+  if (!call.resize(out, shape) || out.numel() == 0) return call.status();
   if (self.type() == Type::kU8) {
     const auto rows = triangles<double>(call, self.size(2), size[0], factor_h, align_corners);
     const auto columns = triangles<double>(call, self.size(3), size[1], factor_w, align_corners);

@@ -43,6 +43,8 @@ struct Value {
         return nb::str("float");
       case EDGECORE_TAG_BOOL:
         return nb::str("bool");
+      case EDGECORE_TAG_STRING:
+        return nb::str("str");
       default:
         return nb::str("none");
     }

@@ -158,6 +158,10 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
       result = nb::float_(output.value.as.d);
     } else if (output.value.tag == EDGECORE_TAG_BOOL) {
       result = nb::bool_(output.value.as.b != 0);
+    } else if (output.value.tag == EDGECORE_TAG_STRING) {
+      const edgecore_list &text = *output.value.as.list;
+      result = nb::steal(PyUnicode_DecodeUTF8(text.items.chars, static_cast<Py_ssize_t>(text.count), "replace"));
+      if (!result.is_valid()) nb::raise_python_error();
     } else {
       result = nb::none();
     }

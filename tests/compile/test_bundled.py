@@ -166,3 +166,9 @@ def test_we_verify_the_peers_bundle():
     outputs[1] = outputs[1] + 1
     bad = serialize_theirs(TheirBundle(theirs, [TheirSuite("forward", [TheirCase(list(INPUTS), outputs)])]))
     assert [result.passed for result in edgecore.verify_bundled(bad).results] == [True, False]
+
+
+def test_a_limit_ends_a_case(program):
+    report = edgecore.verify_bundled(bundle(program, cases()).buffer, limits={"instructions": 1})
+    assert not report.passed
+    assert "the limit instructions" in str(report)

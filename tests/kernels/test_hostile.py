@@ -129,6 +129,41 @@ def test_sampling_far_outside_the_image(library: Library) -> None:
             assert out.shape == (1, 1, 2, 1)
 
 
+@pytest.mark.parametrize("kernel", [(200, 150), (2**31 - 1, 2**30)], ids=["wide", "greatest"])
+def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int, int]) -> None:
+    """Time goes with the image, not with the numbers of the file; between two windows lies much padding."""
+    size, stride = kernel
+    x = torch.arange(12.0).reshape(1, 3, 4)
+    largest, where = torch.empty(1, 2, 2), torch.empty(1, 2, 2, dtype=torch.int64)
+    args = ([size], [stride], [size // 2])
+    if size < 1000:
+        largest, where = torch.nn.functional.max_pool2d(x, *(a[0] for a in args), ceil_mode=True, return_indices=True)
+    found, at = torch.empty_like(largest), torch.empty_like(where)
+    library.call("aten::max_pool2d_with_indices.out", x, *args, [1], True, found, at)
+    average = torch.empty_like(largest)
+    library.call("aten::avg_pool2d.out", x, *args, True, False, None, average)
+    if size < 1000:
+        torch.testing.assert_close((found, at), (largest, where))
+        expected = torch.nn.functional.avg_pool2d(x, *(a[0] for a in args), ceil_mode=True, count_include_pad=False)
+        torch.testing.assert_close(average, expected)
+    assert average[0, 0, 0] == 5.5
+
+
+def test_no_planes_of_many_pixels(library: Library) -> None:
+    """A tensor without elements may have any size in its other dims, and needs no work nor memory."""
+    many = 2**31 - 1
+    x, out = torch.empty(0, 1, 1, many), torch.empty(0, 1, 1, many)
+    library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, None, out)
+    where = torch.empty(0, 1, 1, many, dtype=torch.int64)
+    library.call("aten::max_pool2d_with_indices.out", x, [1, 1], [1, 1], [0, 0], [1, 1], False, out, where)
+    library.call("aten::_upsample_bilinear2d_aa.out", x, [1, many], False, None, None, out)
+    weight = torch.empty(1, 0, 1, 3)
+    channels, wanted = torch.empty(many, 1, 1, 0), [True, False, False]
+    args = (channels, torch.empty(many, 0, 1, 0), weight, None, [1, 1], [0, 1], [1, 1], False, [0, 0], 1, wanted)
+    gradients = torch.empty(many, 0, 1, 0), weight.clone(), torch.empty(1)
+    library.call("aten::convolution_backward.out", *args, *gradients)
+
+
 def test_no_damaged_call_kills_the_process(library: Library) -> None:
     """A seeded part of what `mutate_calls.py` does."""
     outcomes = run(library, 3000, seed=1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import os
 import random
 import resource
@@ -18,6 +19,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import hostile_values
+import numpy as np
 
 import edgecore
 from edgecore import format as fmt
@@ -32,6 +36,9 @@ HEADROOM = 512 << 20
 """Address space beyond ten times the file and its arenas: stacks of threads, pools of the allocator."""
 
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
+
+NUMPY_TYPES = {"bfloat16": "uint16"}
+"""Where an edgecore dtype has another name in numpy."""
 
 
 def regions(data: bytes) -> dict[str, range]:
@@ -53,15 +60,24 @@ def regions(data: bytes) -> dict[str, range]:
     return {name: place for name, place in found.items() if len(place)}
 
 
-def corruptions(data: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """`count` corrupted copies, the same for the same seed, spread over header, flatbuffer, blobs and the rest alike."""
+def corruptions(data: bytes, count: int, seed: int, only: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """`count` corrupted copies, the same for the same seed, spread over header, flatbuffer, blobs and the rest alike.
+
+    Of a `.pte`, some are well-formed files whose arguments, shapes and dtypes are hostile ("values").
+    """
     rng = random.Random(seed)
     places = regions(data)
+    program = fmt.read_pte(data) if data[4:8] == b"ET12" else None
     kinds: dict[str, list[range]] = collections.defaultdict(list)
     for name, place in places.items():
         kinds[name.partition(" ")[0]].append(place)
+    if program is not None:
+        kinds["values"] = []
     for number in range(count):
-        kind = rng.choice(sorted(kinds))
+        kind = rng.choice(only or sorted(kinds))
+        if kind == "values":
+            yield f"{kind} {number}", hostile_values.mutated(program, rng)
+            continue
         place = rng.choice(kinds[kind])
         damaged = bytearray(data)
         if number % 50 == 49:
@@ -98,8 +114,8 @@ def _address_space() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes]) -> int:
-    """0: it ran; 1: refused; 2: it wanted more memory than it may have."""
+def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes], sound: bool = False) -> int:
+    """0: it ran; 1: refused; 2: it wanted more memory than it may have. `sound`: inputs are zero."""
     try:
         limits = {"planned_bytes": PLANNED, "instructions": 100_000}  # a damaged jump may loop
         if program is None:
@@ -107,7 +123,7 @@ def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes]) -> i
         else:
             model = edgecore.load(program, [data], threads=1, limits=limits)
         for name in model.methods:
-            inputs = [_zeros(info) for info in model[name].inputs]
+            inputs = [_input(info, sound) for info in model[name].inputs]
             model[name](*inputs)
     except (edgecore.errors.EdgecoreError, ValueError, TypeError):
         return 1
@@ -116,30 +132,35 @@ def _load_and_run(data: bytes, program: bytes | None, weights: list[bytes]) -> i
     return 0
 
 
-def _zeros(info: object) -> object:
-    import math
-
-    sizes = {"float32": ("f", 4), "int64": ("q", 8), "int32": ("i", 4), "float64": ("d", 8), "uint8": ("B", 1)}
-    code, width = sizes.get(info.dtype, ("B", 1))
+def _input(info: object, sound: bool) -> object:
+    """Floats are zero; integers, which may be indices, small or hostile."""
     count = math.prod(info.shape)
-    if count * width > 1 << 28:
+    dtype = np.dtype(NUMPY_TYPES.get(info.dtype, info.dtype))
+    if count * dtype.itemsize > 1 << 28:
         raise ValueError("too large an input to try")
-    shape = list(info.shape)
-    return (
-        memoryview(bytes(count * width)).cast(code, shape) if count and shape else memoryview(bytes(width)).cast(code)
-    )
+    given = np.zeros(info.shape, dtype)
+    if dtype.kind in "iu" and not sound:
+        few = np.array([0, 1, 2, 0, 1, 3, -1, 1 << 40], np.int64).astype(dtype)
+        given.reshape(-1)[:64] = few[np.arange(min(count, 64)) % len(few)]
+    return given
 
 
 def run(
-    path: Path, count: int, seed: int, keep: Path | None, program: bytes | None, weights: list[bytes]
+    path: Path,
+    count: int,
+    seed: int,
+    keep: Path | None,
+    program: bytes | None,
+    weights: list[bytes],
+    only: list[str] | None = None,
 ) -> collections.Counter[str]:
     """Outcome -> number: `ran`, `refused`, `out of memory`, or `died: region, signal`."""
     data = path.read_bytes()
     outcomes: collections.Counter[str] = collections.Counter()
-    assert _load_and_run(data, program, weights) == 0, (
+    assert _load_and_run(data, program, weights, sound=True) == 0, (
         f"{path} does not run unharmed"
     )  # the children inherit the libraries that it loaded
-    for name, damaged in corruptions(data, count, seed):
+    for name, damaged in corruptions(data, count, seed, only):
         status = try_file(damaged, program, weights)
         if os.WIFSIGNALED(status):
             outcomes[f"died: {name.partition(' ')[0]}, {signal.Signals(os.WTERMSIG(status)).name}"] += 1
@@ -159,10 +180,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--only", action="append", help="a kind of corruption such as flatbuffer or values")
     arguments = parser.parse_args()
     program = arguments.program.read_bytes() if arguments.program else None
     weights = [file.read_bytes() for file in arguments.data]
-    outcomes = run(arguments.file, arguments.count, arguments.seed, arguments.keep, program, weights)
+    outcomes = run(arguments.file, arguments.count, arguments.seed, arguments.keep, program, weights, arguments.only)
     for outcome, number in sorted(outcomes.items()):
         print(f"{number:8} {outcome}")
     return int(any(outcome.startswith("died") for outcome in outcomes))

@@ -53,6 +53,24 @@ class Total(nn.Module):
         return self.total + x
 
 
+def quantised(path):
+    """executorch's file of an int8 network, in one delegate of XNNPACK."""
+    pytest.importorskip("executorch.runtime", reason="executorch, the peer, is not installed")
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
+    from executorch.exir import to_edge_transform_and_lower
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(512, 5)).eval()
+    inputs = (torch.randn(1, 3, 8, 8),)
+    config = xnnpack_quantizer.get_symmetric_quantization_config(is_per_channel=True)
+    quantizer = xnnpack_quantizer.XNNPACKQuantizer().set_global(config)
+    prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
+    prepared(*inputs)
+    exported = torch.export.export(convert_pt2e(prepared), inputs)
+    path.write_bytes(to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("robustness")
@@ -76,11 +94,20 @@ def files(tmp_path_factory):
     return paths
 
 
-@pytest.mark.parametrize("name", ["portable", "xnnpack", "outside", "weights", "state", "bundle"])
-def test_no_corruption_kills_the_process(files, name):
+def check(path, *options):
     script = Path(__file__).with_name("corrupt.py")
-    other = {"outside": ["--data", str(files["weights"])], "weights": ["--program", str(files["outside"])]}
-    command = [sys.executable, str(script), str(files[name]), "--count", "170", *other.get(name, [])]
+    command = [sys.executable, str(script), str(path), "--count", "170", *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "refused" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["portable", "xnnpack", "outside", "weights", "state", "bundle"])
+def test_no_corruption_kills_the_process(files, name):
+    other = {"outside": ["--data", str(files["weights"])], "weights": ["--program", str(files["outside"])]}
+    check(files[name], *other.get(name, []))
+
+
+def test_no_corruption_of_a_quantised_network_kills_the_process(tmp_path):
+    quantised(tmp_path / "int8.pte")
+    check(tmp_path / "int8.pte")

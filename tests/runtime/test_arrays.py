@@ -224,12 +224,14 @@ def test_unsuitable_inputs(add, inputs, words):
 
 class Named(torch.nn.Module):
     def forward(self, x, mode):
-        return x * 2 if mode == "twice" else x
+        return x * 2 if mode == "twice" else x, mode
 
 
 def test_a_string_is_fixed_by_the_export():
     program = edgecore.compile(torch.export.export(Named().eval(), (torch.ones(2), "twice")), backends=[])
     named = edgecore.load(program.buffer).forward
-    np.testing.assert_array_equal(named(np.ones(2, np.float32), None), [2, 2])
+    twice, mode = named(np.ones(2, np.float32), None)
+    np.testing.assert_array_equal(twice, [2, 2])
+    assert (mode, [info.dtype for info in named.outputs]) == ("twice", ["float32", "str"])
     with pytest.raises(ExecutionError, match=r"Input 1 .* must be None \(its value was fixed when .*\); got str"):
         named(np.ones(2, np.float32), "twice")

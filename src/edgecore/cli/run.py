@@ -119,7 +119,9 @@ def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]
         described = next(row for row in describe(read_file(file))["methods"] if row["name"] == method)
         fixed = [value.get("value") for value in described["inputs"]]
     return [
-        fixed[index] if info.dtype in (*NUMBERS, "none") else random_tensor(tuple(info.shape), info.dtype, seed=index)
+        fixed[index]
+        if info.dtype in (*NUMBERS, "none", "str")
+        else random_tensor(tuple(info.shape), info.dtype, seed=index)
         for index, info in enumerate(infos)
     ]
 

@@ -87,7 +87,8 @@ def load(
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
     Args:
-        path: A path (the file is mapped), its bytes, or a binary file object. Of a `.bpte` file the program in it.
+        path: A path (the file is mapped and must not be shortened while the model lives), its bytes, or a binary file
+            object. Of a `.bpte` file the program in it.
         data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
         threads: How many threads each method computes on, the calling one included; by default the performance cores
             that this process may use.

@@ -76,11 +76,12 @@ def verify_bundled(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, str] | None = None,
     trust: bool = False,
+    limits: Mapping[str, int] | None = None,
 ) -> BundledReport:
     """Run every test case of a `.bpte` (a path, bytes or a binary file object), or those of one method.
 
-    `data`, `threads`, `options`, `providers` and `trust` are those of `edgecore.load`. A case that cannot be run is one
-    that failed, not an exception.
+    `data`, `threads`, `options`, `providers`, `trust` and `limits` are those of `edgecore.load`. A case that cannot be run
+    is one that failed, not an exception.
 
     Raises:
         FormatError: This is no `.bpte`, or it is damaged.
@@ -89,7 +90,9 @@ def verify_bundled(
     from edgecore import runtime
 
     bpte = read_bundled(path)
-    model = runtime.load(bpte.program, data, threads=threads, options=options, providers=providers, trust=trust)
+    model = runtime.load(
+        bpte.program, data, threads=threads, options=options, providers=providers, trust=trust, limits=limits
+    )
     suites = [suite for suite in bpte.method_test_suites if method in (None, suite.method_name)]
     results = tuple(result for suite in suites for result in _suite(model, suite, rtol, atol))
     if not results:
