@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
                            [](PteBuilder &p) {
                              p.add_tensor({1 << 30, 1 << 30, 0});
                            }},
-                    Broken{"unknown element type 8", [](PteBuilder &p) { p.add_tensor({1}, with_type(8)); }},
+                    Broken{"unknown element type 18", [](PteBuilder &p) { p.add_tensor({1}, with_type(18)); }},
                     Broken{"planned at offset 250 of memory 1",
                            [](PteBuilder &p) {
                              p.add_planned({2}, {1, 250});
