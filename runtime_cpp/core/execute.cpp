@@ -145,7 +145,7 @@ class Run {
     const size_t count = method_.arg_count = instruction.args.size();
     for (size_t i = 0; i < count; ++i) {
       const size_t value = static_cast<size_t>(instruction.args[i]);
-      EDGECORE_TRY(refresh_list(value));
+      if (method_.list_of[value] != nullptr) EDGECORE_TRY(refresh_list(value));
       method_.args[i] = method_.values[value];
     }
     EDGECORE_TRY(instruction.is_view ? bind_view(instruction) : check_result(instruction));

@@ -63,7 +63,7 @@ nb::object to_torch(Tensor &&tensor, const ArrayType &type) {
   if (type.exchange == nullptr || type.exchange->to_object == nullptr) {
     return nb::module_::import_("torch").attr("from_dlpack")(nb::cast(std::move(tensor)));
   }
-  VersionedTensor *exported = export_versioned(tensor);
+  VersionedTensor *exported = export_versioned(std::move(tensor));
   void *object = nullptr;
   if (type.exchange->to_object(exported, &object) != 0) {
     exported->deleter(exported);

@@ -83,8 +83,9 @@ struct Exported {
   Managed managed;
   Tensor tensor;
 
-  static Managed *make(const Tensor &tensor) {
-    auto *self = new Exported{{}, tensor};
+  static Managed *make(Tensor &&given) {
+    auto *self = new Exported{{}, std::move(given)};
+    const Tensor &tensor = self->tensor;
     self->managed.context = self;
     self->managed.deleter = [](Managed *managed) { delete static_cast<Exported *>(managed->context); };
     self->managed.tensor = {tensor.data(),      EDGECORE_DEVICE_CPU,  0, tensor.ndim, dl_dtype_of(tensor.scalar_type),
@@ -119,9 +120,9 @@ nb::object to_dlpack(const Tensor &tensor, const nb::object &, const nb::object 
   }
   if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("An edgecore.Tensor is exported without a copy.");
   if (!max_version.is_none() && nb::cast<int>(max_version[0]) >= 1) {
-    return Exported<VersionedTensor>::capsule(export_versioned(tensor));
+    return Exported<VersionedTensor>::capsule(export_versioned(Tensor(tensor)));
   }
-  return Exported<ManagedTensor>::capsule(Exported<ManagedTensor>::make(tensor));
+  return Exported<ManagedTensor>::capsule(Exported<ManagedTensor>::make(Tensor(tensor)));
 }
 
 int get_buffer(PyObject *self, Py_buffer *view, int flags) {
@@ -197,8 +198,8 @@ bool Tensor::row_major() const {
   return true;
 }
 
-VersionedTensor *export_versioned(const Tensor &tensor) {
-  VersionedTensor *managed = Exported<VersionedTensor>::make(tensor);
+VersionedTensor *export_versioned(Tensor &&tensor) {
+  VersionedTensor *managed = Exported<VersionedTensor>::make(std::move(tensor));
   managed->version = {1, 0};
   return managed;
 }

@@ -52,7 +52,7 @@ struct Tensor {
 };
 
 // The tensor as DLPack hands it over; whoever gets it calls its deleter.
-VersionedTensor *export_versioned(const Tensor &tensor);
+VersionedTensor *export_versioned(Tensor &&tensor);
 
 void bind_tensor(nanobind::module_ &module);
 
