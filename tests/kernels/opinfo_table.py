@@ -70,9 +70,10 @@ def row(name: str, measured: Measured, tests: list[str]) -> str:
 def extent_line(samples: int, references: int, others: int) -> str:
     if min(samples, references, others) >= ALL:
         return "Extent of this run: every sample."
+    first = "every sample" if samples >= ALL else f"the first {samples} samples"
     return (
-        f"Extent of this run: per entry and layout the first {samples} samples and {references} reference inputs of float32"
-        f" and int64, and at most {others} of each for every other dtype."
+        f"Extent of this run: per entry and layout {first} and {references} reference inputs of float32 and int64, and at"
+        f" most {others} of each for every other dtype."
     )
 
 
