@@ -95,6 +95,7 @@ def _deeplab() -> Example:
 
 
 def _bert() -> Example:
+    torchvision_models()  # transformers imports it
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
