@@ -71,9 +71,10 @@ def extent_line(samples: int, references: int, others: int) -> str:
     if min(samples, references, others) >= ALL:
         return "Extent of this run: every sample."
     first = "every sample" if samples >= ALL else f"the first {samples} samples"
+    then = "every reference input" if references >= ALL else f"{references} reference inputs"
     return (
-        f"Extent of this run: per entry and layout {first} and {references} reference inputs of float32 and int64, and at"
-        f" most {others} of each for every other dtype."
+        f"Extent of this run: per entry and layout {first} and {then} of float32 and int64, and at most {others} of each"
+        " for every other dtype."
     )
 
 
