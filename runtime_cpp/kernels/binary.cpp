@@ -15,24 +15,30 @@ enum class Kind {
 // A scalar operand as a zero-dimensional tensor.
 class ScalarTensor {
  public:
-  explicit ScalarTensor(Scalar s) : on_(s.is_floating() ? static_cast<void *>(&real_) : &integer_, type(s), Shape()) {
-    real_ = s.d;
-    integer_ = s.i;
-    if (s.tag == EDGECORE_TAG_BOOL) byte_as_bool();
+  explicit ScalarTensor(Scalar s) : real_(s.d), integer_(s.i), byte_(s.i != 0) {
+    tensor_.header = {sizeof tensor_, EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    tensor_.dl.device_type = EDGECORE_DEVICE_CPU;
+    if (s.is_floating()) {
+      set(Type::kF64, &real_);
+    } else if (s.tag == EDGECORE_TAG_BOOL) {
+      set(Type::kBool, &byte_);
+    } else {
+      set(Type::kI64, &integer_);
+    }
   }
-  Tensor tensor() { return on_.tensor(); }
+  ScalarTensor(const ScalarTensor &) = delete;
+  ScalarTensor &operator=(const ScalarTensor &) = delete;
+  Tensor tensor() { return {&tensor_}; }
 
  private:
-  static Type type(Scalar s) {
-    return s.is_floating() ? Type::kF64 : s.tag == EDGECORE_TAG_BOOL ? Type::kBool : Type::kI64;
+  void set(Type type, void *data) {
+    tensor_.scalar_type = static_cast<int32_t>(type);
+    tensor_.dl.data = data;
   }
-  void byte_as_bool() {
-    const uint8_t byte = integer_ != 0;
-    __builtin_memcpy(&integer_, &byte, 1);
-  }
-  double real_ = 0;
-  int64_t integer_ = 0;
-  TensorOn on_;
+  double real_;
+  int64_t integer_;
+  uint8_t byte_;
+  edgecore_tensor tensor_ = {};
 };
 
 void add_operand(Promotion &promotion, Tensor t) {

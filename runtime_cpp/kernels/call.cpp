@@ -262,16 +262,23 @@ bool Call::check_same_shape(const Shape &a, const Shape &b, const char *what) {
 
 bool Call::resize(Tensor out, const Shape &shape, const char *name) {
   if (failed()) return false;
-  const Shape old = out.shape();
+  if (out.ndim() == shape.ndim && has_resize()) return host_resize(out, shape.sizes);
+  if (out.shape() == shape) return true;
+  fail(EDGECORE_INVALID_ARGUMENT,
+       Message() << "tensor '" << name << "' has shape " << out.shape() << ", the result has shape " << shape);
+  return false;
+}
+
+bool Call::keep_shape(Tensor out) { return !failed() && (!has_resize() || host_resize(out, out.t->dl.shape)); }
+
+bool Call::has_resize() const {
   const edgecore_host *host = call_->host;
-  if (old.ndim != shape.ndim || !EDGECORE_HAS(host, resize) || host->resize == nullptr) {
-    if (old == shape) return true;
-    fail(EDGECORE_INVALID_ARGUMENT,
-         Message() << "tensor '" << name << "' has shape " << old << ", the result has shape " << shape);
-    return false;
-  }
-  // With the same shape too: the host refuses what may not be written.
-  const int32_t code = host->resize(call_->scope, out.t, shape.sizes, shape.ndim, call_->error);
+  return EDGECORE_HAS(host, resize) && host->resize != nullptr;
+}
+
+// With the same shape too: the host refuses what may not be written.
+bool Call::host_resize(Tensor out, const int64_t *sizes) {
+  const int32_t code = call_->host->resize(call_->scope, out.t, sizes, out.ndim(), call_->error);
   if (code != EDGECORE_OK) status_ = code;
   return code == EDGECORE_OK;
 }

@@ -124,6 +124,8 @@ class Call {
 
   // Gives `out` the shape through the host, before anything is written to it. False after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
+  // The same for the shape that `out` has.
+  bool keep_shape(Tensor out);
   // Fails if a result of type `from` may not be stored in `out`.
   bool check_cast(Type from, Tensor out);
 
@@ -151,6 +153,8 @@ class Call {
   const edgecore_value *value(uint64_t i);
   const edgecore_list *list(uint64_t i, uint32_t tag, const char *what);
   Tensor checked(edgecore_tensor *tensor, uint64_t i, bool complex = false);
+  bool has_resize() const;
+  bool host_resize(Tensor out, const int64_t *sizes);
 
   const edgecore_call *call_;
   const char *op_;

@@ -93,23 +93,24 @@ int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Typ
     return call.fail(EDGECORE_NOT_SUPPORTED, Message() << "not defined for " << common);
   }
   if (result == Result::kSame && !call.check_cast(common, out)) return call.status();
-  const Shape shape = broadcast(call, inputs, count);
-  if (!call.resize(out, shape)) return call.status();
+  Operands operands;
+  operands.push(out);
+  for (int k = 0; k < count; ++k) operands.push(inputs[k]);
+  const bool flat = is_flat(operands);
+  const Shape shape = flat ? Shape() : broadcast(call, inputs, count);
+  if (!(flat ? call.keep_shape(out) : call.resize(out, shape))) return call.status();
   plan.params = &params;
   plan.result = result;
   plan.common = common;
   plan.inputs = count;
-  Operands operands;
-  operands.push(out);
-  for (int k = 0; k < count; ++k) operands.push(inputs[k]);
   const Type native = storage_of(plan.compute);
   for (int k = 0; k <= count; ++k) {
     plan.types[k] = operands.items[k].type();
     plan.native[k] = plan.types[k] == (k == 0 && result == Result::kBool ? Type::kBool : native);
-    plan.wraps[k] = k > 0 && plan.compute == Compute::kInt && plan.types[k] != common && plan.types[k] != Type::kBool &&
+    plan.wraps[k] = plan.compute == Compute::kInt && k > 0 && plan.types[k] != common && plan.types[k] != Type::kBool &&
                     common != Type::kBool && item_size(plan.types[k]) >= item_size(common);
   }
-  const Loop loop = make_loop(call, shape, operands);
+  const Loop loop = flat ? flat_loop(operands) : make_loop(call, shape, operands);
   for_each_run(call, loop, kGrain, &run, &plan);
   return call.status();
 }

@@ -66,29 +66,39 @@ void Loop::finish() {
   for (int k = 0; k < count; ++k) strides[0][k] = 0;
 }
 
-// The one dim of operands that are row-major tensors of `shape` or single numbers; false if there are others.
-static bool make_flat(const Shape &shape, const Operands &operands, Loop &loop) {
+bool is_flat(const Operands &operands) {
+  const Tensor &out = operands.items[0];
+  bool whole = operands.count == 1;  // or an input has the output's shape
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
-    const bool single = t.ndim() == 0;
-    if (!single && t.ndim() != shape.ndim) return false;
+    if (k > 0 && t.ndim() == 0) continue;
+    if (t.ndim() != out.ndim()) return false;
     int64_t dense = 1;
     for (int d = t.ndim() - 1; d >= 0; --d) {
-      if (t.size(d) != shape.sizes[d] || (t.size(d) != 1 && t.stride(d) != dense)) return false;
+      if (t.size(d) != out.size(d) || (t.size(d) != 1 && t.stride(d) != dense)) return false;
       dense *= t.size(d);
     }
-    loop.data[k] = t.data();
-    loop.strides[0][k] = single ? 0 : item_size(t.type());
+    whole = whole || k > 0;
   }
-  loop.ndim = 1;
-  loop.numel = loop.sizes[0] = shape.numel();
-  return true;
+  return whole || out.ndim() == 0;
+}
+
+Loop flat_loop(const Operands &operands) {
+  Loop loop;
+  loop.count = operands.count;
+  loop.numel = loop.sizes[0] = operands.items[0].numel();
+  for (int k = 0; k < operands.count; ++k) {
+    const Tensor &t = operands.items[k];
+    loop.data[k] = t.data();
+    loop.strides[0][k] = k > 0 && t.ndim() == 0 ? 0 : item_size(t.type());
+  }
+  return loop;
 }
 
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
+  if (is_flat(operands) && operands.items[0].shape() == shape) return flat_loop(operands);
   Loop loop;
   loop.count = operands.count;
-  if (make_flat(shape, operands, loop)) return loop;
   loop.ndim = 0;
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
@@ -151,6 +161,7 @@ static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const 
 
 void for_each_run(Call &call, const Loop &loop, int64_t grain, RunFn run, const void *context) {
   if (call.failed() || loop.numel == 0) return;
+  if (loop.ndim == 1 && loop.numel <= grain) return run(context, loop.data, loop.strides[0], loop.numel);
   call.parallel(loop.numel, grain, [&](int64_t begin, int64_t end, int64_t) { walk(loop, begin, end, run, context); });
 }
 

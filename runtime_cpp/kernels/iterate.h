@@ -32,6 +32,11 @@ struct Operands {
   void push(Tensor t) { items[count++] = t; }
 };
 
+// Whether every operand is row-major with the output's shape, or (an input) a single number.
+bool is_flat(const Operands &operands);
+// The loop over such operands.
+Loop flat_loop(const Operands &operands);
+
 // The loop over `shape`; every operand broadcasts to it. Fails when one does not.
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands);
 

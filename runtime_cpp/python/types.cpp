@@ -13,20 +13,26 @@ namespace {
 
 struct TypeRow {
   int32_t scalar_type;
+  uint8_t dl_code;
+  uint8_t dl_bits;
   const char *format;
 };
 
-// Standard-size letters of the struct module. Quantised and packed types never cross this border.
-constexpr TypeRow kTypes[] = {{0, "B"},  {1, "b"},   {2, "h"},  {3, "i"},      {4, "q"},  {5, "e"},  {6, "f"}, {7, "d"},
-                              {9, "Zf"}, {10, "Zd"}, {11, "?"}, {15, nullptr}, {27, "H"}, {28, "I"}, {29, "Q"}};
+// Standard-size letters of the struct module, the most frequent first. Quantised and packed types never cross this
+// border.
+constexpr TypeRow kTypes[] = {
+    {6, EDGECORE_DL_FLOAT, 32, "f"}, {4, EDGECORE_DL_INT, 64, "q"},      {3, EDGECORE_DL_INT, 32, "i"},
+    {11, EDGECORE_DL_BOOL, 8, "?"},  {0, EDGECORE_DL_UINT, 8, "B"},      {1, EDGECORE_DL_INT, 8, "b"},
+    {7, EDGECORE_DL_FLOAT, 64, "d"}, {5, EDGECORE_DL_FLOAT, 16, "e"},    {15, EDGECORE_DL_BFLOAT, 16, nullptr},
+    {2, EDGECORE_DL_INT, 16, "h"},   {27, EDGECORE_DL_UINT, 16, "H"},    {28, EDGECORE_DL_UINT, 32, "I"},
+    {29, EDGECORE_DL_UINT, 64, "Q"}, {9, EDGECORE_DL_COMPLEX, 64, "Zf"}, {10, EDGECORE_DL_COMPLEX, 128, "Zd"}};
 
 }  // namespace
 
 int32_t scalar_type_of(edgecore_dl_dtype dtype) {
   if (dtype.lanes != 1) return kUnknownType;
   for (const TypeRow &row : kTypes) {
-    const ScalarTypeInfo info = scalar_type_info(row.scalar_type);
-    if (info.dl_code == dtype.code && info.dl_bits == dtype.bits) return row.scalar_type;
+    if (row.dl_code == dtype.code && row.dl_bits == dtype.bits) return row.scalar_type;
   }
   return kUnknownType;
 }

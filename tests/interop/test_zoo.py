@@ -20,8 +20,9 @@ TOLERANCE = 1e-5
 """Largest difference allowed, relative to the largest output."""
 
 QUICK = ("bert_mini", "mobilenet_v3_small")
-IMPRECISE = ("unet",)
-"""Where executorch's own kernels (group norm) are 2e-5 from eager; ours are held to the tolerance."""
+IMPRECISE = {("unet", "portable"): 3e-5, ("unet", "xnnpack"): 3e-5, ("resnet50", "portable"): 3e-5}
+"""Where executorch's own kernels (group norm, sums of convolutions) are 2e-5 from float64: what is asked of them there.
+Ours are held to the tolerance."""
 
 
 def difference(result, reference):
@@ -65,17 +66,19 @@ def lower_with_executorch(exported, backend, path):
     path.write_bytes(to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer)
 
 
-def check_on_both(path, references, precise=True):
-    """Runs the file here and on executorch, on every input."""
+def check_on_both(path, references, executorch_error=None):
+    """Runs the file here and on executorch, on every input. executorch's may have an error against float64 of its own."""
     here, there = edgecore.load(path).forward, executorch_method(path)
     for given, reference in references:
         ours = here(*given)
         assert isinstance(ours, torch.Tensor)
         reference.check(ours)
         (theirs,) = (tensor.clone() for tensor in there.execute(list(given)))
-        if precise:
+        if executorch_error is None:
             reference.check(theirs)
             assert difference(theirs, ours) <= max(TOLERANCE, 2 * reference.rounding)
+        else:
+            assert difference(theirs, reference.exact) <= executorch_error
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
@@ -89,7 +92,7 @@ def test_files_are_exchanged(name, backend, tmp_path: Path):
     program.save(tmp_path / "ours.pte")
     lower_with_executorch(exported, backend, tmp_path / "theirs.pte")
     for file in ("ours.pte", "theirs.pte"):
-        check_on_both(tmp_path / file, references, precise=name not in IMPRECISE)
+        check_on_both(tmp_path / file, references, IMPRECISE.get((name, backend)))
 
 
 @pytest.mark.parametrize("name", ZOO)
