@@ -79,9 +79,13 @@ class Lowering:
         self._tensors[node] = node.target(*args, **kwargs)
         return True
 
+    def tensor(self, node: Any) -> Any:
+        """The tensor of a constant node, as it is; None if it is computed at run time."""
+        return self._tensors.get(node)
+
     def array(self, node: Any) -> Array | None:
         """The float32 array of a constant node; None if it is computed at run time."""
-        tensor = self._tensors.get(node)
+        tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
     def value(self, node: Any) -> Value:

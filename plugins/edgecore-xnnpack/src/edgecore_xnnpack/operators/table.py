@@ -37,6 +37,13 @@ class Query:
         """Whether a node is a weight."""
         return self._constants.has(node)
 
+    def becomes_constant(self, node: Node) -> bool:
+        """Whether a node reads nothing but weights: folding makes it one before partitions are made."""
+        if node.op == "placeholder":
+            return self.is_constant(node)
+        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the first input."""
@@ -55,47 +62,60 @@ Check = Callable[[Query], "str | None"]
 
 @dataclass(frozen=True)
 class Row:
-    """One operator. `constraints` says in words what `check` demands; `whole`: keep it from being decomposed."""
+    """One operator.
+
+    `constraints` says in words what `check` demands; `whole`: keep it from being decomposed; `unlike`: arguments that
+    need not be float32, for `check` to examine.
+    """
 
     lower: Lower
     check: Check
     constraints: str
     whole: bool
+    unlike: tuple[str, ...]
 
 
 TABLE: dict[OpOverload, Row] = {}
 
 
 def lowers(
-    *targets: OpOverload, check: Check = lambda query: None, constraints: str = "", whole: bool = False
+    *targets: OpOverload,
+    check: Check = lambda query: None,
+    constraints: str = "",
+    whole: bool = False,
+    unlike: tuple[str, ...] = (),
 ) -> Callable[[Lower], Lower]:
     """Enter the decorated function in the table for `targets`."""
 
     def enter(function: Lower) -> Lower:
         for target in targets:
             assert target not in TABLE, target
-            TABLE[target] = Row(function, check, constraints, whole)
+            TABLE[target] = Row(function, check, constraints, whole, unlike)
         return function
 
     return enter
 
 
-def make_check(program: ExportedProgram) -> Callable[[Node], str | None]:
-    """The question that the partitioner asks of each call node of `program`."""
+def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[Node], str | None]:
+    """The question that the partitioner asks of each call node of `program`.
+
+    `views`: the graph still has views, whose strides are gone once they have become copies.
+    """
     constants = Constants(program)
 
     def check(node: Node) -> str | None:
         row = TABLE.get(node.target) if isinstance(node.target, OpOverload) else None
         if row is None:
             return f"no lowering for {operator_name(node.target)}"
-        return _check_tensors(node, constants) or row.check(Query(node, constants))
+        unlike = {argument(node, name) for name in row.unlike}
+        return _check_tensors(node, constants, unlike, views) or row.check(Query(node, constants))
 
     return check
 
 
-def _check_tensors(node: Node, constants: Constants) -> str | None:
+def _check_tensors(node: Node, constants: Constants, unlike: set[Any], views: bool) -> str | None:
     """What holds for every operator: float32, static sizes, rank 1 to 6, not empty, something to compute at run time."""
-    sources = node.all_input_nodes
+    sources = [source for source in node.all_input_nodes if source not in unlike]
     if all(constants.has(source) for source in sources):
         return "computes from constants only"
     val = node.meta["val"]
@@ -118,6 +138,6 @@ def _check_tensors(node: Node, constants: Constants) -> str | None:
     for tensor in runtime + [results[index] for index in used]:
         if tensor.dim() == 0:
             return "rank 0"
-        if dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
+        if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
             return f"strides {tuple(tensor.stride())}"
     return None
