@@ -7,6 +7,7 @@ from edgecore_xnnpack.operators import (
     matmul,
     normalization,
     pooling,
+    recurrent,
     reduction,
     shape,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "matmul",
     "normalization",
     "pooling",
+    "recurrent",
     "reduction",
     "shape",
 ]
