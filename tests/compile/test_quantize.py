@@ -109,9 +109,20 @@ def test_damaged_samples_are_named(tmp_path):
 
 def test_recipes_that_do_not_exist():
     x = (SAMPLES[0],)
-    with pytest.raises(CompileError, match="backend 'xnnpack' has no recipe 'int3': it has int8"):
+    with pytest.raises(CompileError, match="backend 'xnnpack' has no recipe 'int3': it has int8, int8-dynamic"):
         edgecore.compile(network(), x, backends=["xnnpack"], quantize="int3", calibration=SAMPLES)
-    with pytest.raises(CompileError, match="needs a backend with quantizers; the backends asked for: none"):
+    with pytest.raises(CompileError, match="needs a backend with recipes; the backends asked for: none"):
         edgecore.compile(network(), x, quantize="int8", calibration=SAMPLES)
     with pytest.raises(CompileError, match="calibration without quantize"):
         edgecore.compile(network(), x, backends=["xnnpack"], calibration=SAMPLES)
+
+
+def test_dynamic_int8_needs_no_calibration():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 32)).eval()
+    x = torch.randn(3, 64)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    with torch.no_grad():
+        assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > 35
+    whole = edgecore.compile(model, (x,), backends=["xnnpack"])
+    assert len(program.buffer) < 0.5 * len(whole.buffer)

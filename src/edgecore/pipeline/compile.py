@@ -21,7 +21,7 @@ from edgecore.pipeline.lower import to_edge_transform_and_lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
-from edgecore.quantize import Calibration, find_quantizer, quantize_model
+from edgecore.quantize import Calibration, find_recipe, quantize_model
 from edgecore.target import Backend
 
 if TYPE_CHECKING:
@@ -71,10 +71,8 @@ def compile_model(
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
         if quantize is not None:
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
-            quantizer = find_quantizer(
-                quantize, {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen}
-            )
-            exported[name] = quantize_model(exported[name], quantize, quantizer, given, shapes)
+            recipe = find_recipe(quantize, {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen})
+            exported[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()

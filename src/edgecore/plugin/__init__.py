@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PreprocessResult,
         Problem,
         QuantizingCompiler,
+        Recipe,
     )
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "PreprocessResult",
     "Problem",
     "QuantizingCompiler",
+    "Recipe",
     "hookimpl",
     "hookspec",
 ]

@@ -121,9 +121,20 @@ class BackendCompiler(Protocol):
         """What this machine lacks for compiling or running."""
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """One word for `edgecore.compile(quantize=...)`: a function that makes torchao's `Quantizer` for it.
+
+    `calibrates`: it needs samples, for the ranges of values.
+    """
+
+    make_quantizer: Callable[[], Any]
+    calibrates: bool
+
+
 @runtime_checkable
 class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler that also knows recipes of `edgecore.compile(quantize=...)`."""
 
-    def quantizers(self) -> Mapping[str, Callable[[], Any]]:
-        """Recipe, such as `int8`, to a function that makes torchao's `Quantizer` for it."""
+    def recipes(self) -> Mapping[str, Recipe]:
+        """By name, such as `int8`."""

@@ -9,33 +9,37 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import BackendCompiler, QuantizingCompiler
+from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe
 from edgecore.quantize.calibration import Calibration, samples
 
 
 def quantize_model(
-    exported: ExportedProgram, recipe: str, quantizer: Any, calibration: Calibration | None, dynamic_shapes: Any = None
+    exported: ExportedProgram, name: str, recipe: Recipe, calibration: Calibration | None, dynamic_shapes: Any = None
 ) -> ExportedProgram:
-    """`exported` with its values and weights quantized where `quantizer` (torchao's `Quantizer`) annotates them.
+    """`exported` with its values and weights quantized where the quantizer of `recipe` annotates them.
 
-    Raises `CompileError` without calibration, when a sample does not fit the model, or when there is none.
+    Raises `CompileError` without the calibration that the recipe needs, when a sample does not fit the model, or when
+    there is none.
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    if calibration is None:
+    if exported.example_inputs is None:
+        raise CompileError(f"quantize={name!r}: the exported program has no example inputs; export it again")
+    args, kwargs = exported.example_inputs
+    if calibration is None and recipe.calibrates:
         raise CompileError(
-            f"quantize={recipe!r} needs calibration: inputs like those of real use, as an iterable, a folder of .npy "
+            f"quantize={name!r} needs calibration: inputs like those of real use, as an iterable, a folder of .npy "
             "files, or a function that calls the model it is given"
         )
-    observed = prepare_pt2e(exported.module(), quantizer)
+    observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
     with torch.no_grad():
-        if callable(calibration):
+        if calibration is None:
+            observed(*args, **kwargs)  # the observers of weights look when the model runs
+        elif callable(calibration):
             calibration(observed)
         else:
             _feed(observed, calibration)
-    inputs = exported.example_inputs
-    assert inputs is not None
-    return torch.export.export(convert_pt2e(observed), inputs[0], inputs[1], dynamic_shapes=dynamic_shapes)
+    return torch.export.export(convert_pt2e(observed), args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
 def _feed(observed: Callable[..., Any], calibration: Any) -> None:
@@ -51,16 +55,16 @@ def _feed(observed: Callable[..., Any], calibration: Any) -> None:
         raise CompileError("calibration has no samples")
 
 
-def find_quantizer(recipe: str, compilers: Mapping[str, BackendCompiler]) -> Any:
-    """A quantizer for `recipe` from the first of the backends (name -> compiler) that has quantizers.
+def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> Recipe:
+    """The recipe of the first of the backends (name -> compiler) that has any.
 
-    Raises `CompileError` if none has, or if it does not know the recipe.
+    Raises `CompileError` if none has, or if it does not know this one.
     """
-    for name, compiler in compilers.items():
-        made = compiler.quantizers() if isinstance(compiler, QuantizingCompiler) else {}
-        if recipe in made:
-            return made[recipe]()
-        if made:
-            raise CompileError(f"backend {name!r} has no recipe {recipe!r}: it has {', '.join(sorted(made))}")
+    for backend, compiler in compilers.items():
+        recipes = compiler.recipes() if isinstance(compiler, QuantizingCompiler) else {}
+        if name in recipes:
+            return recipes[name]
+        if recipes:
+            raise CompileError(f"backend {backend!r} has no recipe {name!r}: it has {', '.join(sorted(recipes))}")
     asked = ", ".join(compilers) or "none"
-    raise CompileError(f"quantize={recipe!r} needs a backend with quantizers; the backends asked for: {asked}")
+    raise CompileError(f"quantize={name!r} needs a backend with recipes; the backends asked for: {asked}")

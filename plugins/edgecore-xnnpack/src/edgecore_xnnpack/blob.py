@@ -17,7 +17,7 @@ import numpy as np
 from edgecore.format import Buffer, FormatError
 from edgecore.format.flat import pack, unpack
 from edgecore.plugin import NamedBlob
-from edgecore_xnnpack.net import Alias, Net, Op, Value
+from edgecore_xnnpack.net import Alias, Dynamic, Net, Op, Value
 from edgecore_xnnpack.schema import graph as g
 
 _HEADER = struct.Struct("<4x4sHIIIQ")
@@ -130,8 +130,10 @@ class _Encoder:
             self.result.handles[index] = op.handles
 
 
-def _datatype(value: Value) -> tuple[g.Datatype, g.PerTensorQuant | g.PerChannelQuant | None]:
+def _datatype(value: Value) -> tuple[g.Datatype, g.PerTensorQuant | g.PerChannelQuant | g.PerTokenDynamicQuant | None]:
     """The element type of a value, and what its integers stand for."""
+    if isinstance(value.quantization, Dynamic):
+        return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
     if value.quantization is not None:
         return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
     if value.constant is None or value.constant.dtype == np.float32:

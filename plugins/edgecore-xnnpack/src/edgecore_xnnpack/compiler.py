@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.partition import Partitioner
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
@@ -41,11 +41,20 @@ class XnnpackCompiler:
         """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
         return violations(blob, named_data, stock=runtime == "executorch-1.5")
 
-    def quantizers(self) -> Mapping[str, Callable[[], Any]]:
-        """`int8`: values and weights of 8 bits, a scale for each output channel."""
+    def recipes(self) -> Mapping[str, Recipe]:
+        """`int8`: values and weights of 8 bits, a scale for each output channel. `int8-dynamic`: linear layers only, whose
+        inputs are rounded at run time.
+        """
         from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
-        return {"int8": lambda: XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))}
+        def make(is_dynamic: bool) -> XNNPACKQuantizer:
+            config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
+            return XNNPACKQuantizer().set_global(config)
+
+        return {
+            "int8": Recipe(lambda: make(False), calibrates=True),
+            "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
+        }
 
     def check(self) -> Sequence[Problem]:
         """Compiling needs nothing; running needs the delegate's library."""

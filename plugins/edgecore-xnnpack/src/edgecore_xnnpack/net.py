@@ -54,6 +54,11 @@ class Quantization:
     zero_point: int
 
 
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Of an int8 tensor whose rows (of the last dimension) get a scale and a zero point each at run time."""
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """A float32 tensor, or an int8 one with `quantization`.
@@ -66,7 +71,7 @@ class Value:
     shape: Shape
     constant: NDArray[Any] | None = None
     layout: Layout = Layout.FIRST
-    quantization: Quantization | None = None
+    quantization: Quantization | Dynamic | None = None
     scales: Array | None = None
     channel_dim: int = 0
 
@@ -91,6 +96,10 @@ class Value:
     def has_one_order(self) -> bool:
         """Whether both layouts have the same bytes: one channel, or one pixel."""
         return self.shape[1] == 1 or self.shape[2] * self.shape[3] == 1
+
+
+class RoundRows:
+    """Kind of an operation that rounds rows to 8 bits: one product with an int8 weight does so, nothing else need to."""
 
 
 class Alias:

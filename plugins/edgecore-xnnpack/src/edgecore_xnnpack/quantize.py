@@ -6,8 +6,9 @@ Everything else stays in floating point between conversions, inside the delegate
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgecore_xnnpack.net import Array, Net, Op, Quantization, Value
+from edgecore_xnnpack.net import TIED, Array, Dynamic, Net, Op, Quantization, RoundRows, Value
 from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
@@ -36,6 +37,7 @@ LEAST_RATIO, GREATEST_RATIO = 2.0**-10, 2.0**8
 
 def quantize(net: Net) -> None:
     """Rewrite in place."""
+    _round_rows(net)
     _dequantize_later(net)
     _quantize_earlier(net)
     _fold_pairs(net)
@@ -55,6 +57,39 @@ def quantize(net: Net) -> None:
             producers[op.output] = op
     net.ops = [op for op in net.ops if op not in gone]
     _drop_unread(net)
+
+
+def _round_rows(net: Net) -> None:
+    """Products with int8 weights of what is rounded at run time; the result is in floating point."""
+    producers = net.producers()
+    rounded: dict[Value, Op] = {}
+    ops: list[Op] = []
+    for op in net.ops:
+        source = producers.get(op.inputs[0])
+        weight = op.inputs[1] if op.kind is g.FullyConnected else None
+        if source is None or source.kind is not RoundRows or weight is None or weight.scales is None:
+            ops.append(op)
+            continue
+        value = source.inputs[0]
+        if value not in rounded:
+            rounded[value] = Op(
+                g.Convert, [value], Value(value.shape, quantization=Dynamic()), TIED, handles=source.handles
+            )
+            ops.append(rounded[value])
+        scales = np.broadcast_to(weight.scales, weight.shape[:1]).copy()
+        whole = _whole_numbers(weight)
+        op.inputs = [rounded[value].output, Value(whole.shape, whole, scales=scales), *op.inputs[2:]]
+        ops.append(op)
+    net.ops = ops
+    _forget_rounding(net)
+
+
+def _forget_rounding(net: Net) -> None:
+    """Where nothing needs the rounding, the value itself is read."""
+    same = {op.output: op.inputs[0] for op in net.ops if op.kind is RoundRows}
+    for op in net.ops:
+        op.inputs = [same.get(value, value) for value in op.inputs]
+    net.ops = [op for op in net.ops if op.kind is not RoundRows]
 
 
 def _dequantize_later(net: Net) -> None:
@@ -124,7 +159,7 @@ def _integers(value: Value, producers: dict[Value, Op]) -> Value | None:
 def _rewrite(op: Op, sources: list[Value | None], result: Value) -> bool:
     """Make `op` read `sources` and compute `result`, if XNNPACK can."""
     first, to = sources[0], result.quantization
-    if first is None or first.quantization is None or to is None:
+    if first is None or not isinstance(first.quantization, Quantization) or not isinstance(to, Quantization):
         return False
     if op.kind in WEIGHTED:
         weighted = _weights(op, first.quantization, to)
@@ -133,7 +168,7 @@ def _rewrite(op: Op, sources: list[Value | None], result: Value) -> bool:
         op.inputs = [first, *weighted]
     elif op.kind in RESCALING or op.kind in MOVING:
         values = [source for source in sources if source is not None]
-        given = [source.quantization for source in values if source.quantization is not None]
+        given = [one for one in (source.quantization for source in values) if isinstance(one, Quantization)]
         if len(given) != len(op.inputs) or not _is_supported(op.kind, given, to):
             return False
         op.inputs = values
@@ -161,13 +196,19 @@ def _weights(op: Op, given: Quantization, to: Quantization) -> list[Value] | Non
     sums = (weight.scales.astype(np.float64) * given.scale).astype(np.float32)
     if not (sums / to.scale < GREATEST_RATIO).all():
         return None
-    whole = np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
+    whole = _whole_numbers(weight)
     values = [Value(whole.shape, whole, scales=weight.scales, channel_dim=weight.channel_dim)]
     if bias is not None:
         assert bias.constant is not None
         numbers = np.clip(np.round(bias.constant.astype(np.float64) / sums), -(2**31), 2**31 - 1)
         values.append(Value(bias.shape, numbers.astype(np.int32), scales=sums))
     return values
+
+
+def _whole_numbers(weight: Value) -> NDArray[np.int8]:
+    """The integers that a weight was made of."""
+    assert weight.constant is not None and weight.scales is not None
+    return np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
 
 
 def _along(scales: Array, weight: Value) -> Array:

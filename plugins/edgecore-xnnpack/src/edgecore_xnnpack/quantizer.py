@@ -15,6 +15,7 @@ from torchao.quantization.pt2e.observer import (
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
     PerChannelMinMaxObserver,
+    PlaceholderObserver,
 )
 from torchao.quantization.pt2e.quantizer import (
     FixedQParamsQuantizationSpec,
@@ -75,19 +76,26 @@ class QuantizationConfig:
     is_qat: bool
 
 
-def get_symmetric_quantization_config(is_per_channel: bool = False, is_qat: bool = False) -> QuantizationConfig:
+def get_symmetric_quantization_config(
+    is_per_channel: bool = False, is_qat: bool = False, is_dynamic: bool = False
+) -> QuantizationConfig:
     """8-bit weights with zero points of 0, 8-bit values with zero points of their own, both signed.
 
-    `is_qat`: fake quantization for `prepare_qat_pt2e`.
+    `is_qat`: fake quantization for `prepare_qat_pt2e`. `is_dynamic`: the inputs of linear layers are rounded at run
+    time, row by row, and everything else stays in floating point. Both together raise `ValueError`.
     """
+    if is_qat and is_dynamic:
+        raise ValueError("is_qat and is_dynamic exclude each other: nothing is rounded in training")
     affine, symmetric = torch.per_tensor_affine, torch.per_tensor_symmetric
     if is_qat:
         observer: Any = FusedMovingAvgObsFakeQuantize.with_args(
             observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, eps=EPS
         )
+    elif is_dynamic:
+        observer = PlaceholderObserver.with_args(eps=EPS)
     else:
         observer = HistogramObserver.with_args(eps=EPS)
-    activation = QuantizationSpec(torch.int8, observer, -128, 127, affine)
+    activation = QuantizationSpec(torch.int8, observer, -128, 127, affine, is_dynamic=is_dynamic)
 
     def weight(axis: int) -> QuantizationSpec:
         if is_qat:
@@ -168,7 +176,10 @@ def _is_float(node: Node) -> bool:
 
 def _annotate(node: Node, config: QuantizationConfig) -> None:
     target = node.target
-    if target in CHANNEL_AXIS:
+    if config.activation.is_dynamic:
+        if target is aten.linear.default:
+            _mark(node, None, {node.args[0]: config.activation, node.args[1]: config.weight(0)})
+    elif target in CHANNEL_AXIS:
         value, weight = node.args[0], node.args[1]
         axis = CHANNEL_AXIS[target]
         grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1

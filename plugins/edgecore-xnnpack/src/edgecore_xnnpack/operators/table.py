@@ -77,7 +77,7 @@ class Row:
     """One operator.
 
     `constraints` says in words what `check` demands; `whole`: keep it from being decomposed; `unlike`: arguments that
-    need not be float32, for `check` to examine; `quantizes`: int8 tensors may occur.
+    need not have these `dtypes`, for `check` to examine.
     """
 
     lower: Lower
@@ -85,7 +85,7 @@ class Row:
     constraints: str
     whole: bool
     unlike: tuple[str, ...]
-    quantizes: bool
+    dtypes: tuple[torch.dtype, ...]
 
 
 TABLE: dict[OpOverload, Row] = {}
@@ -97,14 +97,14 @@ def lowers(
     constraints: str = "",
     whole: bool = False,
     unlike: tuple[str, ...] = (),
-    quantizes: bool = False,
+    dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> Callable[[Lower], Lower]:
     """Enter the decorated function in the table for `targets`."""
 
     def enter(function: Lower) -> Lower:
         for target in targets:
             assert target not in TABLE, target
-            TABLE[target] = Row(function, check, constraints, whole, unlike, quantizes)
+            TABLE[target] = Row(function, check, constraints, whole, unlike, dtypes)
         return function
 
     return enter
@@ -126,8 +126,7 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
             outside = any(check(user) is not None for user in node.users)
             return "weight of an operator outside" if outside else row.check(query)
         unlike = {argument(node, name) for name in row.unlike}
-        dtypes = (torch.float32, torch.int8) if row.quantizes else (torch.float32,)
-        return _check_tensors(node, constants, unlike, dtypes, views) or row.check(query)
+        return _check_tensors(node, constants, unlike, row.dtypes, views) or row.check(query)
 
     return check
 
