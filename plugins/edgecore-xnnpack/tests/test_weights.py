@@ -17,11 +17,15 @@ from edgecore_xnnpack.partitioner import XnnpackPartitioner
 MIB = 1 << 20
 
 
-def anonymous() -> int:
-    """Bytes of resident memory that no file backs: packed weights, but not the mapped program."""
+def resident(kind: str) -> int:
+    """Bytes of resident memory: `RssFile` of mapped files, the program for one; `RssAnon` the rest, packed weights too."""
     gc.collect()
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(kind))
+
+
+def anonymous() -> int:
+    return resident("RssAnon")
 
 
 class Net(nn.Module):
@@ -89,6 +93,13 @@ def test_methods_of_one_file_share_packed_weights(tmp_path: Path) -> None:
     for name, x in rows.items():
         np.testing.assert_allclose(model[name](x), linear(x).detach(), atol=1e-4)
     assert anonymous() - empty < 60 * MIB
+
+
+def test_weights_as_the_file_has_them_leave_memory(net: Path, image: np.ndarray) -> None:
+    before = resident("RssFile")
+    model = edgecore.load(net)
+    model.forward(image)
+    assert resident("RssFile") - before < 20 * MIB
 
 
 def test_weights_that_differ_anywhere_are_not_shared(tmp_path: Path, net: Path, image: np.ndarray) -> None:
