@@ -204,6 +204,8 @@ int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore
     delete instance;
     return Fail(host, error, failure);
   }
+  const std::string problem = edgecore::xnnpack::TakeCacheProblem();
+  if (!problem.empty()) host->log(info->scope, EDGECORE_LOG_WARNING, {problem.data(), problem.size()});
   const Graph &graph = delegate->graph;
   for (uint32_t value : graph.externals) {
     if (value != kNone) instance->externals.push_back({graph.values[value].argument, nullptr});

@@ -1,13 +1,13 @@
 #include "weights.h"
 
-#include <sys/random.h>
-
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <unordered_map>
 
+#include "environment.h"
 #include "nodes.h"
 
 namespace edgecore::xnnpack {
@@ -16,12 +16,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 128;  // at least XNNPACK's own on every processor
 constexpr uint64_t kOverread = 64;
-
-Secret RandomSecret() {
-  Secret secret = {};
-  (void)!getrandom(secret.data(), sizeof(secret), 0);
-  return secret;
-}
+constexpr uint64_t kLeastInFile = 1 << 14;  // bytes: smaller ones are packed faster than mapped
 
 struct First {
   size_t operator()(const Identity &identity) const { return identity.first; }
@@ -35,12 +30,18 @@ class Store {
     return *store;
   }
 
-  const HashKey &key() const { return key_; }
+  const HashKey &key() const { return *key_; }
+  const Identity &environment() const { return environment_; }
 
   std::shared_ptr<const Packing> Find(const Identity &identity) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = packings_.find(identity);
-    return found == packings_.end() ? nullptr : found->second.lock();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = packings_.find(identity);
+      std::shared_ptr<const Packing> packing = found == packings_.end() ? nullptr : found->second.lock();
+      if (packing != nullptr || folder_ == nullptr) return packing;
+    }
+    std::unique_ptr<Packing> packing = folder_->Load(identity, *key_);
+    return packing == nullptr ? nullptr : Insert(std::move(packing));
   }
 
   // Keeps `packing`, unless another thread has packed the same meanwhile: then that one.
@@ -57,7 +58,36 @@ class Store {
     return known != nullptr && known->bytes == shared->bytes ? known : shared;
   }
 
+  void Save(const Packing &packing) {
+    if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return;
+    std::string problem;
+    if (folder_->Save(packing, *key_, &problem)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (writes_.exchange(false)) problem_ = problem;
+  }
+
+  std::string TakeProblem() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(problem_, {});
+  }
+
  private:
+  Store() {
+    std::vector<uint64_t> words;
+    const bool known = DescribeEnvironment(&words);
+    const char *path = secure_getenv("EDGECORE_XNNPACK_CACHE");
+    if (path != nullptr && path[0] != 0) {
+      auto folder = std::make_unique<CacheFolder>();
+      if (!known) {
+        problem_ = "EDGECORE_XNNPACK_CACHE is ignored: this library was linked without --build-id";
+      } else if (folder->Open(path, &problem_)) {
+        folder_ = std::move(folder);
+      }
+    }
+    key_ = std::make_unique<const HashKey>(folder_ == nullptr ? RandomSecret() : folder_->secret());
+    environment_ = key_->Hash(words.data(), words.size() * sizeof(uint64_t));
+  }
+
   void Remove(Packing *packing) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -68,8 +98,12 @@ class Store {
     delete packing;
   }
 
-  const HashKey key_{RandomSecret()};
+  std::unique_ptr<const CacheFolder> folder_;
+  std::unique_ptr<const HashKey> key_;
+  Identity environment_;
+  std::atomic<bool> writes_{true};
   std::mutex mutex_;
+  std::string problem_;
   std::unordered_map<Identity, std::weak_ptr<const Packing>, First> packings_;
 };
 
@@ -134,8 +168,6 @@ Identity NodeIdentity(const Graph &graph, const Node &node) {
 
 }  // namespace
 
-Packing::~Packing() { std::free(data); }
-
 Weights::Weights() : provider_() {
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) {
@@ -170,6 +202,7 @@ bool Weights::Identify(const xnn_weights_cache_look_up_key *key, Identity *ident
   Words words;
   words.Add(found->second);
   words.Add(key->seed);
+  words.Add(Store::Get().environment());
   *identity = words.Hash();
   return true;
 }
@@ -183,7 +216,9 @@ size_t Weights::LookUp(const xnn_weights_cache_look_up_key *key) {
   Identity identity;
   if (!Identify(key, &identity)) return SIZE_MAX;
   std::shared_ptr<const Packing> found = Store::Get().Find(identity);
-  return found == nullptr ? SIZE_MAX : Use(std::move(found));
+  if (found != nullptr) return Use(std::move(found));
+  missed_ = identity;
+  return SIZE_MAX;
 }
 
 void *Weights::Reserve(size_t bytes) {
@@ -207,7 +242,13 @@ size_t Weights::Insert(const xnn_weights_cache_look_up_key *key, void *packed, s
     return SIZE_MAX;
   }
   if (!Identify(key, &reserved_->identity)) return Use(std::shared_ptr<const Packing>(std::move(reserved_)));
-  return Use(Store::Get().Insert(std::move(reserved_)));
+  const size_t index = Use(Store::Get().Insert(std::move(reserved_)));
+  // Depthwise and transposed convolutions never look, they only insert.
+  const Packing &packing = *used_[index];
+  if (packing.identity == missed_ && packing.bytes >= kLeastInFile) Store::Get().Save(packing);
+  return index;
 }
+
+std::string TakeCacheProblem() { return Store::Get().TakeProblem(); }
 
 }  // namespace edgecore::xnnpack

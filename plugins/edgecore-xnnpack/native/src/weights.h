@@ -1,5 +1,5 @@
 // Packed weights, kept once in a process: XNNPACK's weights cache over a store that all runtimes share. The last
-// runtime that uses a packing frees it.
+// runtime that uses a packing frees it. With EDGECORE_XNNPACK_CACHE=FOLDER they are kept in files, too.
 #ifndef EDGECORE_XNNPACK_WEIGHTS_H_
 #define EDGECORE_XNNPACK_WEIGHTS_H_
 
@@ -7,22 +7,14 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cache_folder.h"
 #include "graph.h"
-#include "hash.h"
 
 namespace edgecore::xnnpack {
-
-// What XNNPACK made of a filter and its bias. Never written to once it is in the store.
-struct Packing {
-  Identity identity;
-  void *data = nullptr;
-  uint64_t bytes = 0;
-
-  ~Packing();
-};
 
 // The weights of one runtime, which must not outlive it. One thread at a time; the store behind it is thread-safe.
 class Weights {
@@ -55,8 +47,12 @@ class Weights {
   std::map<Addresses, Identity> names_;  // zero: two nodes pack the same bytes differently
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
+  Identity missed_;  // by the last look-up
   bool failed_ = false;
 };
+
+// What is wrong with the folder of packed weights, once; else empty.
+std::string TakeCacheProblem();
 
 }  // namespace edgecore::xnnpack
 
