@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ class Net(nn.Module):
         self.convolutions = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3, groups=4), nn.ConvTranspose2d(4, 4, 2))
         self.linear = nn.Linear(4 * 23 * 23, 5000)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return self.linear(self.convolutions(x).flatten(1))
 
 
@@ -79,7 +80,7 @@ def test_methods_of_one_file_share_packed_weights(tmp_path: Path) -> None:
             super().__init__()
             self.linear = linear
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x: torch.Tensor) -> Any:
             return self.linear(x)
 
     linear = nn.Linear(1000, 10000)  # 38 MiB
