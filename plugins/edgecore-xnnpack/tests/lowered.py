@@ -51,17 +51,19 @@ def refusals(function: Any, *inputs: torch.Tensor, **export: Any) -> dict[str, s
 
 
 def check(function: Any, *inputs: torch.Tensor, tolerance: float = 1e-5) -> Counter[str]:
-    """Compare eager with executorch's runtime, relative to the greatest reference value; the kinds of nodes."""
+    """Compare eager with our runtime and executorch's, relative to the greatest reference value; the kinds of nodes."""
     runtime = pytest.importorskip("executorch.runtime")
     program = compiled(function, *inputs)
-    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))
-    actual = loaded.load_method("forward").execute(list(inputs))
     with torch.no_grad():
         expected = as_module(function)(*inputs)
     expected = expected if isinstance(expected, (tuple, list)) else (expected,)
-    assert len(actual) == len(expected)
-    for got, want in zip(actual, expected, strict=True):
-        assert got.shape == want.shape
-        error = (got - want).abs().max() / want.abs().max().clamp(min=1e-6)
-        assert error <= tolerance, f"{float(error):.2e}"
+    ours = edgecore.load(program.buffer).forward(*inputs)
+    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
+    theirs = loaded.load_method("forward").execute(list(inputs))
+    for actual in (ours if isinstance(ours, list) else [ours], theirs):
+        assert len(actual) == len(expected)
+        for got, want in zip(actual, expected, strict=True):
+            assert got.shape == want.shape
+            error = (got - want).abs().max() / want.abs().max().clamp(min=1e-6)
+            assert error <= tolerance, f"{float(error):.2e}"
     return kinds(program)

@@ -45,6 +45,7 @@ def _decompose_graph(graph_module: GraphModule, mode: Any, keep: Keep, relaid: s
     while pending:
         node = pending.pop()
         if keep(node):
+            _make_dense(node, mode, relaid)
             continue
         created = _expand(graph_module, node, mode, relaid)
         pending.extend(reversed(created))
@@ -144,6 +145,24 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relai
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the verifier speaks of it
     return _inline(traced.graph, node, leaves, Editor(graph_module, node, mode), relaid)
+
+
+def _make_dense(node: Node, mode: Any, relaid: set[Node]) -> None:
+    """The results of a node that stays whole are its backend's to lay out: dense, where eager returns a view."""
+    val = node.meta["val"]
+    tensors = [item for item in (val if isinstance(val, (list, tuple)) else [val]) if isinstance(item, torch.Tensor)]
+    if all(_is_dense(tensor) for tensor in tensors):
+        return
+    with mode:
+        node.meta["val"] = dense(val)
+    relaid.add(node)
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    if not all(isinstance(size, int) for size in tensor.shape):
+        return True  # backends that take symbolic sizes see them as they are
+    images = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return images or tensor.is_contiguous()
 
 
 def _note_layout(old: Node, new: Node, relaid: set[Node]) -> None:

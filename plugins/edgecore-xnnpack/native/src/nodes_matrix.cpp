@@ -78,10 +78,7 @@ bool CheckFullyConnected(const Graph &graph, const Node &node, Failure *failure)
   if ((q.scales != nullptr || q.group_scales != nullptr) && q.channel_dim != channel_dim) {
     return Refuse(node, failure, "the filter's scales belong to dim %u instead of %u", q.channel_dim, channel_dim);
   }
-  if (four_bits && (Transposed(node) || filter.shape[1] % 2 != 0)) {
-    return Refuse(node, failure, "a 4-bit filter must be [outputs, inputs] with an even number of inputs, not %s",
-                  Text(filter.shape));
-  }
+  if (four_bits && Transposed(node)) return Refuse(node, failure, "a 4-bit filter must be [outputs, inputs]");
   return OutputRange(node, failure) && FilterScales(graph, node, filter.shape[channel_dim], failure) &&
          RowParameters(graph, node, 1, failure);
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kOverread = 64;  // XNNPACK reads at most 32 bytes past an array
 constexpr uint64_t kCopyAlignment = 64;
+constexpr int32_t kNibbleZero = 8;  // 4-bit weights are unsigned
 
 struct TypeInfo {
   const char *name;
@@ -67,7 +68,8 @@ uint8_t *Own(Graph *graph, uint64_t size) {
 
 bool GoodScale(float scale) { return scale > 0 && std::isnormal(scale); }
 
-float FromBf16(uint16_t bits) {
+float Float(float scale) { return scale; }
+float Float(uint16_t bits) {  // bf16
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;
   float value;
   std::memcpy(&value, &wide, sizeof(value));
@@ -87,6 +89,42 @@ bool ReadPerTensor(const wire::PerTensorQuant *q, Value *value, Failure *failure
   return true;
 }
 
+// Copies `count` scales: those of the flatbuffer, or those of constant `index` if the file has them there. Any
+// alignment.
+template <typename T>
+const T *ReadScales(const flatbuffers::Vector<T> *embedded, uint32_t index, uint32_t declared, uint64_t count,
+                    const ConstantTable *constants, const Sources &sources, Graph *graph, const Value &value,
+                    Failure *failure) {
+  const uint64_t have = index != 0 ? declared : embedded == nullptr ? 0 : embedded->size();
+  if (have != count) {
+    failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: %llu scales where %s of %s needs %llu", value.id, Number(have),
+                 TypeName(value.type), Text(value.shape), Number(count));
+    return nullptr;
+  }
+  edgecore_bytes bytes = {nullptr, 0};
+  if (index == 0) {
+    bytes = {reinterpret_cast<const uint8_t *>(embedded->data()), count * sizeof(T)};
+  } else if (!FindConstant(constants, index, count * sizeof(T), sources, value.id, &bytes, failure)) {
+    return nullptr;
+  }
+  uint8_t *copy = Own(graph, bytes.size);
+  if (copy == nullptr) {
+    failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for scales");
+    return nullptr;
+  }
+  std::memcpy(copy, bytes.data, bytes.size);
+  const auto *scales = reinterpret_cast<const T *>(copy);
+  for (uint64_t i = 0; i < count; ++i) {
+    const float scale = Float(scales[i]);
+    if (!GoodScale(scale)) {
+      failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: scale %llu is %g; it must be finite, normal and above 0",
+                   value.id, Number(i), static_cast<double>(scale));
+      return nullptr;
+    }
+  }
+  return scales;
+}
+
 bool ReadPerChannel(const wire::PerChannelQuant *q, const ConstantTable *constants, const Sources &sources,
                     Graph *graph, Value *value, Failure *failure) {
   const auto dim = static_cast<uint32_t>(q->channel_dim());
@@ -94,59 +132,45 @@ bool ReadPerChannel(const wire::PerChannelQuant *q, const ConstantTable *constan
     return failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: %s has no channel dim %d", value->id, Text(value->shape),
                         q->channel_dim());
   }
-  const uint64_t channels = value->shape[dim];
-  edgecore_bytes bytes = {nullptr, 0};
-  if (q->scale() != nullptr && q->scale()->size() == channels) {
-    bytes = {reinterpret_cast<const uint8_t *>(q->scale()->data()), channels * sizeof(float)};
-  } else if (!FindConstant(constants, q->scale_buffer_idx(), channels * sizeof(float), sources, value->id, &bytes,
-                           failure)) {
-    return false;
-  }
-  uint8_t *copy = Own(graph, bytes.size);
-  if (copy == nullptr) return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for scales");
-  std::memcpy(copy, bytes.data, bytes.size);
-  const auto *scales = reinterpret_cast<const float *>(copy);
-  for (uint64_t i = 0; i < channels; ++i) {
-    if (!GoodScale(scales[i])) {
-      return failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: scale %llu is %g", value->id, Number(i),
-                          static_cast<double>(scales[i]));
-    }
-  }
   value->quantization.channel_dim = dim;
-  value->quantization.scales = scales;
-  value->quantization.zero_point = value->type == Type::kQcint4 ? 8 : 0;  // nibbles are unsigned
-  return true;
+  value->quantization.zero_point = value->type == Type::kQcint4 ? kNibbleZero : 0;
+  value->quantization.scales = ReadScales(q->scale(), q->scale_buffer_idx(), q->num_scales(), value->shape[dim],
+                                          constants, sources, graph, *value, failure);
+  return value->quantization.scales != nullptr;
 }
 
 bool ReadPerGroup(const wire::PerChannelGroupQuant *q, const ConstantTable *constants, const Sources &sources,
                   Graph *graph, Value *value, Failure *failure) {
-  const auto group = static_cast<uint32_t>(q->group_size());
-  if (value->shape.rank != 2 || q->channel_dim() != 0 || group == 0 || group % XNN_MIN_BLOCKSIZE != 0 ||
-      value->shape[1] % group != 0) {
-    return failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: groups of %d do not divide %s along dim %d", value->id,
-                        q->group_size(), Text(value->shape), q->channel_dim());
+  const int32_t group = q->group_size();
+  if (value->shape.rank != 2 || q->channel_dim() != 0 || group <= 0 || group % XNN_MIN_BLOCKSIZE != 0 ||
+      value->shape[1] % static_cast<uint32_t>(group) != 0) {
+    return failure->Set(EDGECORE_INVALID_PROGRAM,
+                        "value %u: groups of %d along dim %d of %s; only a matrix with channel dim 0 and groups of a "
+                        "multiple of %d that divides its inputs is possible",
+                        value->id, group, q->channel_dim(), Text(value->shape), XNN_MIN_BLOCKSIZE);
   }
-  const uint64_t count = Elements(value->shape) / group;
-  edgecore_bytes bytes = {nullptr, 0};
-  if (q->scale_bf16() != nullptr && q->scale_bf16()->size() == count) {
-    bytes = {reinterpret_cast<const uint8_t *>(q->scale_bf16()->data()), count * sizeof(uint16_t)};
-  } else if (!FindConstant(constants, q->scale_buffer_idx(), count * sizeof(uint16_t), sources, value->id, &bytes,
-                           failure)) {
-    return false;
+  value->quantization.group_size = static_cast<uint32_t>(group);
+  value->quantization.zero_point = kNibbleZero;
+  value->quantization.group_scales =
+      ReadScales(q->scale_bf16(), q->scale_buffer_idx(), q->num_scales(),
+                 Elements(value->shape) / static_cast<uint32_t>(group), constants, sources, graph, *value, failure);
+  return value->quantization.group_scales != nullptr;
+}
+
+// XNNPACK packs 4-bit rows of an even length only, and writers fill odd ones up. As qcint8 they mean the same.
+bool Widen(edgecore_bytes bytes, Graph *graph, Value *value, Failure *failure) {
+  const uint64_t columns = value->shape[1], stride = (columns + 1) / 2;
+  value->bytes = Elements(value->shape);
+  uint8_t *copy = Own(graph, value->bytes);
+  if (copy == nullptr) return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for 8-bit weights");
+  for (uint64_t i = 0; i < value->bytes; ++i) {
+    const uint64_t column = i % columns;
+    const int nibble = bytes.data[i / columns * stride + column / 2] >> (column % 2 * 4) & 15;
+    copy[i] = static_cast<uint8_t>(nibble - kNibbleZero);
   }
-  uint8_t *copy = Own(graph, bytes.size);
-  if (copy == nullptr) return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for scales");
-  std::memcpy(copy, bytes.data, bytes.size);
-  const auto *scales = reinterpret_cast<const uint16_t *>(copy);
-  for (uint64_t i = 0; i < count; ++i) {
-    if (!GoodScale(FromBf16(scales[i]))) {
-      return failure->Set(EDGECORE_INVALID_PROGRAM, "value %u: scale %llu is %g", value->id, Number(i),
-                          static_cast<double>(FromBf16(scales[i])));
-    }
-  }
-  value->quantization.group_size = group;
-  value->quantization.group_scales = scales;
-  value->quantization.zero_point = 8;
+  value->type = Type::kQcint8;
+  value->quantization.zero_point = 0;
+  value->data = copy;
   return true;
 }
 
@@ -266,12 +290,14 @@ bool ReadValue(const wire::Value *table, const ConstantTable *constants, const S
   }
   if (quantized != nullptr && !ReadQuantization(quantized, constants, sources, graph, value, failure)) return false;
 
-  value->bytes = (Elements(value->shape) * TypeBits(value->type) + 7) / 8;
+  const bool odd = value->type == Type::kQcint4 && value->shape.rank == 2 && value->shape[1] % 2 != 0;
+  value->bytes = ((Elements(value->shape) + (odd ? value->shape[0] : 0)) * TypeBits(value->type) + 7) / 8;
   if (value->role != Role::kConstant) return true;
   edgecore_bytes bytes;
   if (!FindConstant(constants, tensor->constant_buffer_idx(), value->bytes, sources, value->id, &bytes, failure)) {
     return false;
   }
+  if (odd) return Widen(bytes, graph, value, failure);
   value->data = bytes.data;
   return true;
 }

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from edgecore.format import Buffer, FormatError
 from edgecore.format.flat import pack, unpack
 from edgecore.plugin import NamedBlob
@@ -91,8 +93,9 @@ class _Encoder:
         if external == g.INVALID_ID:
             number, self.next_id = self.next_id, self.next_id + 1
         dims = list(value.dims if value.constant is None else value.constant.shape)
-        tensor = g.TensorValue(g.Datatype.FP32, len(dims), dims, self._buffer(value), external, flags, number)
-        self.graph.values.append(g.Value(tensor))
+        datatype, parameters = _datatype(value)
+        tensor = g.TensorValue(datatype, len(dims), dims, self._buffer(value), external, flags, number)
+        self.graph.values.append(g.Value(tensor if parameters is None else g.QuantizedTensorValue(tensor, parameters)))
         self.ids[value] = number
         return number
 
@@ -125,6 +128,20 @@ class _Encoder:
         self.graph.nodes.append(g.Node(kind(**fields, output_id=self.id(op.output)), index, limits))
         if op.handles:
             self.result.handles[index] = op.handles
+
+
+def _datatype(value: Value) -> tuple[g.Datatype, g.PerTensorQuant | g.PerChannelQuant | None]:
+    """The element type of a value, and what its integers stand for."""
+    if value.quantization is not None:
+        return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
+    if value.constant is None or value.constant.dtype == np.float32:
+        return g.Datatype.FP32, None
+    assert value.scales is not None
+    is_bias = value.constant.dtype == np.int32
+    if value.scales.size == 1:
+        return g.Datatype.QINT32 if is_bias else g.Datatype.QINT8, g.PerTensorQuant(float(value.scales[0]), 0)
+    parameters = g.PerChannelQuant([float(scale) for scale in value.scales], value.channel_dim)
+    return g.Datatype.QCINT32 if is_bias else g.Datatype.QCINT8, parameters
 
 
 def _input_fields(kind: type) -> Sequence[str]:

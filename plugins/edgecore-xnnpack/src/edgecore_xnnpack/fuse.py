@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from edgecore_xnnpack.net import Net, Op, Value
 from edgecore_xnnpack.schema import graph as g
 
@@ -42,7 +44,10 @@ def _fuse_clamp(op: Op, producer: Op) -> bool:
     low, high = op.clamp
     if producer.clamp is not None:
         low, high = (min(max(bound, low), high) for bound in producer.clamp)
-        if low >= high:  # XNNPACK refuses an empty range
+        if low >= high:  # XNNPACK refuses an empty range; of 2024-11, it even fuses two disjoint clamps wrongly
+            op.kind = g.Maximum if low == op.clamp[0] else g.Minimum
+            op.inputs.append(Value((1,), constant=np.full(1, low, np.float32)))
+            op.clamp = None
             return False
     producer.clamp = (low, high)
     producer.output = op.output

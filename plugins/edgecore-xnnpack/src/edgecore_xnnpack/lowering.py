@@ -14,8 +14,9 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import describe
 from edgecore.ir.verifier import dim_order
+from edgecore.passes.quantized import is_dequantize, parameters_of
 from edgecore.passes.rewrites import argument
-from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Rule, Shape, Value
+from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Quantization, Rule, Shape, Value
 from edgecore_xnnpack.schema import graph as g
 
 
@@ -27,6 +28,7 @@ class Lowering:
         self.node: Node
         self._constants = Constants(program)
         self._tensors: dict[Node, Any] = {}
+        self._scales: dict[Node, Array] = {}
         self._values: dict[Node, Any] = {}
         self._scalars: dict[float, Value] = {}
 
@@ -53,7 +55,9 @@ class Lowering:
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
             return
+        readers = [user for user in node.users if is_dequantize(user)]
         value = Value(tuple(node.meta["val"].shape), layout=layout_of(node.meta["val"]))
+        value.quantization = quantization_of(readers[0]) if readers else None
         self._values[node] = value
         self.net.inputs.append(value)
 
@@ -77,11 +81,26 @@ class Lowering:
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
+        if is_dequantize(node):
+            scale = self.numbers(argument(node, "scales" if "per_channel" in str(node.target) else "scale"))
+            self._scales[node] = scale.astype(np.float32).reshape(-1)
         return True
+
+    def numbers(self, given: Any) -> Any:
+        """The array of an argument that is a number or a constant."""
+        return np.asarray(self._tensors[given].detach().numpy() if isinstance(given, Node) else given)
+
+    def scales(self, node: Any) -> Array | None:
+        """What a constant was quantized with: a scale for each channel, or one. None if it was not."""
+        return self._scales.get(node)
+
+    def tensor(self, node: Any) -> Any:
+        """The tensor of a constant node, as it is; None if it is computed at run time."""
+        return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
         """The float32 array of a constant node; None if it is computed at run time."""
-        tensor = self._tensors.get(node)
+        tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
     def value(self, node: Any) -> Value:
@@ -107,10 +126,11 @@ class Lowering:
         """Shape of the node's (first) result."""
         return shape_of(self.node)
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0) -> Value:
         """A constant; a single number becomes a tensor of rank 1."""
         array = np.ascontiguousarray(array, dtype=np.float32)
-        return Value(array.shape or (1,), constant=array.reshape(array.shape or (1,)))
+        shape = array.shape or (1,)
+        return Value(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim)
 
     def scalar(self, number: float) -> Value:
         """A constant of one element."""
@@ -125,10 +145,11 @@ class Lowering:
         shape: Shape,
         rule: Rule = TIED,
         clamp: tuple[float, float] | None = None,
+        quantization: Quantization | None = None,
         **attributes: Any,
     ) -> Value:
         """Append an operation and return its output."""
-        output = Value(tuple(shape))
+        output = Value(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
         self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles))
@@ -160,6 +181,14 @@ class Lowering:
         if order == (0, 3, 1, 2):
             return self.emit(Alias, [value], shape, Fixed(Layout.FIRST, Layout.LAST))
         return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
+
+
+def quantization_of(node: Node) -> Quantization:
+    """The scale and zero point of a quantize or dequantize node with one of each."""
+    parameters = parameters_of(node)
+    assert parameters is not None and parameters.is_per_tensor
+    assert isinstance(parameters.scale, (int, float)) and isinstance(parameters.zero_point, int)
+    return Quantization(float(parameters.scale), parameters.zero_point)
 
 
 def layout_of(val: torch.Tensor) -> Layout:

@@ -46,13 +46,29 @@ LAST = Fixed(Layout.LAST, Layout.LAST)
 Rule = Fixed | Tied
 
 
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Of an int8 tensor that is computed: real = (integer - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+
 @dataclass(eq=False, slots=True)
 class Value:
-    """A float32 tensor. `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it."""
+    """A float32 tensor, or an int8 one with `quantization`.
+
+    `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it.
+    `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all. Of an
+    integer constant: what its numbers stand for, along dimension `channel_dim`.
+    """
 
     shape: Shape
-    constant: Array | None = None
+    constant: NDArray[Any] | None = None
     layout: Layout = Layout.FIRST
+    quantization: Quantization | None = None
+    scales: Array | None = None
+    channel_dim: int = 0
 
     @property
     def dims(self) -> Shape:
@@ -63,6 +79,13 @@ class Value:
     def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the elements in bytes."""
+        return self.size * (
+            self.constant.itemsize if self.constant is not None else 4 if self.quantization is None else 1
+        )
 
     @property
     def has_one_order(self) -> bool:

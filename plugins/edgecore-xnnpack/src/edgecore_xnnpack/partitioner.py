@@ -27,5 +27,5 @@ class XnnpackPartitioner(CapabilityPartitioner):
         self, exported_program: ExportedProgram
     ) -> tuple[Sequence[OpOverload], Callable[[Node], bool] | None]:
         """The rows marked `whole`, where they apply."""
-        check = make_check(exported_program)
+        check = make_check(exported_program, views=True)
         return [target for target, row in TABLE.items() if row.whole], lambda node: check(node) is None

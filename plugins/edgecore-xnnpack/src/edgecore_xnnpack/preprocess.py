@@ -11,12 +11,15 @@ from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.quantize import quantize
 
 
 def build_net(program: ExportedProgram) -> Net:
     """The partition as operations in memory order."""
     net = Lowering(program).run(program, TABLE)
     fuse(net)
+    quantize(net)
+    fuse(net)  # clamps of integers
     assign_layouts(net)
     return net
 
@@ -43,9 +46,9 @@ def _memory(net: Net) -> tuple[MemoryNeed, ...]:
     weights = {value for op in net.ops for value in op.inputs if value.constant is not None}
     live = peak = 0
     for index, op in enumerate(net.ops):
-        live += 0 if op.output in external else 4 * op.output.size
+        live += 0 if op.output in external else op.output.bytes
         peak = max(peak, live)
         for value in set(op.inputs) - external - weights:
-            live -= 4 * value.size if last_use[value] == index else 0
-    packed = sum(4 * value.size for value in weights)
+            live -= value.bytes if last_use[value] == index else 0
+    packed = sum(value.bytes for value in weights)
     return tuple(MemoryNeed(kind, size) for kind, size in (("scratch", peak), ("persistent", packed)) if size)  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def _convolution(low: Lowering, node: Node) -> Value:
     bias = low.argument("bias")
     result = convolve(
         low, value, weight, None if bias is None else low.value(bias), shape, stride, padding, dilation, adjustment,
-        low.argument("groups"), low.argument("transposed"),
+        low.argument("groups"), low.argument("transposed"), low.scales(low.argument("weight")),
     )  # fmt: skip
     return low.reshape(result, low.shape)
 
@@ -64,8 +64,12 @@ def convolve(
     adjustment: Sequence[int] = (0, 0),
     groups: int = 1,
     transposed: bool = False,
+    scales: Array | None = None,
 ) -> Value:
-    """A 2-d convolution to `shape`; `weight` in ATen's order: [O, I/groups, H, W], transposed [I, O/groups, H, W]."""
+    """A 2-d convolution to `shape`; `weight` in ATen's order: [O, I/groups, H, W], transposed [I, O/groups, H, W].
+
+    `scales` of a quantized weight: one, or one for each output channel.
+    """
     kernel = weight.shape[2:]
     if transposed:
         group_in, group_out = weight.shape[0] // groups, weight.shape[1]
@@ -79,7 +83,9 @@ def convolve(
             kind, weight = g.DepthwiseConv2d, weight.transpose(1, 2, 3, 0)
         else:
             kind, weight = g.Conv2d, weight.transpose(0, 2, 3, 1)
-    inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
+    inputs = [value, low.constant(weight, scales, 3 if kind is g.DepthwiseConv2d else 0)] + (
+        [] if bias is None else [bias]
+    )
     return low.emit(
         kind, inputs, shape, LAST,
         padding_top=padding[0], padding_right=padding[1], padding_bottom=padding[0], padding_left=padding[1],

@@ -14,9 +14,11 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 
 
-def fully_connected(low: Lowering, value: Value, weight: Array, bias: Value | None) -> Value:
-    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]."""
-    inputs = [value, low.constant(weight)] + ([] if bias is None else [bias])
+def fully_connected(
+    low: Lowering, value: Value, weight: Array, bias: Value | None, scales: Array | None = None
+) -> Value:
+    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]; `scales` of a quantized weight."""
+    inputs = [value, low.constant(weight, scales)] + ([] if bias is None else [bias])
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
 
 
@@ -31,7 +33,9 @@ def _check_linear(query: Query) -> str | None:
 def _linear(low: Lowering, node: Node) -> Value:
     weight, bias = low.array(low.argument("weight")), low.argument("bias")
     assert weight is not None
-    return fully_connected(low, low.input(), weight, None if bias is None else low.value(bias))
+    return fully_connected(
+        low, low.input(), weight, None if bias is None else low.value(bias), low.scales(low.argument("weight"))
+    )
 
 
 def _product(low: Lowering, left: Value, right: Value) -> Value:

@@ -18,16 +18,25 @@ aten = torch.ops.aten
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
 
+def concatenate(low: Lowering, values: list[Value], axis: int) -> Value:
+    """The values one after another along `axis`, in groups of at most five."""
+    while len(values) > 1:
+        values = [_join(low, values[at : at + 5], axis) for at in range(0, len(values), 5)]
+    return values[0]
+
+
+def _join(low: Lowering, group: list[Value], axis: int) -> Value:
+    if len(group) == 1:
+        return group[0]
+    shape = list(group[0].shape)
+    shape[axis] = sum(value.shape[axis] for value in group)
+    return low.emit(_CONCATENATE[len(group)], group, tuple(shape), TIED, axis=axis)
+
+
 @lowers(aten.cat.default)
 def _cat(low: Lowering, node: Node) -> Value:
     values = [low.value(source) for source in low.argument("tensors")]
-    axis = int(low.argument("dim")) % len(low.shape)
-    while len(values) > 1:  # five at a time
-        group, values = values[:5], values[5:]
-        shape = list(group[0].shape)
-        shape[axis] = sum(value.shape[axis] for value in group)
-        values.insert(0, low.emit(_CONCATENATE[len(group)], group, tuple(shape), TIED, axis=axis))
-    return values[0]
+    return concatenate(low, values, int(low.argument("dim")) % len(low.shape))
 
 
 @lowers(aten.view_copy.default, aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.unsqueeze_copy.default)

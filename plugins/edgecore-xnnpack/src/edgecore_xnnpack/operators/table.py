@@ -14,6 +14,7 @@ from torch.fx import Node
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import operator_name
 from edgecore.ir.verifier import dim_order
+from edgecore.passes.quantized import is_dequantize
 from edgecore.passes.rewrites import argument
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.schema.graph import MAX_RANK
@@ -34,8 +35,19 @@ class Query:
         return argument(self.node, name)
 
     def is_constant(self, node: Any) -> bool:
-        """Whether a node is a weight."""
-        return self._constants.has(node)
+        """Whether a node is a weight, quantized ones included."""
+        return is_weight(node, self._constants)
+
+    def constant(self, node: Node) -> torch.Tensor:
+        """The tensor of a constant placeholder."""
+        return self._constants.get(node)
+
+    def becomes_constant(self, node: Node) -> bool:
+        """Whether a node reads nothing but weights: folding makes it one before partitions are made."""
+        if node.op == "placeholder":
+            return self.is_constant(node)
+        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,54 +61,83 @@ class Query:
         return tuple((val[0] if isinstance(val, (tuple, list)) else val).shape)
 
 
+def is_weight(node: Any, constants: Constants) -> bool:
+    """Whether a node is a constant, or a dequantized one."""
+    return constants.has(node) or (
+        isinstance(node, Node) and is_dequantize(node) and all(map(constants.has, node.all_input_nodes))
+    )
+
+
 Check = Callable[[Query], "str | None"]
 """Why a node is refused, or None."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One operator. `constraints` says in words what `check` demands; `whole`: keep it from being decomposed."""
+    """One operator.
+
+    `constraints` says in words what `check` demands; `whole`: keep it from being decomposed; `unlike`: arguments that
+    need not be float32, for `check` to examine; `quantizes`: int8 tensors may occur.
+    """
 
     lower: Lower
     check: Check
     constraints: str
     whole: bool
+    unlike: tuple[str, ...]
+    quantizes: bool
 
 
 TABLE: dict[OpOverload, Row] = {}
 
 
 def lowers(
-    *targets: OpOverload, check: Check = lambda query: None, constraints: str = "", whole: bool = False
+    *targets: OpOverload,
+    check: Check = lambda query: None,
+    constraints: str = "",
+    whole: bool = False,
+    unlike: tuple[str, ...] = (),
+    quantizes: bool = False,
 ) -> Callable[[Lower], Lower]:
     """Enter the decorated function in the table for `targets`."""
 
     def enter(function: Lower) -> Lower:
         for target in targets:
             assert target not in TABLE, target
-            TABLE[target] = Row(function, check, constraints, whole)
+            TABLE[target] = Row(function, check, constraints, whole, unlike, quantizes)
         return function
 
     return enter
 
 
-def make_check(program: ExportedProgram) -> Callable[[Node], str | None]:
-    """The question that the partitioner asks of each call node of `program`."""
+def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[Node], str | None]:
+    """The question that the partitioner asks of each call node of `program`.
+
+    `views`: the graph still has views, whose strides are gone once they have become copies.
+    """
     constants = Constants(program)
 
     def check(node: Node) -> str | None:
         row = TABLE.get(node.target) if isinstance(node.target, OpOverload) else None
         if row is None:
             return f"no lowering for {operator_name(node.target)}"
-        return _check_tensors(node, constants) or row.check(Query(node, constants))
+        query = Query(node, constants)
+        if is_dequantize(node) and query.is_constant(node):
+            outside = any(check(user) is not None for user in node.users)
+            return "weight of an operator outside" if outside else row.check(query)
+        unlike = {argument(node, name) for name in row.unlike}
+        dtypes = (torch.float32, torch.int8) if row.quantizes else (torch.float32,)
+        return _check_tensors(node, constants, unlike, dtypes, views) or row.check(query)
 
     return check
 
 
-def _check_tensors(node: Node, constants: Constants) -> str | None:
-    """What holds for every operator: float32, static sizes, rank 1 to 6, not empty, something to compute at run time."""
-    sources = node.all_input_nodes
-    if all(constants.has(source) for source in sources):
+def _check_tensors(
+    node: Node, constants: Constants, unlike: set[Any], dtypes: tuple[torch.dtype, ...], views: bool
+) -> str | None:
+    """What holds for every operator: `dtypes`, static sizes, rank 1 to 6, not empty, something to compute at run time."""
+    sources = [source for source in node.all_input_nodes if source not in unlike]
+    if all(is_weight(source, constants) for source in sources):
         return "computes from constants only"
     val = node.meta["val"]
     results = val if isinstance(val, (tuple, list)) else (val,)
@@ -105,7 +146,7 @@ def _check_tensors(node: Node, constants: Constants) -> str | None:
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             return "bakes a symbolic number"
-        if tensor.dtype != torch.float32:
+        if tensor.dtype not in dtypes:
             return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
         symbols = [str(size) for size in tensor.shape if not isinstance(size, int)]
         if symbols:
@@ -114,10 +155,10 @@ def _check_tensors(node: Node, constants: Constants) -> str | None:
             return f"rank {tensor.dim()}"
         if tensor.numel() == 0:
             return "empty tensor"
-    runtime = [source.meta["val"] for source in sources if not constants.has(source)]
+    runtime = [source.meta["val"] for source in sources if not is_weight(source, constants)]
     for tensor in runtime + [results[index] for index in used]:
         if tensor.dim() == 0:
             return "rank 0"
-        if dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
+        if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
             return f"strides {tuple(tensor.stride())}"
     return None

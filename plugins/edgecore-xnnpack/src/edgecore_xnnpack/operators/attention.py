@@ -1,0 +1,98 @@
+"""Scaled dot product attention, composed of products that every XNNPACK has."""
+
+from __future__ import annotations
+
+from math import inf, prod, sqrt
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import FIRST, Value
+from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
+from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.schema import graph as g
+
+aten = torch.ops.aten
+
+LOWEST = float(np.finfo(np.float32).min)
+SMALLEST = 2.0**-126
+"""Smallest normal number: times this, -inf differs from the lowest finite number, which masks use as well."""
+
+
+def _check_attention(query: Query) -> str | None:
+    if query.argument("dropout_p") != 0:
+        return "dropout"
+    q, k, v = (tuple(query.argument(name).meta["val"].shape) for name in ("query", "key", "value"))
+    if len(q) < 3 or not len(q) == len(k) == len(v):
+        return f"ranks {len(q)}, {len(k)} and {len(v)}"
+    heads = query.argument("enable_gqa")
+    if (q[:-3] if heads else q[:-2]) != (k[:-3] if heads else k[:-2]) or k[:-2] != v[:-2]:
+        return f"batches {list(q[:-2])}, {list(k[:-2])} and {list(v[:-2])}"
+    mask = query.argument("attn_mask")
+    if mask is None:
+        return None
+    if not query.becomes_constant(mask) and mask.meta["val"].dtype != torch.float32:
+        return f"mask of dtype {str(mask.meta['val'].dtype).removeprefix('torch.')} that is not constant"
+    return None if len(mask.meta["val"].shape) <= len(q) else f"mask of rank {len(mask.meta['val'].shape)}"
+
+
+@lowers(aten.scaled_dot_product_attention.default, check=_check_attention, whole=True, unlike=("attn_mask",),
+        constraints="rank 3 or more, equal batches; a mask of float32, or constant")  # fmt: skip
+def _attention(low: Lowering, node: Node) -> Value:
+    """softmax(q k^T scale + mask) v; a row without a place that may be seen gives zeros, as in ATen.
+
+    The query heads that share a key are rows of one product.
+    """
+    q, k, v = (low.value(low.argument(name)) for name in ("query", "key", "value"))
+    scale = low.argument("scale")
+    scores_shape = (*q.shape[:-1], k.shape[-2])
+    grouped = (*k.shape[:-2], prod(q.shape[:-1]) // prod(k.shape[:-2]))
+    scaled = binary(low, g.Multiply, q, low.scalar(1 / sqrt(q.shape[-1]) if scale is None else float(scale)))
+    rank = len(k.shape)
+    transposed = low.permute(k, (*range(rank - 2), rank - 1, rank - 2))
+    scores = low.emit(
+        g.BatchMatrixMultiply,
+        [low.reshape(scaled, (*grouped, q.shape[-1])), transposed],
+        (*grouped, k.shape[-2]),
+        FIRST,
+    )
+    mask = _mask(low, scores_shape)
+    seen = None
+    if mask is not None:
+        seen = _seen(low, mask)
+        masked = binary(low, g.Add, low.reshape(scores, scores_shape), mask)
+        scores = low.reshape(clamped(low, masked, LOWEST, inf) if seen is not None else masked, scores.shape)
+    weights = low.emit(g.Softmax, [scores], scores.shape, FIRST)
+    result = low.emit(g.BatchMatrixMultiply, [weights, v], (*grouped, v.shape[-1]), FIRST)
+    result = low.reshape(result, (*q.shape[:-1], v.shape[-1]))
+    return result if seen is None else binary(low, g.Multiply, result, seen)
+
+
+def _mask(low: Lowering, shape: tuple[int, ...]) -> Value | None:
+    """What is added to the scores; None if nothing is."""
+    node = low.argument("attn_mask")
+    tensor = low.tensor(node)
+    if low.argument("is_causal"):
+        tensor = torch.ones(shape[-2:], dtype=torch.bool).tril()
+    elif node is None:
+        return None
+    elif tensor is None:
+        return low.value(node)
+    if tensor.dtype == torch.bool:
+        tensor = torch.zeros(tensor.shape).masked_fill(~tensor, -inf)
+    added = tensor.float().numpy()
+    return None if not added.any() else low.constant(added)
+
+
+def _seen(low: Lowering, mask: Value) -> Value | None:
+    """1 for a row with a place that may be seen, 0 for one without; None if every row has one."""
+    if mask.constant is not None:
+        blind = np.isneginf(mask.constant).all(axis=-1, keepdims=True)
+        return low.constant(np.where(blind, 0.0, 1.0)) if blind.any() else None
+    # exp gives 0 for -inf, and at least exp(-4) for a finite number so scaled.
+    finite = unary(low, g.Exp, binary(low, g.Multiply, mask, low.scalar(SMALLEST)))
+    count = fully_connected(low, finite, np.full((1, mask.shape[-1]), 64.0, np.float32), None)
+    return clamped(low, count, 0.0, 1.0)

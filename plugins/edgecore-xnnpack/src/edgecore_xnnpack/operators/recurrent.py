@@ -1,0 +1,164 @@
+"""Recurrent layers, unrolled over time: one product for the inputs of all steps, one for the state of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import Array, Value
+from edgecore_xnnpack.operators.elementwise import binary, unary
+from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.shape import concatenate, slice_of
+from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.schema import graph as g
+
+aten = torch.ops.aten
+
+MOST_STEPS = 512
+"""Longer sequences would make graphs of tens of thousands of nodes."""
+
+States = tuple[Value, ...]
+"""Of one layer and direction, each [1, batch, hidden]."""
+
+
+class Cell:
+    """One layer in one direction. Weights are [gates * hidden, inputs] and [gates * hidden, hidden]."""
+
+    def __init__(self, weights: Sequence[Array]) -> None:
+        self.of_input, self.of_state = weights[:2]
+        size = len(self.of_input)
+        self.input_bias, self.state_bias = weights[2:] if len(weights) == 4 else (np.zeros(size, np.float32),) * 2
+
+    def inputs(self, low: Lowering, sequence: Value) -> Value:
+        """What the inputs add to the gates of each step: [steps, batch, gates * hidden]."""
+        raise NotImplementedError
+
+    def step(self, low: Lowering, given: Value, states: States) -> States:
+        """The states after one step; the first is the output."""
+        raise NotImplementedError
+
+
+def _product(low: Lowering, state: Value, weight: Array, bias: Array | None = None) -> Value:
+    """The state's part of the gates; a state that is constant, as the zeros of the start are, costs nothing."""
+    if state.constant is not None:
+        result = state.constant @ weight.T
+        return low.constant(result if bias is None else result + bias)
+    return fully_connected(low, state, weight, None if bias is None else low.constant(bias))
+
+
+def _gates(low: Lowering, value: Value, *widths: int) -> list[Value]:
+    """`value` cut along its last dimension."""
+    starts = np.cumsum((0, *widths))
+    return [slice_of(low, value, len(value.shape) - 1, int(a), w) for a, w in zip(starts, widths, strict=False)]
+
+
+class LstmCell(Cell):
+    """i, f, o = sigmoid, g = tanh of the gates; c = f c + i g; h = o tanh(c)."""
+
+    def __init__(self, weights: Sequence[Array]) -> None:
+        super().__init__([_output_gate_third(weight) for weight in weights])
+
+    def inputs(self, low: Lowering, sequence: Value) -> Value:
+        return fully_connected(low, sequence, self.of_input, low.constant(self.input_bias + self.state_bias))
+
+    def step(self, low: Lowering, given: Value, states: States) -> States:
+        hidden, cell = states
+        size = hidden.shape[-1]
+        gates = binary(low, g.Add, given, _product(low, hidden, self.of_state))
+        sigmoids, candidate = _gates(low, gates, 3 * size, size)
+        keep_in, keep, out = _gates(low, unary(low, g.Sigmoid, sigmoids), size, size, size)
+        added = binary(low, g.Multiply, keep_in, unary(low, g.Tanh, candidate))
+        cell = binary(low, g.Add, binary(low, g.Multiply, keep, cell), added)
+        return binary(low, g.Multiply, out, unary(low, g.Tanh, cell)), cell
+
+
+def _output_gate_third(weight: Array) -> Array:
+    """Rows in the order i, f, g, o, as PyTorch has them, in the order i, f, o, g."""
+    i, f, candidate, o = np.split(weight, 4)
+    return np.concatenate([i, f, o, candidate])
+
+
+class GruCell(Cell):
+    """r, z = sigmoid of the gates; n = tanh(input + r * state); h = n + z (h - n)."""
+
+    def inputs(self, low: Lowering, sequence: Value) -> Value:
+        bias = self.input_bias.copy()
+        inner = 2 * len(bias) // 3
+        bias[:inner] += self.state_bias[:inner]
+        return fully_connected(low, sequence, self.of_input, low.constant(bias))
+
+    def step(self, low: Lowering, given: Value, states: States) -> States:
+        (hidden,) = states
+        size = hidden.shape[-1]
+        bias = self.state_bias.copy()
+        bias[: 2 * size] = 0
+        sums, given_candidate = _gates(low, given, 2 * size, size)
+        of_state, candidate = _gates(low, _product(low, hidden, self.of_state, bias), 2 * size, size)
+        reset, update = _gates(low, unary(low, g.Sigmoid, binary(low, g.Add, sums, of_state)), size, size)
+        new = unary(low, g.Tanh, binary(low, g.Add, given_candidate, binary(low, g.Multiply, reset, candidate)))
+        return (binary(low, g.Add, new, binary(low, g.Multiply, update, binary(low, g.Subtract, hidden, new))),)
+
+
+def _check(query: Query) -> str | None:
+    steps = query.shape[1 if query.argument("batch_first") else 0]
+    if len(query.shape) != 3:
+        return f"rank {len(query.shape)}"
+    if not isinstance(steps, int) or steps > MOST_STEPS:
+        return f"{steps} steps"
+    if not all(query.is_constant(weight) for weight in query.argument("params")):
+        return "weights not constant"
+    per_cell = 4 if query.argument("has_biases") else 2
+    cells = query.argument("num_layers") * (2 if query.argument("bidirectional") else 1)
+    if len(query.argument("params")) != per_cell * cells:
+        return "projected states"
+    return "dropout" if query.argument("train") and query.argument("dropout") else None
+
+
+def _unroll(low: Lowering, make: Callable[[Sequence[Array]], Cell], initial: Sequence[Value]) -> list[Value]:
+    """The output and the last states; `initial` states are [layers * directions, batch, hidden] each."""
+    arrays = [low.array(weight) for weight in low.argument("params")]
+    weights = [array for array in arrays if array is not None]
+    per_cell = 4 if low.argument("has_biases") else 2
+    directions = 2 if low.argument("bidirectional") else 1
+    sequence = low.permute(low.input(), (1, 0, 2)) if low.argument("batch_first") else low.input()
+    last: list[list[Value]] = [[] for _ in initial]
+    for layer in range(int(low.argument("num_layers"))):
+        sides: list[Value] = []
+        for direction in range(directions):
+            index = layer * directions + direction
+            cell = make(weights[index * per_cell : (index + 1) * per_cell])
+            given, outputs = cell.inputs(low, sequence), []
+            states = tuple(_row(low, state, index) for state in initial)
+            for time in range(given.shape[0])[:: -1 if direction else 1]:
+                states = cell.step(low, _row(low, given, time), states)
+                outputs.append(states[0])
+            sides.append(concatenate(low, outputs[:: -1 if direction else 1], 0))
+            for kept, state in zip(last, states, strict=True):
+                kept.append(state)
+        sequence = concatenate(low, sides, 2)
+    output = low.permute(sequence, (1, 0, 2)) if low.argument("batch_first") else sequence
+    return [output, *(concatenate(low, states, 0) for states in last)]
+
+
+def _row(low: Lowering, value: Value, index: int) -> Value:
+    """Entry `index` of the first dimension, which stays."""
+    if value.constant is not None:
+        return low.constant(value.constant[index : index + 1])
+    return slice_of(low, value, 0, index, 1)
+
+
+_CONSTRAINTS = f"rank 3, at most {MOST_STEPS} steps, constant weights, no projection"
+
+
+@lowers(aten.lstm.input, check=_check, constraints=_CONSTRAINTS, whole=True)
+def _lstm(low: Lowering, node: Node) -> list[Value]:
+    return _unroll(low, LstmCell, [low.value(state) for state in low.argument("hx")])
+
+
+@lowers(aten.gru.input, check=_check, constraints=_CONSTRAINTS, whole=True)
+def _gru(low: Lowering, node: Node) -> list[Value]:
+    return _unroll(low, GruCell, [low.value(low.argument("hx"))])

@@ -1,0 +1,183 @@
+"""An operation between dequantize and quantize computes with integers, where XNNPACK has it so.
+
+Everything else stays in floating point between conversions, inside the delegate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgecore_xnnpack.net import Array, Net, Op, Quantization, Value
+from edgecore_xnnpack.schema import graph as g
+
+WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
+"""Operations of a value, an int8 weight and an int32 bias."""
+
+RESCALING = frozenset({
+    g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
+})  # fmt: skip
+"""Operations whose inputs and output each have parameters of their own."""
+
+MOVING = frozenset({
+    g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
+    g.StaticResizeBilinear2D, g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5,
+})  # fmt: skip
+"""Operations whose output has the parameters of their inputs."""
+
+ALONE = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
+"""Those of one input that only move: conversions are exchanged with them."""
+
+FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
+"""XNNPACK computes these for one output scale only."""
+
+LEAST_RATIO, GREATEST_RATIO = 2.0**-10, 2.0**8
+"""Of scales of an input (of the product of two) to that of the output."""
+
+
+def quantize(net: Net) -> None:
+    """Rewrite in place."""
+    _dequantize_later(net)
+    _quantize_earlier(net)
+    _fold_pairs(net)
+    producers, uses = net.producers(), net.uses()
+    readers: dict[Value, list[Op]] = {}
+    for op in net.ops:
+        for value in op.inputs:
+            readers.setdefault(value, []).append(op)
+    gone: set[Op] = set()
+    for op in net.ops:
+        following = readers.get(op.output, [])
+        if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
+            continue
+        sources = [_integers(value, producers) for value in op.inputs]
+        if _rewrite(op, sources, following[0].output):
+            gone.add(following[0])
+            producers[op.output] = op
+    net.ops = [op for op in net.ops if op not in gone]
+    _drop_unread(net)
+
+
+def _dequantize_later(net: Net) -> None:
+    """Bytes are cheaper to move than floats, and the operation after the move may take them."""
+    producers = net.producers()
+    ops: list[Op] = []
+    for op in net.ops:
+        source = _integers(op.inputs[0], producers) if op.kind in ALONE else None
+        if source is not None:
+            floats, op.output = op.output, Value(op.output.shape, quantization=source.quantization)
+            op.inputs = [source]
+            convert = Op(g.Convert, [op.output], floats, handles=op.handles)
+            producers[floats] = convert
+            ops += [op, convert]
+        else:
+            ops.append(op)
+    net.ops = ops
+
+
+def _quantize_earlier(net: Net) -> None:
+    """The same for what is quantized after a move."""
+    producers, uses = net.producers(), net.uses()
+    before: dict[Op, Op] = {}
+    gone: set[Op] = set()
+    for op in reversed(net.ops):
+        last = op
+        while _is_quantize(last):
+            move = producers.get(last.inputs[0])
+            if move is None or move.kind not in ALONE or uses[move.output] != 1:
+                break
+            moved = Value(move.inputs[0].shape, quantization=last.output.quantization)
+            convert = Op(g.Convert, [move.inputs[0]], moved, handles=last.handles)
+            move.inputs, move.output = [moved], last.output
+            gone.add(last)
+            before[move] = last = convert
+    ops: list[Op] = []
+    for op in net.ops:
+        chain = [op]
+        while chain[-1] in before:
+            chain.append(before[chain[-1]])
+        ops += [one for one in reversed(chain) if one not in gone]
+    net.ops = ops
+
+
+def _fold_pairs(net: Net) -> None:
+    """Bytes that were converted to floats and back with the same parameters are the same bytes."""
+    producers, outputs = net.producers(), {value for value, _ in net.outputs}
+    same: dict[Value, Value] = {}
+    for op in net.ops:
+        op.inputs = [same.get(value, value) for value in op.inputs]
+        source = _integers(op.inputs[0], producers) if _is_quantize(op) else None
+        if source is not None and source.quantization == op.output.quantization and op.output not in outputs:
+            same[op.output] = same.get(source, source)
+    net.ops = [op for op in net.ops if op.output not in same]
+
+
+def _is_quantize(op: Op) -> bool:
+    return op.kind is g.Convert and op.output.quantization is not None
+
+
+def _integers(value: Value, producers: dict[Value, Op]) -> Value | None:
+    """The int8 value that `value` was converted from."""
+    op = producers.get(value)
+    return op.inputs[0] if op is not None and op.kind is g.Convert and value.quantization is None else None
+
+
+def _rewrite(op: Op, sources: list[Value | None], result: Value) -> bool:
+    """Make `op` read `sources` and compute `result`, if XNNPACK can."""
+    first, to = sources[0], result.quantization
+    if first is None or first.quantization is None or to is None:
+        return False
+    if op.kind in WEIGHTED:
+        weighted = _weights(op, first.quantization, to)
+        if weighted is None:
+            return False
+        op.inputs = [first, *weighted]
+    elif op.kind in RESCALING or op.kind in MOVING:
+        values = [source for source in sources if source is not None]
+        given = [source.quantization for source in values if source.quantization is not None]
+        if len(given) != len(op.inputs) or not _is_supported(op.kind, given, to):
+            return False
+        op.inputs = values
+    else:
+        return False
+    op.output = result
+    return True
+
+
+def _is_supported(kind: type, given: list[Quantization], to: Quantization) -> bool:
+    if kind in MOVING:
+        return all(one == to for one in given)
+    if kind in FIXED_OUTPUT:
+        return to == FIXED_OUTPUT[kind]
+    if kind is g.Multiply:
+        return LEAST_RATIO <= given[0].scale * given[1].scale / to.scale < GREATEST_RATIO
+    return all(LEAST_RATIO <= one.scale / to.scale < GREATEST_RATIO for one in given)
+
+
+def _weights(op: Op, given: Quantization, to: Quantization) -> list[Value] | None:
+    """The integer weight and bias of `op`; None if the weight is not quantized."""
+    weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
+    if weight.scales is None or weight.constant is None:
+        return None
+    sums = (weight.scales.astype(np.float64) * given.scale).astype(np.float32)
+    if not (sums / to.scale < GREATEST_RATIO).all():
+        return None
+    whole = np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
+    values = [Value(whole.shape, whole, scales=weight.scales, channel_dim=weight.channel_dim)]
+    if bias is not None:
+        assert bias.constant is not None
+        numbers = np.clip(np.round(bias.constant.astype(np.float64) / sums), -(2**31), 2**31 - 1)
+        values.append(Value(bias.shape, numbers.astype(np.int32), scales=sums))
+    return values
+
+
+def _along(scales: Array, weight: Value) -> Array:
+    """One scale for each output channel, shaped to divide the weight."""
+    shape = [1] * len(weight.shape)
+    shape[weight.channel_dim] = -1
+    return scales if scales.size == 1 else scales.reshape(shape)
+
+
+def _drop_unread(net: Net) -> None:
+    """Conversions that nothing reads any more."""
+    uses = net.uses()
+    net.ops = [op for op in net.ops if op.kind is not g.Convert or uses.get(op.output, 0) > 0]

@@ -1,0 +1,171 @@
+"""PT2E quantization with our quantizer: what computes with integers, how exactly, and what stays in floating point."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from lowered import kinds
+
+import edgecore
+
+pytest.importorskip("torchao")
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+
+from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+F = torch.nn.functional
+nn = torch.nn
+PER_CHANNEL = get_symmetric_quantization_config(is_per_channel=True)
+
+
+def converted(module: nn.Module, inputs: tuple[Any, ...], quantizer: XNNPACKQuantizer | None = None) -> Any:
+    """The module with quantize and dequantize nodes, observed on `inputs`."""
+    quantizer = quantizer or XNNPACKQuantizer().set_global(PER_CHANNEL)
+    observed = prepare_pt2e(torch.export.export(module.eval(), inputs).module(), quantizer)
+    observed(*inputs)
+    return convert_pt2e(observed)
+
+
+def check(module: nn.Module, *inputs: torch.Tensor, quantizer: XNNPACKQuantizer | None = None) -> Counter[str]:
+    """Both runtimes against the quantized module in eager mode: at most one step of the result apart, and few of those."""
+    runtime = pytest.importorskip("executorch.runtime")
+    reference = converted(module, inputs, quantizer)
+    program = edgecore.compile(
+        torch.export.export(reference, inputs), backends=[edgecore.Backend("xnnpack", required=True)]
+    )
+    want = reference(*inputs)
+    step = want.unique().diff().min()
+    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
+    (theirs,) = loaded.load_method("forward").execute(list(inputs))
+    for got in (edgecore.load(program.buffer).forward(*inputs), theirs):
+        error = (got - want).abs()
+        assert error.max() <= 1.01 * step
+        assert (error > step / 2).float().mean() <= 0.1
+    return kinds(program)
+
+
+class Block(nn.Module):
+    """A convolution, a depthwise one with a residual connection, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU())
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.BatchNorm2d(16), nn.ReLU6())
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        x = x + self.depthwise(x)
+        return self.head(F.adaptive_avg_pool2d(F.max_pool2d(x, 2), 1).flatten(1))
+
+
+def test_network_converts_at_its_border_only() -> None:
+    counts = check(Block(), torch.randn(1, 3, 16, 16))
+    assert counts["Convert"] == 2
+    assert counts["Conv2d"] == counts["DepthwiseConv2d"] == counts["Add"] == counts["FullyConnected"] == 1
+    assert counts["Clamp"] == 0  # part of the convolutions
+
+
+IMAGE = (1, 8, 9, 7)
+
+LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "convolution in groups": (nn.Conv2d(8, 8, 3, groups=2), IMAGE),
+    "transposed convolution": (nn.ConvTranspose2d(8, 4, 3, 2), IMAGE),
+    "convolution in one dimension": (nn.Conv1d(8, 4, 3), (1, 8, 20)),
+    "convolution without bias": (nn.Conv2d(8, 4, 3, bias=False), IMAGE),
+    "linear layer": (nn.Linear(20, 7), (3, 20)),
+    "hard swish": (nn.Sequential(nn.Conv2d(8, 8, 1), nn.Hardswish(), nn.Conv2d(8, 8, 1)), IMAGE),
+    "sigmoid": (nn.Sequential(nn.Conv2d(8, 8, 1), nn.Sigmoid()), IMAGE),
+    "tanh": (nn.Sequential(nn.Conv2d(8, 8, 1), nn.Tanh()), IMAGE),
+    "leaky relu": (nn.Sequential(nn.Conv2d(8, 8, 1), nn.LeakyReLU(0.1)), IMAGE),
+    "padding and slices": (nn.Sequential(nn.Conv2d(8, 8, 1), nn.ZeroPad2d(1), nn.MaxPool2d(2)), IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_computes_with_integers(name: str) -> None:
+    module, shape = LAYERS[name]
+    assert check(module, torch.randn(shape))["Convert"] == 2
+
+
+def test_one_scale_for_the_weights() -> None:
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    check(Block(), torch.randn(1, 3, 16, 16), quantizer=quantizer)
+
+
+def test_what_has_no_integers_stays_between_conversions() -> None:
+    module = nn.Sequential(nn.Conv2d(4, 8, 3), nn.GELU(), nn.Conv2d(8, 4, 3))
+    counts = check(module, torch.randn(1, 4, 9, 9))
+    assert counts["Gelu"] == 1 and counts["Convert"] == 4
+
+
+def test_configuration_of_a_name_goes_before_that_of_a_type() -> None:
+    module, x = Block(), torch.randn(1, 3, 16, 16)
+    quantizer = XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(nn.Conv2d, None)
+    quantizer.set_module_name("stem.0", PER_CHANNEL)
+    reference = converted(module, (x,), quantizer)
+    weights = [str(n.args[0]) for n in reference.graph.nodes if "dequantize_per_channel" in str(n.target)]
+    assert len(weights) == 2  # the stem by its name and the head, not the depthwise convolution
+
+
+def test_training_with_fake_quantization() -> None:
+    module, x = Block().train(), torch.randn(4, 3, 16, 16)
+    config = get_symmetric_quantization_config(is_per_channel=True, is_qat=True)
+    prepared = prepare_qat_pt2e(torch.export.export(module, (x,)).module(), XNNPACKQuantizer().set_global(config))
+    optimizer = torch.optim.SGD(prepared.parameters(), 0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        prepared(x).square().mean().backward()
+        optimizer.step()
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+
+    reference = convert_pt2e(move_exported_model_to_eval(prepared))
+    program = edgecore.compile(torch.export.export(reference, (x,)), backends=["xnnpack"])
+    assert kinds(program)["Convert"] == 2
+    got, want = edgecore.load(program.buffer).forward(x), reference(x)
+    assert (got - want).abs().max() <= 1.01 * want.unique().diff().min()
+
+
+def test_digits_keep_their_accuracy() -> None:
+    """At most half a point is lost on the 360 digits that neither training nor calibration saw."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    images, labels = datasets.load_digits(return_X_y=True)
+    x = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    y = torch.tensor(labels)
+    net = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(),
+        nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[360:]), y[360:]).backward()
+        optimizer.step()
+    net.eval()
+    held_out = x[:360]
+    prepared = prepare_pt2e(torch.export.export(net, (held_out,)).module(), XNNPACKQuantizer().set_global(PER_CHANNEL))
+    prepared(x[360:720])
+    program = edgecore.compile(torch.export.export(convert_pt2e(prepared), (held_out,)), backends=["xnnpack"])
+
+    def accuracy(scores: torch.Tensor) -> float:
+        return float((scores.argmax(1) == y[:360]).float().mean())
+
+    with torch.no_grad():
+        assert accuracy(net(held_out)) > 0.9
+        assert accuracy(edgecore.load(program.buffer).forward(held_out)) >= accuracy(net(held_out)) - 0.005
+
+
+def test_unsigned_integers_stay_outside() -> None:
+    ops = torch.ops.quantized_decomposed
+
+    class Unsigned(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            parameters = (0.1, 3, 0, 255, torch.uint8)
+            return ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *parameters), *parameters) + 1
+
+    program = edgecore.compile(Unsigned().eval(), (torch.randn(5),), backends=["xnnpack"])
+    reasons = [reason for row in program.report().left_outside for _, reason in row.reasons]
+    assert any("uint8" in reason for reason in reasons)
