@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         to_edge_transform_and_lower,
     )
     from edgecore.plugin.types import InstalledBackend
+    from edgecore.quantize import Calibration
     from edgecore.runtime import Model, Tensor
     from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.target import Backend
@@ -78,6 +79,8 @@ def compile(
     external_data: ExternalConstants = False,
     share_state: bool = False,
     constant_methods: Mapping[str, object] | None = None,
+    quantize: str | None = None,
+    calibration: Calibration | None = None,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -95,6 +98,9 @@ def compile(
         share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
             that `prefill` fills and `decode` reads; otherwise each method has its own.
         constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
+        quantize: A recipe of the first backend that has any, such as `int8`; None compiles the model as it is.
+        calibration: For `quantize`: an iterable of inputs (tuples, or the only tensor), a folder of `.npy` files, or a
+            function that calls the model it is given. Of several methods: a mapping by name.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
@@ -118,6 +124,8 @@ def compile(
         external_data=external_data,
         share_state=share_state,
         constant_methods=constant_methods,
+        quantize=quantize,
+        calibration=calibration,
     )
 
 

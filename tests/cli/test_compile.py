@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 
+import numpy as np
 import pytest
 
 from edgecore import format as fmt
@@ -112,3 +113,16 @@ def test_wrong_backend_syntax(edgecore, models, backend):
     result = edgecore("compile", "my_model_file:add", "-b", backend)
     assert result.status == 2
     assert "is not NAME[:key=value,...]" in result.err
+
+
+def test_quantize_with_a_folder_of_samples(edgecore, models, tmp_path):
+    pytest.importorskip("edgecore_xnnpack")
+    (tmp_path / "samples").mkdir()
+    for index in range(3):
+        np.save(tmp_path / "samples" / f"{index}.npy", np.full((2, 3), index, np.float32))
+    command = ("compile", "my_model_file:add", "-b", "xnnpack", "-q", "int8", "-o", "add8.pte")
+    result = edgecore(*command, "--calibration", "samples")
+    assert result.status == 0, result.err
+    assert (tmp_path / "add8.pte").is_file()
+    failed = edgecore(*command)
+    assert failed.status == 1 and "needs calibration" in failed.err

@@ -45,6 +45,16 @@ def command(
             help="Weights (those whose qualified name matches) go to NAME.ptd beside the .pte; may be repeated.",
         ),
     ] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option("-q", "--quantize", metavar="RECIPE", help="Quantize first: int8, with --calibration."),
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="A .npy file per sample; .npz with one entry per input for several inputs."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
@@ -66,6 +76,8 @@ def command(
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
             external_data=parse_external_data(external_data or ()),
+            quantize=quantize,
+            calibration=calibration,
         )
         seconds = time.perf_counter() - start
         output, *data = program.save(output)

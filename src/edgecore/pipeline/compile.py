@@ -21,6 +21,7 @@ from edgecore.pipeline.lower import to_edge_transform_and_lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
+from edgecore.quantize import Calibration, find_quantizer, quantize_model
 from edgecore.target import Backend
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def compile_model(
     external_data: ExternalConstants = False,
     share_state: bool = False,
     constant_methods: Mapping[str, object] | None = None,
+    quantize: str | None = None,
+    calibration: Calibration | None = None,
 ) -> CompiledProgram:
     """See `edgecore.compile`."""
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
@@ -66,6 +69,14 @@ def compile_model(
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
+        if quantize is not None:
+            given = calibration[name] if isinstance(calibration, Mapping) else calibration
+            quantizer = find_quantizer(
+                quantize, {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen}
+            )
+            exported[name] = quantize_model(exported[name], quantize, quantizer, given, shapes)
+    if quantize is None and calibration is not None:
+        raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
     edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constant_methods)
     _check_required(chosen, edge.report())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         OperatorSupport,
         PreprocessResult,
         Problem,
+        QuantizingCompiler,
     )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "OperatorSupport",
     "PreprocessResult",
     "Problem",
+    "QuantizingCompiler",
     "hookimpl",
     "hookspec",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -119,3 +119,11 @@ class BackendCompiler(Protocol):
 
     def check(self) -> Sequence[Problem]:
         """What this machine lacks for compiling or running."""
+
+
+@runtime_checkable
+class QuantizingCompiler(BackendCompiler, Protocol):
+    """A compiler that also knows recipes of `edgecore.compile(quantize=...)`."""
+
+    def quantizers(self) -> Mapping[str, Callable[[], Any]]:
+        """Recipe, such as `int8`, to a function that makes torchao's `Quantizer` for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,12 @@ class XnnpackCompiler:
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
         return violations(blob, named_data, stock=runtime == "executorch-1.5")
+
+    def quantizers(self) -> Mapping[str, Callable[[], Any]]:
+        """`int8`: values and weights of 8 bits, a scale for each output channel."""
+        from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+        return {"int8": lambda: XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))}
 
     def check(self) -> Sequence[Problem]:
         """Compiling needs nothing; running needs the delegate's library."""
