@@ -31,6 +31,10 @@ void File::unmap() {
   mapping_ = nullptr;
 }
 
+void File::release() const {
+  if (mapping_ != nullptr) madvise(mapping_, mapped_, MADV_DONTNEED);
+}
+
 Status File::make_private(Error &error) {
   if (mapping_ == nullptr) return {};
   EDGECORE_TRY(copy(bytes_, error));

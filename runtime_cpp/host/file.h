@@ -24,6 +24,9 @@ class File {
   // Replaces a mapping by a copy, which nobody else can change.
   Status make_private(Error &error);
 
+  // Lets go of the memory behind a mapping. The bytes stay valid: they come from the file again when they are read.
+  void release() const;
+
   Bytes bytes() const { return bytes_; }
 
   File(const File &) = delete;

@@ -286,6 +286,10 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     methods_.push_back(*method);
     state_->methods.push_back(std::move(open));
   }
+  if (!backends.empty()) {  // they have read their weights, and most keep them in a form of their own
+    state_->file.release();
+    for (const DataPart &part : state_->data) part.file.release();
+  }
   return {};
 }
 

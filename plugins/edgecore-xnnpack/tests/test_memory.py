@@ -119,3 +119,13 @@ def test_loading_leaves_nothing_behind(tmp_path: Path) -> None:
     for _ in range(200):
         edgecore.load(path).forward(x)
     assert resident() - before < 8 << 20
+
+
+def test_a_chain_of_layers_uses_the_same_memory_again() -> None:
+    layers = [nn.Conv2d(8, 8, 1) for _ in range(16)]
+    x = torch.randn(1, 8, 512, 512)  # 8 MiB, as is the output of each layer
+    buffer = bytes(edgecore.compile(nn.Sequential(*layers).eval(), (x,), backends=["xnnpack"]).buffer)
+    before = resident()
+    model = edgecore.load(buffer)
+    model.forward(x)
+    assert resident() - before < 64 << 20

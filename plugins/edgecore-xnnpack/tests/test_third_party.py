@@ -24,6 +24,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "get_xnnpack", module)
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))  # as when it is run
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "apt_fetch", lambda pins, into: None)
     monkeypatch.delenv("EDGECORE_THIRD_PARTY", raising=False)
@@ -140,3 +141,14 @@ def test_second_process_waits_and_takes_the_first_ones_build(tmp_path: Path) -> 
         result.mkdir()
     stdout, _ = process.communicate()
     assert process.returncode == 0 and Path(stdout.strip()) == result
+
+
+def test_a_patch_that_does_not_fit_is_refused(script: ModuleType, tmp_path: Path) -> None:
+    patch = script.XNNPACK_PATCHES[0]
+    file = tmp_path / patch.path
+    file.parent.mkdir()
+    file.write_text(f"before\n{patch.old}after\n")
+    script.apply([patch], tmp_path)
+    assert file.read_text() == f"before\n{patch.new}after\n"
+    with pytest.raises(ValueError, match="memory-planner.c is not the file"):
+        script.apply([patch], tmp_path)

@@ -61,6 +61,10 @@ if(_xnnpack_problem)
   if(NOT Python_EXECUTABLE)
     find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
   endif()
+  foreach(_xnnpack_file get_xnnpack.py patches.py xnnpack.pins)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+      "${CMAKE_CURRENT_LIST_DIR}/../third_party/${_xnnpack_file}")
+  endforeach()
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../third_party/get_xnnpack.py"
     OUTPUT_VARIABLE _xnnpack_prefix OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -15,9 +15,8 @@ struct Sources {
   edgecore_bytes section;  // constant section of the blob
 };
 
-// Fills in the graph: every field of values is checked by itself, ids of nodes are still the blob's. Constants that lie
-// in the blob or in named data are not copied unless XNNPACK could not read them in place, so both must outlive
-// `graph`.
+// Fills in the graph: every field of values is checked by itself, ids of nodes are still the blob's. Constants stay
+// where they are, in the blob or in named data, so both must outlive `graph`.
 bool ReadBlob(edgecore_bytes blob, const edgecore_host *host, edgecore_scope *scope, Graph *graph, Failure *failure);
 
 }  // namespace edgecore::xnnpack

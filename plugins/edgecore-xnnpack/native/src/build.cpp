@@ -1,6 +1,10 @@
 #include "build.h"
 
+#include <cstring>
+#include <new>
+
 #include "nodes.h"
+#include "xnnpack_generated.h"
 
 namespace edgecore::xnnpack {
 
@@ -13,7 +17,59 @@ constexpr xnn_datatype kTypes[] = {
     xnn_datatype_qbint4,  xnn_datatype_qpint8, xnn_datatype_int32,   xnn_datatype_pfp32,  xnn_datatype_bf16,
 };
 
-xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, uint32_t *id) {
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kOverread = 64;  // XNNPACK reads at most 32 bytes past an array
+constexpr uint64_t kAlignment = 4;
+constexpr uint64_t kCopyAlignment = 64;
+
+using Copies = std::vector<std::unique_ptr<uint8_t[]>>;
+
+bool Packs(const Node &node) {
+  switch (node.kind->id) {
+    case wire::NodeUnion_Conv2d:
+    case wire::NodeUnion_DepthwiseConv2d:
+    case wire::NodeUnion_ConvTranspose2d:
+    case wire::NodeUnion_FullyConnected:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The address of each constant for XNNPACK, NULL for other values. They are used in place. A copy is made of one that
+// is not aligned, and of one so near the end of its last page that reading past it could fault: into `packed` if it is
+// no longer read after packing, else into `kept`.
+bool PlaceConstants(const Graph &graph, Copies *packed, Copies *kept, std::vector<const void *> *data,
+                    Failure *failure) {
+  std::vector<bool> read(graph.values.size());
+  for (const Node &node : graph.nodes) {
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      if (node.in[i] != kNone && !(Packs(node) && i > 0)) read[node.in[i]] = true;
+    }
+  }
+  data->resize(graph.values.size());
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value &value = graph.values[i];
+    if (value.role != Role::kConstant) continue;
+    const auto address = reinterpret_cast<uintptr_t>(value.data);
+    const uint64_t end = (address + value.bytes) % kPage;
+    (*data)[i] = value.data;
+    if (address % kAlignment == 0 && end != 0 && end <= kPage - kOverread) continue;
+    auto *memory = new (std::nothrow) uint8_t[value.bytes + kOverread + kCopyAlignment];
+    if (memory == nullptr) {
+      return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a constant of %llu bytes",
+                          static_cast<unsigned long long>(value.bytes));
+    }
+    (read[i] ? kept : packed)->emplace_back(memory);
+    const auto start = reinterpret_cast<uintptr_t>(memory);
+    uint8_t *copy = memory + (kCopyAlignment - start % kCopyAlignment) % kCopyAlignment;
+    std::memcpy(copy, value.data, value.bytes);
+    (*data)[i] = copy;
+  }
+  return true;
+}
+
+xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, const void *data, uint32_t *id) {
   const xnn_datatype type = kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
@@ -26,22 +82,21 @@ xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, uint32_t *id
     case Type::kQint8:
     case Type::kQuint8:
     case Type::kQint32:
-      return xnn_define_quantized_tensor_value(subgraph, type, q.zero_point, q.scale, rank, dims, value.data, external,
-                                               flags, id);
+      return xnn_define_quantized_tensor_value(subgraph, type, q.zero_point, q.scale, rank, dims, data, external, flags,
+                                               id);
     case Type::kQcint8:
     case Type::kQcint32:
     case Type::kQcint4:
       return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, type, q.zero_point, q.scales, rank,
-                                                              q.channel_dim, dims, value.data, external, flags, id);
+                                                              q.channel_dim, dims, data, external, flags, id);
     case Type::kQbint4:
       return xnn_define_blockwise_quantized_tensor_value(subgraph, type, q.zero_point, q.group_scales, rank,
-                                                         q.channel_dim, q.group_size, dims, value.data, external, flags,
-                                                         id);
+                                                         q.channel_dim, q.group_size, dims, data, external, flags, id);
     case Type::kQdint8:
       return xnn_define_dynamically_quantized_tensor_value(subgraph, type, rank, q.nonbatch_dims, dims, external, flags,
                                                            id);
     default:
-      return xnn_define_tensor_value(subgraph, type, rank, dims, value.data, external, flags, id);
+      return xnn_define_tensor_value(subgraph, type, rank, dims, data, external, flags, id);
   }
 }
 
@@ -49,7 +104,7 @@ int32_t Code(xnn_status status) {
   return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
 }
 
-bool Define(const Graph &graph, xnn_subgraph_t subgraph, Failure *failure) {
+bool Define(const Graph &graph, const std::vector<const void *> &data, xnn_subgraph_t subgraph, Failure *failure) {
   // Values that no node touches are left out.
   std::vector<bool> used(graph.values.size());
   for (const Node &node : graph.nodes) {
@@ -64,7 +119,7 @@ bool Define(const Graph &graph, xnn_subgraph_t subgraph, Failure *failure) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
     if (!used[i] && value.argument == kNone) continue;
-    const xnn_status status = DefineValue(subgraph, value, &ids[i]);
+    const xnn_status status = DefineValue(subgraph, value, data[i], &ids[i]);
     if (status != xnn_status_success) {
       return failure->Set(Code(status), "XNNPACK refused value %u (%s %s): %s", value.id, TypeName(value.type),
                           Text(value.shape), StatusName(status));
@@ -91,15 +146,20 @@ const char *StatusName(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, xnn_runtime_t *runtime, Failure *failure) {
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime, Failure *failure) {
+  Copies packed;
+  std::vector<const void *> data;
+  if (!PlaceConstants(graph, &packed, &runtime->constants, &data, failure)) return false;
   xnn_subgraph_t subgraph = nullptr;
   xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &subgraph);
   if (status != xnn_status_success) {
     return failure->Set(Code(status), "XNNPACK could not create a graph: %s", StatusName(status));
   }
-  bool done = Define(graph, subgraph, failure);
+  bool done = Define(graph, data, subgraph, failure);
   if (done) {
-    status = xnn_create_runtime_v2(subgraph, threadpool, 0, runtime);
+    runtime->weights.Name(graph, data);
+    status = xnn_create_runtime_v3(subgraph, runtime->weights.provider(), threadpool, 0, &runtime->handle);
+    if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
     if (status != xnn_status_success) {
       done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),
                           StatusName(status));

@@ -6,14 +6,23 @@
 
 #include "failure.h"
 #include "graph.h"
+#include "weights.h"
 
 namespace edgecore::xnnpack {
 
 const char *StatusName(xnn_status status);
 
-// Defines the graph and creates a runtime over `threadpool`. Weights are packed here; the graph's constants are used
-// until the runtime is deleted. External values have the arguments' indices as ids.
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, xnn_runtime_t *runtime, Failure *failure);
+struct Runtime {
+  xnn_runtime_t handle = nullptr;
+  Weights weights;
+  std::vector<std::unique_ptr<uint8_t[]>> constants;  // copies
+
+  ~Runtime() { xnn_delete_runtime(handle); }
+};
+
+// Defines the graph and creates a runtime over `threadpool`. Weights that the process has not yet are packed here.
+// Constants of other nodes are used until the runtime is deleted. External values have the arguments' indices as ids.
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime, Failure *failure);
 
 }  // namespace edgecore::xnnpack
 

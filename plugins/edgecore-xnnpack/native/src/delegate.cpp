@@ -1,7 +1,7 @@
 // The table of edgecore/backend.h over XNNPACK.
 //
 // driver: XNNPACK's process-wide state. program: the host's services for one file. delegate: a checked graph.
-// instance: an XNNPACK runtime of its own with packed weights, workspace and threads.
+// instance: an XNNPACK runtime of its own with workspace and threads; packed weights are the process's.
 #include <xnnpack.h>
 
 #include <new>
@@ -45,7 +45,7 @@ struct edgecore_instance {
   const Graph *graph;
   edgecore_scope *scope;
   pthreadpool pool;
-  xnn_runtime_t runtime = nullptr;
+  edgecore::xnnpack::Runtime runtime = {};
   bool prepared = false;
   std::vector<Shape> shapes = {};                  // of every value, at the last prepare
   std::vector<xnn_external_value> externals = {};  // with the pointers that XNNPACK has
@@ -204,6 +204,8 @@ int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore
     delete instance;
     return Fail(host, error, failure);
   }
+  const std::string problem = edgecore::xnnpack::TakeCacheProblem();
+  if (!problem.empty()) host->log(info->scope, EDGECORE_LOG_WARNING, {problem.data(), problem.size()});
   const Graph &graph = delegate->graph;
   for (uint32_t value : graph.externals) {
     if (value != kNone) instance->externals.push_back({graph.values[value].argument, nullptr});
@@ -212,10 +214,7 @@ int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore
   return EDGECORE_OK;
 }
 
-void EDGECORE_CALL InstanceDestroy(edgecore_instance *instance) {
-  xnn_delete_runtime(instance->runtime);
-  delete instance;
-}
+void EDGECORE_CALL InstanceDestroy(edgecore_instance *instance) { delete instance; }
 
 // The call's input shapes in dim order, and the shapes that follow from them.
 bool ShapesOf(const edgecore_instance *instance, const edgecore_value *args, uint32_t stride,
@@ -245,7 +244,7 @@ bool Plan(edgecore_instance *instance, Failure *failure) {
   const Graph &graph = *instance->graph;
   for (xnn_external_value &external : instance->externals) {
     const Shape &shape = instance->shapes[graph.externals[external.id]];
-    xnn_reshape_external_value(instance->runtime, external.id, shape.rank, edgecore::xnnpack::Sizes(shape));
+    xnn_reshape_external_value(instance->runtime.handle, external.id, shape.rank, edgecore::xnnpack::Sizes(shape));
     // A place of its own: XNNPACK drops a copy, for good, whose source is its destination when it is set up.
     external.data = &external;
   }
@@ -253,7 +252,7 @@ bool Plan(edgecore_instance *instance, Failure *failure) {
   // its own greatest size, with the sizes of the moment for all others, which may have been greater before.
   edgecore::xnnpack::ClearAllocationFailure();
   const xnn_status status =
-      xnn_setup_runtime(instance->runtime, instance->externals.size(), instance->externals.data());
+      xnn_setup_runtime(instance->runtime.handle, instance->externals.size(), instance->externals.data());
   if (status == xnn_status_out_of_memory || edgecore::xnnpack::AllocationFailed()) {
     return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's workspace");
   }
@@ -348,9 +347,9 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   }
   xnn_status status = xnn_status_success;
   if (moved) {
-    status = xnn_setup_runtime_v2(instance->runtime, instance->externals.size(), instance->externals.data());
+    status = xnn_setup_runtime_v2(instance->runtime.handle, instance->externals.size(), instance->externals.data());
   }
-  if (status == xnn_status_success) status = xnn_invoke_runtime(instance->runtime);
+  if (status == xnn_status_success) status = xnn_invoke_runtime(instance->runtime.handle);
   if (status != xnn_status_success) {
     for (xnn_external_value &external : instance->externals) external.data = nullptr;  // to be set up anew
     Failure failure;

@@ -59,7 +59,7 @@ struct Value {
   uint32_t argument = kNone;  // inputs and outputs: index in the call's arguments
   Shape shape;                // as declared in the blob, in dim order
   Quantization quantization;
-  const void *data = nullptr;  // constants: readable for `bytes` and for what XNNPACK reads past them
+  const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs live throughout
 };
@@ -95,7 +95,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<uint32_t> externals;                // value index by argument, kNone for a gap
-  std::vector<std::unique_ptr<uint8_t[]>> owned;  // copies of constants and scales
+  std::vector<std::unique_ptr<uint8_t[]>> owned;  // scales and widened constants
 };
 
 }  // namespace edgecore::xnnpack

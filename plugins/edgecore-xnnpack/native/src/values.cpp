@@ -9,9 +9,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kOverread = 64;  // XNNPACK reads at most 32 bytes past an array
-constexpr uint64_t kAlignment = 4;
 constexpr uint64_t kCopyAlignment = 64;
 constexpr int32_t kNibbleZero = 8;  // 4-bit weights are unsigned
 
@@ -66,25 +64,6 @@ uint8_t *Own(Graph *graph, uint64_t size) {
   graph->owned.emplace_back(memory);
   const auto address = reinterpret_cast<uintptr_t>(memory);
   return memory + (kCopyAlignment - address % kCopyAlignment) % kCopyAlignment;
-}
-
-// Constants are used in place. A copy is made of one that is not aligned, and of one so near the end of its last page
-// that reading past it could fault.
-bool UseConstant(edgecore_bytes bytes, Graph *graph, Value *value, Failure *failure) {
-  const auto address = reinterpret_cast<uintptr_t>(bytes.data);
-  value->data = bytes.data;
-  if (address % kAlignment == 0 && (address + bytes.size) % kPage <= kPage - kOverread &&
-      (address + bytes.size) % kPage != 0) {
-    return true;
-  }
-  uint8_t *copy = Own(graph, bytes.size);
-  if (copy == nullptr) {
-    return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a constant of %llu bytes",
-                        Number(bytes.size));
-  }
-  std::memcpy(copy, bytes.data, bytes.size);
-  value->data = copy;
-  return true;
 }
 
 bool GoodScale(float scale) { return scale > 0 && std::isnormal(scale); }
@@ -318,7 +297,9 @@ bool ReadValue(const wire::Value *table, const ConstantTable *constants, const S
   if (!FindConstant(constants, tensor->constant_buffer_idx(), value->bytes, sources, value->id, &bytes, failure)) {
     return false;
   }
-  return odd ? Widen(bytes, graph, value, failure) : UseConstant(bytes, graph, value, failure);
+  if (odd) return Widen(bytes, graph, value, failure);
+  value->data = bytes.data;
+  return true;
 }
 
 }  // namespace edgecore::xnnpack

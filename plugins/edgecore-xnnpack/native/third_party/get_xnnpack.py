@@ -4,7 +4,8 @@
 Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of ``xnnpack.pins`` come from the Debian
 archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
 ``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
-covers the pins, the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
+covers the pins, the patches (``patches.py``), the build options and the compiler. Progress goes to stderr, the
+folder's path to stdout.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from patches import XNNPACK_PATCHES, apply
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 SUITE = "trixie"
@@ -313,6 +316,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(named[package], work / package)
+    apply(XNNPACK_PATCHES, sources["xnnpack"])
     for package in ("libcpuinfo-dev", "libcpuinfo0"):
         unpack_deb(named[package], work / "debs")
     usr = work / "debs" / "usr"
@@ -365,7 +369,7 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        identity = "\n".join([PINS.read_text(), *options, compiler.version])
+        identity = "\n".join([PINS.read_text(), repr(XNNPACK_PATCHES), *options, compiler.version])
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"xnnpack-{key}"
@@ -376,7 +380,7 @@ def main() -> int:
                     make(result, cache, compiler)
         print(result)
         return 0
-    except (BuildError, OSError) as error:
+    except (BuildError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -1,0 +1,171 @@
+#include "cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <new>
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
+constexpr uint64_t kTail = 64;  // zeros: kernels may read a little past a packing
+
+struct Header {  // as long as XNNPACK's greatest alignment
+  char magic[8];
+  Identity identity;
+  uint64_t bytes;
+  Identity checksum;
+  uint64_t reserved[10];
+};
+static_assert(sizeof(Header) == 128, "packings are aligned");
+
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+};
+
+struct Name {
+  char text[48];
+};
+
+Name FileName(const Identity &identity) {
+  Name name;
+  std::snprintf(name.text, sizeof(name.text), "%016llx%016llx.packed", static_cast<unsigned long long>(identity.first),
+                static_cast<unsigned long long>(identity.second));
+  return name;
+}
+
+// Opens a file that nobody but this user or root can have written. The descriptor is negative if there is none.
+int OpenOwn(int folder, const char *name, uint64_t *bytes) {
+  const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat info;
+  if (file < 0) return -1;
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0) &&
+      (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+    *bytes = static_cast<uint64_t>(info.st_size);
+    return file;
+  }
+  close(file);
+  return -1;
+}
+
+bool WriteAll(int file, const void *data, uint64_t bytes) {
+  const auto *at = static_cast<const char *>(data);
+  while (bytes > 0) {
+    const ssize_t written = write(file, at, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written;
+    bytes -= static_cast<uint64_t>(written);
+  }
+  return true;
+}
+
+// Writes the parts to a new file and then gives it its name. errno says why not.
+bool Publish(int folder, const char *name, std::initializer_list<iovec> parts) {
+  const Secret random = RandomSecret();
+  char temporary[32];
+  std::snprintf(temporary, sizeof(temporary), "tmp-%016llx", static_cast<unsigned long long>(random[0]));
+  bool done = false;
+  {
+    const Descriptor file{openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
+    if (file.number < 0) return false;
+    done = true;
+    for (const iovec &part : parts) done = done && WriteAll(file.number, part.iov_base, part.iov_len);
+  }
+  if (done && renameat(folder, temporary, folder, name) == 0) return true;
+  const int reason = errno;
+  unlinkat(folder, temporary, 0);
+  errno = reason;
+  return false;
+}
+
+}  // namespace
+
+Secret RandomSecret() {
+  Secret secret = {};
+  (void)!getrandom(secret.data(), sizeof(secret), 0);
+  return secret;
+}
+
+Packing::~Packing() {
+  if (mapping != nullptr) {
+    munmap(mapping, mapped);
+  } else {
+    std::free(data);
+  }
+}
+
+CacheFolder::~CacheFolder() {
+  if (folder_ >= 0) close(folder_);
+}
+
+bool CacheFolder::Open(const char *path, std::string *problem) {
+  path_ = path;
+  if (mkdir(path, S_IRWXU) == 0 || errno == EEXIST) folder_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ >= 0 && (ReadSecret() || MakeSecret())) return true;
+  *problem = "the cache of packed weights " + path_ + " (EDGECORE_XNNPACK_CACHE) cannot be used: " + strerror(errno);
+  return false;
+}
+
+bool CacheFolder::ReadSecret() {
+  uint64_t bytes = 0;
+  const Descriptor file{OpenOwn(folder_, "key", &bytes)};
+  return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
+}
+
+// Two processes that make a key at once may end with two, and the later one's counts from then on.
+bool CacheFolder::MakeSecret() {
+  Secret secret = RandomSecret();
+  return Publish(folder_, "key", {{&secret, sizeof(secret)}}) && ReadSecret();
+}
+
+std::unique_ptr<Packing> CacheFolder::Load(const Identity &identity, const HashKey &key) const {
+  uint64_t size = 0;
+  const Descriptor file{OpenOwn(folder_, FileName(identity).text, &size)};
+  if (file.number < 0 || size < sizeof(Header) + kTail) return nullptr;
+  std::unique_ptr<Packing> packing(new (std::nothrow) Packing);
+  if (packing == nullptr) return nullptr;
+  void *mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.number, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  packing->mapping = mapping;
+  packing->mapped = size;
+  Header header;
+  std::memcpy(&header, mapping, sizeof(header));
+  packing->identity = identity;
+  packing->data = static_cast<char *>(mapping) + sizeof(header);
+  packing->bytes = size - sizeof(header) - kTail;
+  const bool good = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
+                    header.bytes == packing->bytes && header.checksum == key.Hash(packing->data, packing->bytes);
+  return good ? std::move(packing) : nullptr;
+}
+
+bool CacheFolder::Save(const Packing &packing, const HashKey &key, std::string *problem) const {
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.identity = packing.identity;
+  header.bytes = packing.bytes;
+  header.checksum = key.Hash(packing.data, packing.bytes);
+  char tail[kTail] = {};
+  if (Publish(folder_, FileName(packing.identity).text,
+              {{&header, sizeof(header)}, {packing.data, packing.bytes}, {tail, sizeof(tail)}})) {
+    return true;
+  }
+  *problem = "no packed weights are written to " + path_ + " (EDGECORE_XNNPACK_CACHE): " + strerror(errno);
+  return false;
+}
+
+}  // namespace edgecore::xnnpack

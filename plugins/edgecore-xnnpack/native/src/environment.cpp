@@ -1,0 +1,85 @@
+#include "environment.h"
+
+#include <link.h>
+#include <sys/auxv.h>
+
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+#if defined(__x86_64__)
+void DescribeProcessor(std::vector<uint64_t> *words) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  __get_cpuid(1, &a, &b, &c, &d);  // b holds the number of the core
+  words->insert(words->end(), {a, c, d});
+  if ((c & bit_OSXSAVE) != 0) {
+    unsigned low = 0, high = 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    words->insert(words->end(), {low, high});
+  }
+  for (unsigned leaf : {0u, 1u}) {
+    a = b = c = d = 0;
+    __get_cpuid_count(7, leaf, &a, &b, &c, &d);
+    words->insert(words->end(), {a, b, c, d});
+  }
+}
+#else
+void DescribeProcessor(std::vector<uint64_t> *words) {
+  words->insert(words->end(), {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)});
+}
+#endif
+
+struct Search {
+  uintptr_t address;  // in the binary that is looked for
+  std::vector<uint64_t> *words;
+  bool found;
+};
+
+// Notes: sizes of name and description, type, then both, each padded to four bytes.
+void FindBuildId(const char *at, uint64_t bytes, Search *search) {
+  const char *const end = at + bytes;
+  while (static_cast<uint64_t>(end - at) >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, at, sizeof(note));
+    const char *name = at + sizeof(note);
+    const char *description = name + (note.n_namesz + 3) / 4 * 4;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
+      for (uint32_t i = 0; i < note.n_descsz; ++i) search->words->push_back(static_cast<uint8_t>(description[i]));
+      search->found = true;
+    }
+    at = description + (note.n_descsz + 3) / 4 * 4;
+  }
+}
+
+int Visit(dl_phdr_info *info, size_t, void *argument) {
+  auto *search = static_cast<Search *>(argument);
+  const ElfW(Phdr) *const headers = info->dlpi_phdr;
+  bool ours = false;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const uintptr_t start = info->dlpi_addr + headers[i].p_vaddr;
+    ours = ours || (headers[i].p_type == PT_LOAD && search->address - start < headers[i].p_memsz);
+  }
+  if (!ours) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (headers[i].p_type != PT_NOTE) continue;
+    FindBuildId(reinterpret_cast<const char *>(info->dlpi_addr + headers[i].p_vaddr), headers[i].p_memsz, search);
+  }
+  return 1;
+}
+
+}  // namespace
+
+bool DescribeEnvironment(std::vector<uint64_t> *words) {
+  DescribeProcessor(words);
+  Search search = {reinterpret_cast<uintptr_t>(&DescribeEnvironment), words, false};
+  dl_iterate_phdr(Visit, &search);
+  return search.found;
+}
+
+}  // namespace edgecore::xnnpack
