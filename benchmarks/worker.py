@@ -40,7 +40,8 @@ def main() -> None:
         portable_lib._unsafe_reset_threadpool(threads)
         method = Runtime.get().load_program(path).load_method("forward")
         metas = [method.metadata.input_tensor_meta(i) for i in range(method.metadata.num_inputs())]
-        inputs = [torch.randn(meta.sizes()) for meta in metas]
+        types = [torch.int64 if meta.dtype() == 4 else torch.float32 for meta in metas]  # 4 is Long in the wire format
+        inputs = [torch.randn(meta.sizes()).abs().to(t) for meta, t in zip(metas, types)]
 
         def run() -> None:
             method.execute(inputs)

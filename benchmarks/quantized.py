@@ -1,0 +1,107 @@
+"""int8 networks of ours beside executorch's, and beside our own fp32.
+
+    python benchmarks/quantized.py [NAME ...] [--threads 2] [--rounds 25]
+
+Each network is quantized by our recipe and by executorch's quantizer (static, a scale for each output channel, the same
+calibration), lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's
+fp32 result over that of the difference, in dB. executorch takes as many threads as the process may have cores: for one
+thread, run under `taskset -c 0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+from executorch.exir import to_edge_transform_and_lower
+from executorch.runtime import Runtime
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+import edgecore
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from zoo import make
+
+NETWORKS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50")
+
+
+def peer_file(exported: Any, inputs: tuple[Any, ...]) -> tuple[bytes, float]:
+    """executorch's int8 program, and the seconds that lowering took without quantization and export."""
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    observed = prepare_pt2e(exported.module(), quantizer)
+    observed(*inputs)
+    quantized = torch.export.export(convert_pt2e(observed), inputs)
+    start = time.perf_counter()
+    program = to_edge_transform_and_lower(quantized, partitioner=[XnnpackPartitioner()]).to_executorch()
+    return program.buffer, time.perf_counter() - start
+
+
+def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Milliseconds of each call, taken in turns."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for index in range(rounds + 2):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if index >= 2:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) * 1e3 for name, taken in times.items()}
+
+
+def sqnr(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Signal to quantization noise in dB."""
+    return float(10 * torch.log10(want.square().mean() / (got - want).square().mean()))
+
+
+def compare(name: str, folder: Path, threads: int, rounds: int) -> None:
+    """Print one line about one network."""
+    model, inputs = make(name)
+    exported = torch.export.export(model, inputs)
+    program = edgecore.compile(exported, backends=["xnnpack"], quantize="int8", calibration=[inputs])
+    path = folder / "peer.pte"
+    theirs, peer_seconds = peer_file(exported, inputs)
+    path.write_bytes(theirs)
+    loaded = Runtime.get().load_program(str(path))
+    peer = loaded.load_method("forward")
+    ours = edgecore.load(program.buffer, threads=threads).forward
+    floats = edgecore.load(edgecore.compile(exported, backends=["xnnpack"]).buffer, threads=threads).forward
+    with torch.no_grad():
+        want = model(*inputs)
+    taken = medians(
+        {"ours": lambda: ours(*inputs), "peer": lambda: peer.execute(list(inputs)), "fp32": lambda: floats(*inputs)},
+        rounds,
+    )
+    print(
+        f"{name:20} {threads} threads  int8 {taken['ours']:.2f} ms  executorch int8 {taken['peer']:.2f} ms  ratio "
+        f"{taken['ours'] / taken['peer']:.2f}  fp32 {taken['fp32']:.2f} ms  SQNR {sqnr(ours(*inputs), want):.1f} dB, "
+        f"executorch {sqnr(peer.execute(list(inputs))[0], want):.1f} dB  lowering {program.seconds:.1f} s, executorch "
+        f"{peer_seconds:.1f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Compare the named networks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=25)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.networks:
+            compare(name, Path(folder), options.threads, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
