@@ -28,10 +28,10 @@ def as_module(function: Any) -> torch.nn.Module:
     return (function if isinstance(function, torch.nn.Module) else Call(function)).eval()
 
 
-def compiled(function: Any, *inputs: torch.Tensor) -> Any:
+def compiled(function: Any, *inputs: torch.Tensor, **options: Any) -> Any:
     """The compiled program; everything must be delegated, to one delegate."""
     backend = edgecore.Backend("xnnpack", required=True)
-    program = edgecore.compile(as_module(function), inputs, backends=[backend])
+    program = edgecore.compile(as_module(function), inputs, backends=[backend], **options)
     assert len(program.pte.program.execution_plan[0].delegates) == 1
     return program
 
@@ -52,18 +52,37 @@ def refusals(function: Any, *inputs: torch.Tensor, **export: Any) -> dict[str, s
 
 def check(function: Any, *inputs: torch.Tensor, tolerance: float = 1e-5) -> Counter[str]:
     """Compare eager with our runtime and executorch's, relative to the greatest reference value; the kinds of nodes."""
-    runtime = pytest.importorskip("executorch.runtime")
     program = compiled(function, *inputs)
-    with torch.no_grad():
-        expected = as_module(function)(*inputs)
-    expected = expected if isinstance(expected, (tuple, list)) else (expected,)
-    ours = edgecore.load(program.buffer).forward(*inputs)
-    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
-    theirs = loaded.load_method("forward").execute(list(inputs))
-    for actual in (ours if isinstance(ours, list) else [ours], theirs):
-        assert len(actual) == len(expected)
-        for got, want in zip(actual, expected, strict=True):
-            assert got.shape == want.shape
-            error = (got - want).abs().max() / want.abs().max().clamp(min=1e-6)
-            assert error <= tolerance, f"{float(error):.2e}"
+    compare(program, as_module(function), [inputs], tolerance)
     return kinds(program)
+
+
+def check_sizes(
+    function: Any, calls: list[tuple[torch.Tensor, ...]], dynamic_shapes: Any, tolerance: float = 1e-5
+) -> Counter[str]:
+    """`check` of a model with symbolic sizes, which is loaded once and called with each of `calls`."""
+    program = compiled(function, *calls[0], dynamic_shapes=dynamic_shapes)
+    compare(program, as_module(function), calls, tolerance)
+    return kinds(program)
+
+
+def compare(program: Any, module: torch.nn.Module, calls: list[tuple[torch.Tensor, ...]], tolerance: float) -> None:
+    """Our runtime and executorch's against eager, call after call."""
+    runtime = pytest.importorskip("executorch.runtime")
+    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
+    method = loaded.load_method("forward")
+    ours = edgecore.load(program.buffer)
+    for inputs in calls:
+        with torch.no_grad():
+            expected = module(*inputs)
+        expected = expected if isinstance(expected, (tuple, list)) else (expected,)
+        got = ours.forward(*inputs)
+        for name, actual in (
+            ("edgecore", got if isinstance(got, list) else [got]),
+            ("executorch", method.execute(list(inputs))),
+        ):
+            assert len(actual) == len(expected)
+            for result, want in zip(actual, expected, strict=True):
+                assert result.shape == want.shape, f"{name}: {tuple(result.shape)} instead of {tuple(want.shape)}"
+                error = (result - want).abs().max() / want.abs().max().clamp(min=1e-6)
+                assert error <= tolerance, f"{name}, {tuple(want.shape)}: {float(error):.2e}"

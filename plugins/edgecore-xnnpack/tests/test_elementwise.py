@@ -95,8 +95,3 @@ def test_clamp_after_clamp() -> None:
 )
 def test_refusals_name_the_reason(function: object, value: torch.Tensor, operator: str, reason: str) -> None:
     assert reason in refusals(function, value)[operator]
-
-
-def test_symbolic_sizes_are_refused_by_name() -> None:
-    shapes = (({0: torch.export.Dim("n", min=2, max=8)},),)
-    assert "bakes s" in refusals(lambda x: x.exp(), torch.randn(4, 3), dynamic_shapes=shapes)["aten.exp.default"]

@@ -21,6 +21,7 @@ from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.merge_views import merge_views
+from edgecore.passes.unify_sizes import unify_sizes
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
 
@@ -76,7 +77,7 @@ def _functional(programs: Programs) -> dict[str, ExportedProgram]:
 def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
     keep = _keep(program, partitioners)
     program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
-    program = fuse_batch_norm(fold_constants(program))
+    program = fuse_batch_norm(fold_constants(unify_sizes(program)))
     _number(program)
     return program
 

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore.ir.delegate import delegates, is_delegate_call
+from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, operator_name, source_line
 from edgecore.partition import Refusals
 from edgecore.pipeline.report_memory import ArenaReport
@@ -30,7 +33,7 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """All operator calls of all methods, the number of delegates by backend, and the arenas of a finished program."""
+    """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program."""
 
     rows: list[ReportRow] = field(default_factory=list)
     delegates: dict[str, int] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class DelegationReport:
                 ]
             reasons = refusals[method].by_node if method in refusals else {}
             for node in calls(program.graph_module):
-                if node.target is not operator.getitem and not is_delegate_call(node):
+                if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
                     why = tuple(reasons.get(node.name, ()))
                     rows.append(
                         ReportRow(method, operator_name(node.target), node.name, "edgecore", source_line(node), why)
@@ -93,6 +96,11 @@ class DelegationReport:
         environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
         page = environment.get_template("report.html").render(report=self)
         Path(path).write_text(page, encoding="utf-8")
+
+
+def _is_size(node: Node) -> bool:
+    """Arithmetic on symbolic sizes is no work that a backend could take."""
+    return node.target is torch.ops.aten.sym_size.int or node.target in SYMBOLIC
 
 
 def _first(texts: list[str], limit: int = 3) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from edgecore.format import Buffer, FormatError
 from edgecore.format.flat import pack, unpack
 from edgecore.plugin import NamedBlob
-from edgecore_xnnpack.net import Alias, Dynamic, Net, Op, Value
+from edgecore_xnnpack.net import Alias, Dynamic, Net, Op, Open, Value
 from edgecore_xnnpack.schema import graph as g
 
 _HEADER = struct.Struct("<4x4sHIIIQ")
@@ -58,7 +58,7 @@ class _Encoder:
     def __init__(self, net: Net) -> None:
         self.net = net
         self.externals: dict[Value, tuple[int, int]] = {
-            value: (index, g.EXTERNAL_INPUT) for index, value in enumerate(net.inputs)
+            value: (index, g.EXTERNAL_INPUT) for index, value in enumerate(net.inputs) if value is not None
         }
         for index, (value, _) in enumerate(net.outputs, len(net.inputs)):
             self.externals[value] = (index, g.EXTERNAL_OUTPUT)
@@ -66,7 +66,7 @@ class _Encoder:
         self.graph = g.Graph(
             version="0",
             num_externs=self.next_id,
-            input_ids=list(range(len(net.inputs))),
+            input_ids=[index for index, value in enumerate(net.inputs) if value is not None],
             output_ids=list(range(len(net.inputs), self.next_id)),
             constant_data=[g.ConstantDataOffset()],
         )
@@ -76,7 +76,8 @@ class _Encoder:
 
     def run(self) -> Encoded:
         for value in self.net.inputs:
-            self.id(value)
+            if value is not None:
+                self.id(value)
         for op in self.net.ops:
             if op.kind is Alias and op.output not in self.externals:
                 self.ids[op.output] = self.id(op.inputs[0])
@@ -92,7 +93,7 @@ class _Encoder:
         number = external
         if external == g.INVALID_ID:
             number, self.next_id = self.next_id, self.next_id + 1
-        dims = list(value.dims if value.constant is None else value.constant.shape)
+        dims = [int(size) for size in (value.dims if value.constant is None else value.constant.shape)]
         datatype, parameters = _datatype(value)
         tensor = g.TensorValue(datatype, len(dims), dims, self._buffer(value), external, flags, number)
         self.graph.values.append(g.Value(tensor if parameters is None else g.QuantizedTensorValue(tensor, parameters)))
@@ -113,7 +114,8 @@ class _Encoder:
     def _node(self, op: Op) -> None:
         kind = g.Copy if op.kind is Alias else op.kind
         fields: dict[str, Any] = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in op.attributes.items()
+            name: [_size(item) for item in value] if isinstance(value, tuple) else value
+            for name, value in op.attributes.items()
         }
         names = _input_fields(kind)
         for name, value in zip(names, op.inputs):
@@ -128,6 +130,11 @@ class _Encoder:
         self.graph.nodes.append(g.Node(kind(**fields, output_id=self.id(op.output)), index, limits))
         if op.handles:
             self.result.handles[index] = op.handles
+
+
+def _size(number: int) -> int:
+    """0 stands for the size that is left, of a reshape, and for the whole dimension, of a slice."""
+    return 0 if isinstance(number, Open) else number
 
 
 def _datatype(value: Value) -> tuple[g.Datatype, g.PerTensorQuant | g.PerChannelQuant | g.PerTokenDynamicQuant | None]:

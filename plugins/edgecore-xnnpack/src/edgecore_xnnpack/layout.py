@@ -23,6 +23,7 @@ from edgecore_xnnpack.net import (
     Layout,
     Net,
     Op,
+    Open,
     Value,
 )
 from edgecore_xnnpack.schema import graph as g
@@ -179,7 +180,7 @@ class _Rewriter:
         if value not in self.converted:
             result = Value(value.shape, layout=wanted, quantization=value.quantization)
             order = CHANNELS_LAST if wanted == Layout.LAST else CHANNELS_FIRST
-            if value.has_one_order:
+            if value.has_one_order and sum(isinstance(size, Open) for size in value.shape) < 2:
                 self.ops.append(Op(g.StaticReshape, [value], result, FIRST, {"new_shape": result.dims}, None, handles))
             else:
                 self.ops.append(Op(g.StaticTranspose, [value], result, FIRST, {"perm": order}, None, handles))

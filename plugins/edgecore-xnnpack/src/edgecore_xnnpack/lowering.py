@@ -18,15 +18,19 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 from edgecore.passes.rewrites import argument
 from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Quantization, Rule, Shape, Value
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.sizes import Sizes
 
 
 class Lowering:
     """What an operator's row needs to emit nodes for one fx node."""
 
-    def __init__(self, program: ExportedProgram) -> None:
+    def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
+        """`sizes`: the numbers to lower for; `arrays`: contiguous copies of weights, shared by several lowerings."""
         self.net = Net()
         self.node: Node
-        self._constants = Constants(program)
+        self.sizes = sizes
+        self._constants = constants
+        self._arrays = {} if arrays is None else arrays
         self._tensors: dict[Node, Any] = {}
         self._scales: dict[Node, Array] = {}
         self._values: dict[Node, Any] = {}
@@ -51,12 +55,34 @@ class Lowering:
                 self._values[node] = row.lower(self, node)
         return self.net
 
+    def probe(self, node: Node, lower: Any) -> Net:
+        """Lower one node by itself."""
+        for source in node.all_input_nodes:
+            self._source(source)
+        self.node = node
+        results = lower(self, node)
+        listed = results if isinstance(results, list) else [results]
+        self.net.outputs = [(value, Layout.FIRST) for value in listed if isinstance(value, Value)]
+        return self.net
+
+    def _source(self, node: Node) -> None:
+        """Make a node's input known, whatever computes it: a weight is folded."""
+        if node.op != "placeholder" and is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
+            for source in node.all_input_nodes:
+                self._placeholder(source)
+            self._fold(node)
+        else:
+            self._placeholder(node)
+
     def _placeholder(self, node: Node) -> None:
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
             return
+        if not isinstance(node.meta["val"], torch.Tensor):
+            self.net.inputs.append(None)
+            return
         readers = [user for user in node.users if is_dequantize(user)]
-        value = Value(tuple(node.meta["val"].shape), layout=layout_of(node.meta["val"]))
+        value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
         value.quantization = quantization_of(readers[0]) if readers else None
         self._values[node] = value
         self.net.inputs.append(value)
@@ -64,7 +90,7 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        taken: set[Value] = set(self.net.inputs)
+        taken: set[Value | None] = set(self.net.inputs)
         for result in results:
             assert isinstance(result, Node)
             value = self.value(result)
@@ -115,7 +141,7 @@ class Lowering:
 
     def argument(self, name: str) -> Any:
         """An argument of the node by its schema name, defaults included."""
-        return argument(self.node, name)
+        return self.sizes.resolve(argument(self.node, name))
 
     def input(self) -> Value:
         """The value of the node's first argument."""
@@ -124,13 +150,28 @@ class Lowering:
     @property
     def shape(self) -> Shape:
         """Shape of the node's (first) result."""
-        return shape_of(self.node)
+        return self.shape_of(self.node)
+
+    def shape_of(self, node: Any) -> Shape:
+        """Shape of a node's (first) result."""
+        val = node.meta["val"]
+        return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
     def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0) -> Value:
         """A constant; a single number becomes a tensor of rank 1."""
-        array = np.ascontiguousarray(array, dtype=np.float32)
+        array = self._contiguous(np.asarray(array, dtype=np.float32))
         shape = array.shape or (1,)
         return Value(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim)
+
+    def _contiguous(self, array: Array) -> Array:
+        """A weight in another order is copied once for all sizes."""
+        if array.flags.c_contiguous:
+            return array
+        key = (array.ctypes.data, array.shape, array.strides)
+        if key not in self._arrays:
+            self._arrays[key] = array, np.ascontiguousarray(array)
+        copy: Array = self._arrays[key][1]
+        return copy
 
     def scalar(self, number: float) -> Value:
         """A constant of one element."""
@@ -194,9 +235,3 @@ def quantization_of(node: Node) -> Quantization:
 def layout_of(val: torch.Tensor) -> Layout:
     """Layout of an external tensor, from the strides of its `val`."""
     return Layout.LAST if dim_order(val) == (0, 2, 3, 1) else Layout.FIRST
-
-
-def shape_of(node: Any) -> Shape:
-    """Shape of a node's (first) result."""
-    val = node.meta["val"]
-    return tuple((val[0] if isinstance(val, (tuple, list)) else val).shape)

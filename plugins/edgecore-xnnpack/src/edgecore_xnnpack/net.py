@@ -14,6 +14,10 @@ Array = NDArray[np.float32]
 Shape = tuple[int, ...]
 
 
+class Open(int):
+    """A size that the call decides: its number is the greatest."""
+
+
 class Layout(IntEnum):
     """Order in memory of a value of rank 4; every other rank is FIRST."""
 
@@ -124,9 +128,12 @@ class Op:
 
 @dataclass
 class Net:
-    """The operations in order, and what crosses the border; the layout of an external value is that of the caller."""
+    """The operations in order, and what crosses the border; the layout of an external value is that of the caller.
 
-    inputs: list[Value] = field(default_factory=list)
+    An input that no operation reads is None.
+    """
+
+    inputs: list[Value | None] = field(default_factory=list)
     outputs: list[tuple[Value, Layout]] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
 

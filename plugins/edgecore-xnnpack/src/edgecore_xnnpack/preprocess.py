@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch.export import ExportedProgram
 
+from edgecore.ir.constants import Constants
 from edgecore.plugin import MemoryNeed, PreprocessResult
 from edgecore_xnnpack.blob import encode
 from edgecore_xnnpack.fuse import fuse
@@ -12,11 +15,13 @@ from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.quantize import quantize
+from edgecore_xnnpack.sizes import Symbols, merge
 
 
 def build_net(program: ExportedProgram) -> Net:
     """The partition as operations in memory order."""
-    net = Lowering(program).run(program, TABLE)
+    constants, arrays = Constants(program), dict[Any, Any]()
+    net = merge([Lowering(constants, sizes, arrays).run(program, TABLE) for sizes in Symbols(program).choices])
     fuse(net)
     quantize(net)
     fuse(net)  # clamps of integers

@@ -25,7 +25,7 @@ SMALLEST = 2.0**-126
 def _check_attention(query: Query) -> str | None:
     if query.argument("dropout_p") != 0:
         return "dropout"
-    q, k, v = (tuple(query.argument(name).meta["val"].shape) for name in ("query", "key", "value"))
+    q, k, v = (query.shape_of(query.argument(name)) for name in ("query", "key", "value"))
     if len(q) < 3 or not len(q) == len(k) == len(v):
         return f"ranks {len(q)}, {len(k)} and {len(v)}"
     heads = query.argument("enable_gqa")

@@ -25,8 +25,8 @@ def binary(low: Lowering, kind: type, left: Value, right: Value, clamp: tuple[fl
 
 
 def _with_rank(low: Lowering, value: Value, rank: int) -> Value:
-    """Leading ones, so that the dimensions keep their meaning in either layout; a single number needs none."""
-    if value.constant is not None and value.size == 1:
+    """Leading ones, where a rank of 4 has two layouts, so that dimensions keep their meaning; a number needs none."""
+    if rank != 4 or (value.constant is not None and value.size == 1):
         return value
     return low.reshape(value, (1,) * (rank - len(value.shape)) + value.shape)
 

@@ -104,9 +104,9 @@ class GruCell(Cell):
 
 
 def _check(query: Query) -> str | None:
-    steps = query.shape[1 if query.argument("batch_first") else 0]
     if len(query.shape) != 3:
         return f"rank {len(query.shape)}"
+    steps = query.argument("input").meta["val"].shape[1 if query.argument("batch_first") else 0]
     if not isinstance(steps, int) or steps > MOST_STEPS:
         return f"{steps} steps"
     if not all(query.is_constant(weight) for weight in query.argument("params")):

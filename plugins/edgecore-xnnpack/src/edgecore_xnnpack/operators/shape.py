@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -45,8 +46,7 @@ def _view(low: Lowering, node: Node) -> Value:
 
 
 def _check_expand(query: Query) -> str | None:
-    given = query.node.args[0].meta["val"].numel()  # type: ignore[union-attr]
-    return None if given == query.node.meta["val"].numel() else "repeats elements"
+    return None if prod(query.shape) == prod(query.output_shape) else "repeats elements"
 
 
 @lowers(aten.expand_copy.default, check=_check_expand, constraints="same number of elements")
@@ -121,6 +121,7 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     value = low.input()
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
-        parts.append(slice_of(low, value, dim, start, val.shape[dim]))
-        start += val.shape[dim]
+        length = low.sizes.of(val)[dim]
+        parts.append(slice_of(low, value, dim, start, length))
+        start += length
     return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from edgecore.passes.quantized import is_dequantize
 from edgecore.passes.rewrites import argument
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.schema.graph import MAX_RANK
+from edgecore_xnnpack.sizes import BakedSize, Sizes, Symbols, merge, names
 
 Lower = Callable[[Lowering, Node], Any]
 """Emits the operations of a node and returns its value, or a list of them for `getitem`."""
@@ -26,13 +27,14 @@ Lower = Callable[[Lowering, Node], Any]
 class Query:
     """A node under examination, with what a constraint may ask about it."""
 
-    def __init__(self, node: Node, constants: Constants) -> None:
+    def __init__(self, node: Node, constants: Constants, sizes: Sizes) -> None:
         self.node = node
+        self.sizes = sizes
         self._constants = constants
 
     def argument(self, name: str) -> Any:
         """An argument by its schema name, defaults included."""
-        return argument(self.node, name)
+        return self.sizes.resolve(argument(self.node, name))
 
     def is_constant(self, node: Any) -> bool:
         """Whether a node is a weight, quantized ones included."""
@@ -49,16 +51,20 @@ class Query:
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
 
+    def shape_of(self, node: Node) -> tuple[int, ...]:
+        """Shape of a node's (first) result; symbolic sizes as numbers."""
+        val = node.meta["val"]
+        return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the first input."""
-        return tuple(self.node.all_input_nodes[0].meta["val"].shape)
+        return self.shape_of(self.node.all_input_nodes[0])
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape of the first result."""
-        val = self.node.meta["val"]
-        return tuple((val[0] if isinstance(val, (tuple, list)) else val).shape)
+        return self.shape_of(self.node)
 
 
 def is_weight(node: Any, constants: Constants) -> bool:
@@ -115,28 +121,61 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
 
     `views`: the graph still has views, whose strides are gone once they have become copies.
     """
-    constants = Constants(program)
+    constants, symbols, arrays = Constants(program), Symbols(program), dict[Any, Any]()
 
     def check(node: Node) -> str | None:
         row = TABLE.get(node.target) if isinstance(node.target, OpOverload) else None
         if row is None:
             return f"no lowering for {operator_name(node.target)}"
-        query = Query(node, constants)
+        query = Query(node, constants, symbols.choices[0])
         if is_dequantize(node) and query.is_constant(node):
             outside = any(check(user) is not None for user in node.users)
             return "weight of an operator outside" if outside else row.check(query)
         unlike = {argument(node, name) for name in row.unlike}
-        return _check_tensors(node, constants, unlike, row.dtypes, views) or row.check(query)
+        return _check_tensors(query, unlike, row.dtypes, symbols, views) or row.check(query) or _check_sizes(node, row)
+
+    def _check_sizes(node: Node, row: Row) -> str | None:
+        """Whether the node is lowered alike for all sizes."""
+        sizes = names(_tensors(node))
+        if not sizes:
+            return None
+        nets = []
+        for choice in symbols.choices:
+            reason = row.check(Query(node, constants, choice))
+            if reason:
+                return reason
+            nets.append(Lowering(constants, choice, arrays).probe(node, row.lower))
+        try:
+            merge(nets)
+        except BakedSize as error:
+            return f"bakes {sizes}: {error}"
+        return None
 
     return check
 
 
+def _is_size(node: Node) -> bool:
+    return isinstance(node.meta["val"], torch.SymInt)
+
+
+def _tensors(node: Node) -> Iterator[torch.Tensor]:
+    """What a node reads and gives; of several results those that are used."""
+    for source in node.all_input_nodes:
+        yield source.meta["val"]
+    val = node.meta["val"]
+    if isinstance(val, (tuple, list)):
+        yield from (val[user.args[1]] for user in node.users)  # type: ignore[index]
+    else:
+        yield val
+
+
 def _check_tensors(
-    node: Node, constants: Constants, unlike: set[Any], dtypes: tuple[torch.dtype, ...], views: bool
+    query: Query, unlike: set[Any], dtypes: tuple[torch.dtype, ...], symbols: Symbols, views: bool
 ) -> str | None:
-    """What holds for every operator: `dtypes`, static sizes, rank 1 to 6, not empty, something to compute at run time."""
-    sources = [source for source in node.all_input_nodes if source not in unlike]
-    if all(is_weight(source, constants) for source in sources):
+    """What holds for every operator: `dtypes`, bounded sizes, rank 1 to 6, not empty, something to compute at run time."""
+    node = query.node
+    sources = [source for source in node.all_input_nodes if source not in unlike and not _is_size(source)]
+    if all(map(query.is_constant, sources)):
         return "computes from constants only"
     val = node.meta["val"]
     results = val if isinstance(val, (tuple, list)) else (val,)
@@ -144,17 +183,17 @@ def _check_tensors(
     tensors = [source.meta["val"] for source in sources] + [results[index] for index in used]
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
-            return "bakes a symbolic number"
+            return "reads a number that is computed outside"
         if tensor.dtype not in dtypes:
             return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
-        symbols = [str(size) for size in tensor.shape if not isinstance(size, int)]
-        if symbols:
-            return f"bakes {symbols[0]}"
+        problem = symbols.problem(tensor)
+        if problem:
+            return problem
         if tensor.dim() > MAX_RANK:
             return f"rank {tensor.dim()}"
-        if tensor.numel() == 0:
+        if 0 in query.sizes.of(tensor):
             return "empty tensor"
-    runtime = [source.meta["val"] for source in sources if not is_weight(source, constants)]
+    runtime = [source.meta["val"] for source in sources if not query.is_constant(source)]
     for tensor in runtime + [results[index] for index in used]:
         if tensor.dim() == 0:
             return "rank 0"

@@ -1,0 +1,132 @@
+"""Symbolic sizes: one compiled model, one runtime, called with sizes from the least to the greatest and back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lowered import check_sizes, compiled, refusals
+from torch import nn
+from torch.export import Dim
+
+from edgecore_xnnpack.blob import read_graph
+
+BATCH, LENGTH = Dim("batch", min=1, max=8), Dim("length", min=1, max=32)
+
+
+def calls(shape: tuple[int, ...], *varied: tuple[int, ...], dims: tuple[int, ...] = (0,)) -> list[tuple[torch.Tensor]]:
+    """Inputs of `shape` with dimensions `dims` replaced by each of `varied`; the first serves for the export."""
+    result = []
+    for sizes in varied:
+        given = list(shape)
+        for dim, size in zip(dims, sizes, strict=True):
+            given[dim] = size
+        result.append((torch.randn(given),))
+    return result
+
+
+class Convolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.Hardswish())
+        self.depthwise, self.norm = nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.GroupNorm(2, 8)
+        self.gate, self.up = nn.Conv2d(8, 8, 1), nn.ConvTranspose2d(8, 8, 2, 2)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(self.stem(x), 2)
+        x = x + F.silu(self.norm(self.depthwise(x)))
+        x = x * F.hardsigmoid(self.gate(F.adaptive_avg_pool2d(x, 1)))
+        y = F.avg_pool2d(self.up(x), 3, 2, 1)
+        return self.head(torch.cat([x, y], 1).mean((2, 3))).softmax(-1)
+
+
+class Block(nn.Module):
+    """A transformer's block with self-attention."""
+
+    def __init__(self, width: int = 32, heads: int = 4, causal: bool = False) -> None:
+        super().__init__()
+        self.qkv, self.out, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+        self.first, self.second, self.causal = nn.LayerNorm(width), nn.LayerNorm(width), causal
+        self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(self.first(x)).chunk(3, -1)
+        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.feed(self.second(x))
+
+
+MLP = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4), nn.Softmax(-1))
+
+
+def test_batch_of_a_convolutional_net() -> None:
+    check_sizes(Convolutions(), calls((2, 3, 16, 20), (3,), (1,), (8,), (2,), (8,)), ({0: BATCH},))
+
+
+def test_pixels_of_a_convolutional_net() -> None:
+    height, width = Dim("height", min=1, max=8), Dim("width", min=1, max=6)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU6(), nn.MaxPool2d(2), nn.Conv2d(4, 2, 1))
+    sizes = ({2: 8 * height, 3: 8 * width},)
+    check_sizes(net, calls((1, 3, 0, 0), (32, 24), (8, 8), (64, 48), (16, 40), dims=(2, 3)), sizes)
+
+
+def test_batch_and_length_of_a_perceptron() -> None:
+    check_sizes(MLP, calls((0, 0, 8), (3, 7), (1, 1), (8, 32), (8, 1), (1, 32), dims=(0, 1)), ({0: BATCH, 1: LENGTH},))
+
+
+@pytest.mark.parametrize("dim, size", [(0, BATCH), (1, LENGTH)])
+def test_batch_or_length_of_a_transformer(dim: int, size: object) -> None:
+    varied = ((3,), (1,), (8,), (5,)) if dim == 0 else ((7,), (1,), (32,), (16,))
+    check_sizes(nn.Sequential(Block(), Block()), calls((1, 7, 32), *varied, dims=(dim,)), ({dim: size},), 1e-4)
+
+
+def test_open_sizes_are_zeros_in_the_file() -> None:
+    program = compiled(lambda x: x.exp().flatten(1), torch.randn(3, 4, 5), dynamic_shapes=(({0: BATCH},),))
+    graph = read_graph(bytes(program.pte.delegate_blobs[0]))
+    assert [node.node.new_shape for node in graph.nodes if hasattr(node.node, "new_shape")] == [[0, 20]]
+    assert graph.values[0].value.dims == [8, 4, 5]  # type: ignore[union-attr]
+
+
+MOVES = {
+    "slice of another dimension": lambda x: x[:, 1:3] * 2,
+    "parts": lambda x: [part * 2 for part in x.split([1, 3], 1)],
+    "select": lambda x: x[:, 1].exp(),
+    "permute": lambda x: (x * 2).permute(1, 0, 2),
+    "broadcast": lambda x: x + x[:, :1],
+    "pad": lambda x: F.pad(x * 2, (1, 1)),
+    "mean": lambda x: (x * 2).mean(1),
+    "mean of the open size": lambda x: (x * 2).mean(0),
+    "cat": lambda x: torch.cat([x * 2, x], 2),
+    "cat along the open size": lambda x: torch.cat([x * 2, x], 0),
+}
+
+
+def test_moving_elements() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        results = [move(x) for move in MOVES.values()]
+        return [part for result in results for part in (result if isinstance(result, list) else [result])]
+
+    check_sizes(function, calls((3, 4, 5), (3,), (1,), (8,)), (({0: BATCH},),))
+
+
+@pytest.mark.parametrize(
+    "function, dims, operator, reason",
+    [
+        (lambda x: x.view(x.shape[0], x.shape[1], 4, 2).exp(), (0, 1), "view_copy", "bakes"),
+        (lambda x: x[:, 1:].exp(), (1,), "slice_copy", "a slice whose length varies"),
+        (lambda x: x.sum(0).exp(), (0,), "sum", "Multiply of numbers that depend on it"),
+        (lambda x: x.mean(2).sum(0).exp(), (0,), "sum", "numbers that depend on it"),
+    ],
+)
+def test_what_would_bake_a_size_is_refused(function: object, dims: tuple[int, ...], operator: str, reason: str) -> None:
+    sizes = {dim: (BATCH, Dim("length", min=4, max=32))[dim] for dim in dims}
+    found = refusals(function, torch.randn(3, 7, 8), dynamic_shapes=((sizes,),))
+    assert any(operator in name and reason in why for name, why in found.items()), found
+
+
+def test_a_size_without_bound_is_refused() -> None:
+    found = refusals(lambda x: x.exp(), torch.randn(3, 4), dynamic_shapes=(({0: Dim("n", min=1)},),))
+    assert "has no upper bound" in found["aten.exp.default"]
