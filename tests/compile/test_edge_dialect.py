@@ -95,6 +95,8 @@ DECOMPOSED = {
     "hardswish": (lambda s, x: nn.functional.hardswish(x), (3, 5), []),
     "silu_inplace": (lambda s, x: nn.functional.silu(x * 1, inplace=True), (3, 5), []),
     "layer_norm": (lambda s, x: s.parts[0](x), (2, 7, 8), [nn.LayerNorm(8)]),
+    "rms_norm": (lambda s, x: s.parts[0](x), (2, 7, 8), [nn.RMSNorm(8)]),
+    "cosine": (lambda s, x: nn.functional.cosine_similarity(x, x + 1, dim=1), (2, 7, 8), []),
     "group_norm": (lambda s, x: s.parts[0](x), (2, 8, 4, 4), [nn.GroupNorm(2, 8)]),
     "adaptive": (lambda s, x: nn.functional.adaptive_avg_pool2d(x, (3, 2)), (1, 4, 7, 6), []),
     "attention": (lambda s, x: nn.functional.scaled_dot_product_attention(x, x, x), (1, 2, 6, 4), []),

@@ -67,4 +67,4 @@ def test_refusals() -> None:
     q, k, v = tensors()
     flags = torch.ones(L, S, dtype=torch.bool)
     for reason in refusals(attend, q, k, v, flags).values():
-        assert "bool" in reason or "no lowering" in reason
+        assert "bool" in reason or "no lowering" in reason or reason == "condition not constant"

@@ -21,7 +21,9 @@ DATA_MOVEMENT = frozenset({
     aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
     aten.squeeze_copy.dims, aten.squeeze_copy.dim, aten.expand_copy.default, aten.slice_copy.Tensor,
     aten.select_copy.int, aten.clone.default, aten._to_copy.default, aten.split_with_sizes_copy.default,
-    operator.getitem,
+    aten.unbind_copy.int, aten.stack.default, aten.repeat.default, aten.flip.default, aten.roll.default,
+    aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.index_select.default, aten.index.Tensor,
+    aten.slice_scatter.default, aten.select_scatter.default, aten.copy.default, operator.getitem,
 })  # fmt: skip
 """Operators that only move data: a partition of nothing else is not worth a delegate."""
 

@@ -19,6 +19,7 @@ from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
+from edgecore.passes.functionalize import functional_form
 from edgecore.passes.rewrites import REWRITES
 
 Keep = Callable[[Node], bool]
@@ -182,15 +183,30 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
+def _writes_to_view(new: Node) -> bool:
+    """Whether what the first argument shares memory with would have to change as well."""
+    if not isinstance(new.target, OpOverload):
+        return True
+    written = new.args[0] if new.args else None
+    target = written.target if isinstance(written, Node) else None
+    return isinstance(target, OpOverload) and any(result.alias_info is not None for result in target._schema.returns)
+
+
 def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, relaid: set[Node]) -> list[Node]:
-    """Copy a traced graph in front of `node`, whose uses then read its results."""
+    """Copy a traced graph in front of `node`, whose uses then read its results.
+
+    Where a decomposition writes to a value of its own, later nodes read the result of the functional operator.
+    """
     inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
     lookup = partial(inner.__getitem__)
     results: Any = None
     for new in traced.nodes:
         if new.op == "call_function":
             args, kwargs = torch.fx.map_arg((new.args, new.kwargs), lookup)
-            inner[new] = editor.call(new.target, *args, val=new.meta.get("val"), **kwargs)
+            functional = None if _writes_to_view(new) else functional_form(new.target)
+            inner[new] = editor.call(functional or new.target, *args, val=new.meta.get("val"), **kwargs)
+            if functional is not None:
+                inner[new.args[0]] = inner[new]
         elif new.op == "output":
             results = torch.fx.map_arg(new.args[0], lookup)
         elif new.op == "get_attr":

@@ -40,13 +40,13 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
         return copy_program(program.run_decompositions({}))
     if not mutating:
         return program
-    if any(_functional(node.target) is None for node in mutating) or _writes_through_alias(program):
+    if any(functional_form(node.target) is None for node in mutating) or _writes_through_alias(program):
         return copy_program(program.run_decompositions({}))
     with edit(program):
         for node in mutating:
             target = node.args[0]
             assert isinstance(target, Node)
-            functional = _functional(node.target)
+            functional = functional_form(node.target)
             assert functional is not None
             node.target = functional
             target.replace_all_uses_with(node, delete_user_cb=partial(_comes_after, node))
@@ -68,7 +68,7 @@ def _is_mutable(node: Node) -> bool:
 
 
 @cache
-def _functional(target: OpOverload) -> OpOverload | None:
+def functional_form(target: OpOverload) -> OpOverload | None:
     """`aten.relu.default` for `aten.relu_.default`; None unless only `self` is written and returned."""
     name = target._schema.name.partition("::")[2]
     written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]

@@ -1,24 +1,29 @@
 """ATen operators on XNNPACK: one table for the partitioner, the serializer and the documentation."""
 
 from edgecore_xnnpack.operators import (
+    activation,
     attention,
     convolution,
     elementwise,
+    indexing,
     matmul,
     normalization,
     pooling,
     quantized,
     recurrent,
     reduction,
+    selection,
     shape,
 )
 from edgecore_xnnpack.operators.table import TABLE, make_check
 
 __all__ = [
     "TABLE",
+    "activation",
     "attention",
     "convolution",
     "elementwise",
+    "indexing",
     "make_check",
     "matmul",
     "normalization",
@@ -26,5 +31,6 @@ __all__ = [
     "quantized",
     "recurrent",
     "reduction",
+    "selection",
     "shape",
 ]

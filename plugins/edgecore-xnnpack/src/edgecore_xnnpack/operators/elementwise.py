@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Callable
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, TIED, Value
+from edgecore_xnnpack.net import Value
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -113,100 +114,70 @@ def _unary(low: Lowering, node: Node) -> Value:
     return unary(low, _UNARY[node.target], low.input())  # type: ignore[index]
 
 
-def _check_gelu(query: Query) -> str | None:
-    return None if query.argument("approximate") == "none" else "approximate tanh"
-
-
-@lowers(aten.gelu.default, check=_check_gelu, constraints="approximate none", whole=True)
-def _gelu(low: Lowering, node: Node) -> Value:
-    return unary(low, g.Gelu, low.input())
-
-
-@lowers(aten.silu.default, whole=True)
-def _silu(low: Lowering, node: Node) -> Value:
-    return binary(low, g.Multiply, low.input(), unary(low, g.Sigmoid, low.input()))
-
-
-@lowers(aten.hardsigmoid.default, whole=True)
-def _hardsigmoid(low: Lowering, node: Node) -> Value:
-    shifted = binary(low, g.Add, low.input(), low.scalar(3.0), clamp=(0.0, 6.0))
-    return binary(low, g.Multiply, shifted, low.scalar(1 / 6))
-
-
-@lowers(aten.relu.default)
-def _relu(low: Lowering, node: Node) -> Value:
-    return clamped(low, low.input(), 0.0, inf)
-
-
-@lowers(aten.relu6.default, whole=True)
-def _relu6(low: Lowering, node: Node) -> Value:
-    return clamped(low, low.input(), 0.0, 6.0)
-
-
-@lowers(aten.hardtanh.default)
-def _hardtanh(low: Lowering, node: Node) -> Value:
-    return clamped(low, low.input(), float(low.argument("min_val")), float(low.argument("max_val")))
-
-
-def _check_clamp(query: Query) -> str | None:
-    lower, upper = query.argument("min"), query.argument("max")
-    return "min not below max" if lower is not None and upper is not None and lower >= upper else None
-
-
-@lowers(aten.clamp.default, check=_check_clamp, constraints="min below max")
+@lowers(aten.clamp.default)
 def _clamp(low: Lowering, node: Node) -> Value:
     lower, upper = low.argument("min"), low.argument("max")
+    if lower is not None and upper is not None and lower >= upper:  # no range of XNNPACK's; the upper bound prevails
+        raised = binary(low, g.Maximum, low.input(), low.scalar(float(lower)))
+        return binary(low, g.Minimum, raised, low.scalar(float(upper)))
     return clamped(low, low.input(), -inf if lower is None else float(lower), inf if upper is None else float(upper))
 
 
-def _check_elu(query: Query) -> str | None:
-    if query.argument("scale") != 1 or query.argument("input_scale") != 1:
-        return "scale"
-    return None if query.argument("alpha") > 0 else "alpha not positive"
+@lowers(aten.clamp.Tensor)
+def _clamp_by_tensors(low: Lowering, node: Node) -> Value:
+    value, lower, upper = low.input(), low.argument("min"), low.argument("max")
+    if lower is not None:
+        value = binary(low, g.Maximum, value, low.value(lower))
+    return value if upper is None else binary(low, g.Minimum, value, low.value(upper))
 
 
-@lowers(aten.elu.default, check=_check_elu, constraints="scale 1, alpha above 0", whole=True)
-def _elu(low: Lowering, node: Node) -> Value:
-    return unary(low, g.ELU, low.input(), alpha=float(low.argument("alpha")))
+def _inverse(low: Lowering, value: Value) -> Value:
+    return binary(low, g.Div, low.scalar(1.0), value)
 
 
-@lowers(aten.leaky_relu.default, whole=True)
-def _leaky_relu(low: Lowering, node: Node) -> Value:
-    return unary(low, g.LeakyReLU, low.input(), negative_slope=float(low.argument("negative_slope")))
+def _cube(low: Lowering, value: Value) -> Value:
+    return binary(low, g.Multiply, unary(low, g.Square, value), value)
 
 
-def _check_prelu(query: Query) -> str | None:
-    if not query.is_constant(query.argument("weight")):
-        return "weight not constant"
-    rank = len(query.shape)
-    if query.argument("weight").meta["val"].numel() > 1 and rank not in (2, 4):
-        return f"rank {rank}"
-    return None
-
-
-@lowers(aten.prelu.default, aten._prelu_kernel.default, check=_check_prelu, whole=True,
-        constraints="constant weight; one slope, or one per channel of rank 2 or 4")  # fmt: skip
-def _prelu(low: Lowering, node: Node) -> Value:
-    slope = low.array(low.argument("weight"))
-    assert slope is not None
-    value = low.input()
-    if slope.size == 1:
-        return unary(low, g.LeakyReLU, value, negative_slope=float(slope.reshape(-1)[0]))
-    rule = LAST if len(value.shape) == 4 else TIED
-    return low.emit(g.PReLU, [value, low.constant(slope.reshape(-1))], value.shape, rule)
+_POWERS: dict[float, Callable[[Lowering, Value], Value]] = {
+    -2: lambda low, value: _inverse(low, unary(low, g.Square, value)),
+    -1: _inverse,
+    -0.5: lambda low, value: unary(low, g.ReciprocalSquareRoot, value),
+    0.5: lambda low, value: unary(low, g.SquareRoot, value),
+    1: lambda low, value: value,
+    1.5: lambda low, value: binary(low, g.Multiply, value, unary(low, g.SquareRoot, value)),
+    2: lambda low, value: unary(low, g.Square, value),
+    3: _cube,
+    4: lambda low, value: unary(low, g.Square, unary(low, g.Square, value)),
+}
+"""How a power is computed, by its exponent."""
 
 
 def _check_power(query: Query) -> str | None:
     exponent = query.argument("exponent")
-    return None if exponent in (0.5, 1, 2) else f"exponent {exponent}"
+    return None if exponent in _POWERS else f"exponent {exponent}"
 
 
-@lowers(aten.pow.Tensor_Scalar, check=_check_power, constraints="exponent 0.5, 1 or 2")
+@lowers(aten.pow.Tensor_Scalar, check=_check_power, constraints="exponent " + ", ".join(map(str, _POWERS)))
 def _power(low: Lowering, node: Node) -> Value:
-    exponent = low.argument("exponent")
-    if exponent == 1:
-        return low.input()
-    return unary(low, g.Square if exponent == 2 else g.SquareRoot, low.input())
+    return _POWERS[low.argument("exponent")](low, low.input())
+
+
+def _check_exponential(query: Query) -> str | None:
+    base = query.argument("self")
+    return None if base > 0 else f"base {base}"
+
+
+@lowers(aten.pow.Scalar, check=_check_exponential, constraints="base above 0")
+def _exponential(low: Lowering, node: Node) -> Value:
+    exponent = low.value(low.argument("exponent"))
+    return unary(low, g.Exp, binary(low, g.Multiply, exponent, low.scalar(log(low.argument("self")))))
+
+
+@lowers(aten.log2.default, aten.log10.default)
+def _logarithm(low: Lowering, node: Node) -> Value:
+    base = 2 if node.target is aten.log2.default else 10
+    return binary(low, g.Multiply, unary(low, g.Log, low.input()), low.scalar(1 / log(base)))
 
 
 @lowers(aten.reciprocal.default)

@@ -8,7 +8,7 @@ from torch.fx import Node
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import FIRST, Array, Value
 from edgecore_xnnpack.operators.elementwise import binary
-from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.table import lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
@@ -22,20 +22,18 @@ def fully_connected(
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
 
 
-def _check_linear(query: Query) -> str | None:
-    if not query.is_constant(query.argument("weight")):
-        return "weight not constant"
-    bias = query.argument("bias")
-    return None if bias is None or query.is_constant(bias) else "bias not constant"
-
-
-@lowers(aten.linear.default, check=_check_linear, constraints="constant weight and bias", whole=True)
+@lowers(aten.linear.default, whole=True)
 def _linear(low: Lowering, node: Node) -> Value:
-    weight, bias = low.array(low.argument("weight")), low.argument("bias")
-    assert weight is not None
-    return fully_connected(
-        low, low.input(), weight, None if bias is None else low.value(bias), low.scales(low.argument("weight"))
-    )
+    """A bias that is computed is added to the result."""
+    weight = low.array(low.argument("weight"))
+    bias = None if low.argument("bias") is None else low.value(low.argument("bias"))
+    packed = bias if bias is not None and bias.constant is not None and weight is not None else None
+    if weight is None:
+        given = low.value(low.argument("weight"))
+        result = low.emit(g.FullyConnected, [low.input(), given], low.shape, FIRST)
+    else:
+        result = fully_connected(low, low.input(), weight, packed, low.scales(low.argument("weight")))
+    return result if bias is packed else binary(low, g.Add, result, bias)  # type: ignore[arg-type]
 
 
 def _product(low: Lowering, left: Value, right: Value) -> Value:
@@ -61,13 +59,19 @@ def _mm(low: Lowering, node: Node) -> Value:
     return _matrices(low, low.value(node.args[0]), low.value(node.args[1]))
 
 
-def _check_addmm(query: Query) -> str | None:
-    return None if query.argument("alpha") == 1 and query.argument("beta") == 1 else "alpha or beta"
-
-
-@lowers(aten.addmm.default, check=_check_addmm, constraints="alpha 1, beta 1")
+@lowers(aten.addmm.default)
 def _addmm(low: Lowering, node: Node) -> Value:
-    return _matrices(low, low.value(node.args[1]), low.value(node.args[2]), low.value(node.args[0]))
+    left, bias = low.value(low.argument("mat1")), low.value(low.argument("self"))
+    left, bias = _scaled(low, left, low.argument("alpha")), _scaled(low, bias, low.argument("beta"))
+    return _matrices(low, left, low.value(low.argument("mat2")), bias)
+
+
+def _scaled(low: Lowering, value: Value, factor: float) -> Value:
+    if factor == 1:
+        return value
+    if value.constant is not None:
+        return low.constant(value.constant * factor)
+    return binary(low, g.Multiply, value, low.scalar(float(factor)))
 
 
 @lowers(aten.bmm.default)

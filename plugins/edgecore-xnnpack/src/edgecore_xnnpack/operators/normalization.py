@@ -13,6 +13,7 @@ from edgecore_xnnpack.net import LAST, Value
 from edgecore_xnnpack.operators.convolution import convolve
 from edgecore_xnnpack.operators.elementwise import binary, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.pooling import image_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -66,14 +67,33 @@ def _layer_norm(low: Lowering, node: Node) -> list[Value]:
     return [low.reshape(result, value.shape)]
 
 
+def _check_rms_norm(query: Query) -> str | None:
+    weight = query.argument("weight")
+    return None if weight is None or query.is_constant(weight) else "weight not constant"
+
+
+@lowers(aten.rms_norm.default, check=_check_rms_norm, constraints="constant weight", whole=True)
+def _rms_norm(low: Lowering, node: Node) -> Value:
+    """As the layer norm, without the average."""
+    value, rank = low.input(), len(low.argument("normalized_shape"))
+    count, eps, gamma = prod(low.argument("normalized_shape")), low.argument("eps"), low.array(low.argument("weight"))
+    flat = value if rank == 1 else low.reshape(value, (*value.shape[:-rank], count))
+    added = low.scalar(float(np.finfo(np.float32).eps) if eps is None else float(eps))
+    square = fully_connected(low, unary(low, g.Square, flat), np.full((1, count), 1 / count, np.float32), added)
+    result = binary(low, g.Multiply, flat, unary(low, g.ReciprocalSquareRoot, square))
+    if gamma is not None:
+        result = binary(low, g.Multiply, result, low.constant(gamma.reshape(-1)))
+    return low.reshape(result, value.shape)
+
+
 def _check_group_norm(query: Query) -> str | None:
-    return f"rank {len(query.shape)}" if len(query.shape) != 4 else _check_constants(query, "weight", "bias")
+    return f"rank {len(query.shape)}" if len(query.shape) not in (3, 4) else _check_constants(query, "weight", "bias")
 
 
-@lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 4, constant weight and bias")
+@lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 3 or 4, constant weight and bias")
 def _group_norm(low: Lowering, node: Node) -> list[Value]:
     """The average of each channel, then of the channels of a group: a grouped convolution of one pixel."""
-    value, groups, eps = low.input(), int(low.argument("group")), float(low.argument("eps"))
+    value, groups, eps = image_of(low, low.input()), int(low.argument("group")), float(low.argument("eps"))
     channels = value.shape[1]
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     average = np.full((channels, channels // groups, 1, 1), groups / channels, np.float32)
@@ -90,4 +110,4 @@ def _group_norm(low: Lowering, node: Node) -> list[Value]:
     result = binary(low, g.Multiply, centred, scale)
     if beta is not None:
         result = binary(low, g.Add, result, low.constant(beta.reshape(1, -1, 1, 1)))
-    return [result]
+    return [low.reshape(result, low.shape)]

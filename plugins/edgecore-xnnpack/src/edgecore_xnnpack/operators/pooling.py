@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, TIED, Value
+from edgecore_xnnpack.net import LAST, TIED, Array, Shape, Value
+from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
+
+MOST_IN_WINDOW = 2**16
+"""Of rows and of columns."""
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -31,31 +38,46 @@ def _excess(size: int, out: int, kernel: int, stride: int, padding: int, dilatio
     return max((out - 1) * stride + dilation * (kernel - 1) + 1 - size - padding, padding)
 
 
-def _pooling(low: Lowering, kind: type, value: Value, kernel: Any, stride: Any, pads: Any, dilation: Any) -> Value:
-    """`pads` is (top, bottom, left, right)."""
+def _pooling(
+    low: Lowering, kind: type, value: Value, shape: Shape, kernel: Any, stride: Any, pads: Any, dilation: Any = (1, 1)
+) -> Value:
+    """A pooling to `shape`; `pads` is (top, bottom, left, right)."""
     return low.emit(
-        kind, [value], low.shape, LAST,
+        kind, [value], shape, LAST,
         padding_top=pads[0], padding_right=pads[3], padding_bottom=pads[1], padding_left=pads[2],
         pooling_height=kernel[0], pooling_width=kernel[1], stride_height=stride[0], stride_width=stride[1],
         dilation_height=dilation[0], dilation_width=dilation[1], flags=g.KEEP_DIMS,
     )  # fmt: skip
 
 
+def max_pooling(low: Lowering, value: Value, shape: Shape, kernel: Shape) -> Value:
+    """The maximum of each window of `kernel`, side by side."""
+    return _pooling(low, g.MaxPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
+
+
+def image_of(low: Lowering, value: Value) -> Value:
+    """A sequence [N, C, L] as an image of one row."""
+    return low.reshape(value, (*value.shape[:2], 1, value.shape[2])) if len(value.shape) == 3 else value
+
+
+def _as_image(shape: Shape) -> Shape:
+    return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
+
+
 def _check_max_pool(query: Query) -> str | None:
     if len(query.shape) != 4:
         return f"rank {len(query.shape)}"
-    kernel, stride, padding = _window(query)
+    kernel, stride, _ = _window(query)
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    # XNNPACK reads the nearest pixel in place of padding, which is one of the window's only if that has no gaps.
     dilated = _pair(query.argument("dilation")) != (1, 1)
-    return "dilation with padding" if dilated and (any(padding) or query.argument("ceil_mode")) else None
+    return "dilation with ceil_mode" if dilated and query.argument("ceil_mode") else None
 
 
 @lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, whole=True,
-        constraints="rank 4, kernel above 1x1, stride within kernel, no padding with dilation, no indices")  # fmt: skip
+        constraints="rank 4, kernel above 1x1, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
     kernel, stride, padding = _window(low)
     dilation, value = _pair(low.argument("dilation")), low.input()
@@ -64,38 +86,52 @@ def _max_pool(low: Lowering, node: Node) -> Any:
         size, out = value.shape[2 + axis], low.shape[2 + axis]
         end = _excess(size, out, kernel[axis], stride[axis], padding[axis], dilation[axis])
         pads += [padding[axis], end]
-    result = _pooling(low, g.MaxPooling2d, value, kernel, stride, pads, dilation)
+    if dilation != (1, 1) and any(pads):
+        # XNNPACK reads the nearest pixel in place of padding, which is one of the window's only if that has no gaps.
+        value, pads = pad(low, value, (0, 0, pads[0], pads[2]), (0, 0, pads[1], pads[3]), -inf), [0, 0, 0, 0]
+    result = _pooling(low, g.MaxPooling2d, value, low.shape, kernel, stride, pads, dilation)
     return [result] if node.target is aten.max_pool2d_with_indices.default else result
 
 
+def _average_window(source: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Kernel, stride and padding of an average pooling, of a sequence as of an image of one row."""
+    kernel, stride, padding = _window(source)
+    if len(source.shape) == 3:
+        return (1, kernel[1]), (1, stride[1]), (0, padding[1])
+    return kernel, stride, padding
+
+
 def _check_avg_pool(query: Query) -> str | None:
-    if len(query.shape) != 4:
+    rank = 3 if query.node.target is aten.avg_pool1d.default else 4
+    if len(query.shape) != rank:
         return f"rank {len(query.shape)}"
-    kernel, stride, padding = _window(query)
+    kernel, stride, padding = _average_window(query)
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    if query.argument("divisor_override") not in (None, kernel[0] * kernel[1]):
-        return "divisor_override"
     if query.argument("ceil_mode"):
         for axis in (0, 1):
-            size, out = query.shape[2 + axis], query.output_shape[2 + axis]
+            size, out = _as_image(query.shape)[2 + axis], _as_image(query.output_shape)[2 + axis]
             if _excess(size, out, kernel[axis], stride[axis], padding[axis]) != padding[axis]:
                 return "ceil_mode"
     return None
 
 
-@lowers(aten.avg_pool2d.default, check=_check_avg_pool, whole=True,
-        constraints="rank 4, kernel above 1x1, stride within kernel, no rounding up, no divisor")  # fmt: skip
+@lowers(aten.avg_pool2d.default, aten.avg_pool1d.default, check=_check_avg_pool, whole=True,
+        constraints="with a batch, kernel above 1x1, stride within kernel, no rounding up")  # fmt: skip
 def _avg_pool(low: Lowering, node: Node) -> Value:
-    kernel, stride, padding = _window(low)
-    value = low.input()
-    if any(padding) and low.argument("count_include_pad"):
+    kernel, stride, padding = _average_window(low)
+    value = image_of(low, low.input())
+    divisor = None if node.target is aten.avg_pool1d.default else low.argument("divisor_override")
+    if any(padding) and (low.argument("count_include_pad") or divisor is not None):
         value = pad(low, value, (0, 0, *padding), (0, 0, *padding), 0.0)
         padding = (0, 0)
     pads = (padding[0], padding[0], padding[1], padding[1])
-    return _pooling(low, g.AvgPooling2d, value, kernel, stride, pads, (1, 1))
+    result = _pooling(low, g.AvgPooling2d, value, _as_image(low.shape), kernel, stride, pads)
+    if divisor is not None:
+        result = binary(low, g.Multiply, result, low.scalar(kernel[0] * kernel[1] / divisor))
+    return low.reshape(result, low.shape)
 
 
 def pad(low: Lowering, value: Value, before: tuple[int, ...], after: tuple[int, ...], number: float) -> Value:
@@ -107,6 +143,40 @@ def pad(low: Lowering, value: Value, before: tuple[int, ...], after: tuple[int, 
 
 
 def _check_adaptive(query: Query) -> str | None:
+    rank = 3 if query.node.target is aten.adaptive_avg_pool1d.default else 4
+    return None if len(query.shape) == rank else f"rank {len(query.shape)}"
+
+
+@lowers(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool1d.default,
+        check=_check_adaptive, constraints="with a batch", whole=True)  # fmt: skip
+def _adaptive_avg_pool(low: Lowering, node: Node) -> Value:
+    """A pooling where all windows are alike, else products with the weights of each window, rows then columns."""
+    value, shape = image_of(low, low.input()), _as_image(low.shape)
+    sizes = value.shape[2:]
+    if sizes == shape[2:]:
+        result = value
+    elif shape[2:] == (1, 1):
+        result = low.emit(g.GlobalAvgPooling2d, [value], shape, LAST, flags=g.KEEP_DIMS)
+    elif all(size % out == 0 for size, out in zip(sizes, shape[2:], strict=True)):
+        kernel = tuple(size // out for size, out in zip(sizes, shape[2:], strict=True))
+        result = _pooling(low, g.AvgPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
+    else:
+        columns = fully_connected(low, value, _windows(sizes[1], shape[3]), None)
+        turned = low.permute(columns, (0, 1, 3, 2))
+        result = low.permute(fully_connected(low, turned, _windows(sizes[0], shape[2]), None), (0, 1, 3, 2))
+    return low.reshape(result, low.shape)
+
+
+def _windows(size: int, out: int) -> Array:
+    """[out, size]: each row averages from floor(i size / out) up to ceil((i + 1) size / out)."""
+    weights = np.zeros((out, size), np.float32)
+    for index in range(out):
+        start, end = index * size // out, -(-(index + 1) * size // out)
+        weights[index, start:end] = 1 / (end - start)
+    return weights
+
+
+def _check_adaptive_max(query: Query) -> str | None:
     if len(query.shape) != 4:
         return f"rank {len(query.shape)}"
     for size, out in zip(query.shape[2:], query.output_shape[2:], strict=True):
@@ -115,16 +185,12 @@ def _check_adaptive(query: Query) -> str | None:
     return None
 
 
-@lowers(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default, check=_check_adaptive, whole=True,
-        constraints="rank 4, sizes divisible")  # fmt: skip
-def _adaptive_avg_pool(low: Lowering, node: Node) -> Value:
+@lowers(aten.adaptive_max_pool2d.default, check=_check_adaptive_max, whole=True,
+        constraints="rank 4, sizes divisible, no indices")  # fmt: skip
+def _adaptive_max_pool(low: Lowering, node: Node) -> list[Any]:
     value = low.input()
-    kernel = [size // out for size, out in zip(value.shape[2:], low.shape[2:], strict=True)]
-    if kernel == [1, 1]:
-        return value
-    if low.shape[2:] == (1, 1):
-        return low.emit(g.GlobalAvgPooling2d, [value], low.shape, LAST, flags=g.KEEP_DIMS)
-    return _pooling(low, g.AvgPooling2d, value, kernel, kernel, (0, 0, 0, 0), (1, 1))
+    kernel = tuple(size // out for size, out in zip(value.shape[2:], low.shape[2:], strict=True))
+    return [value if kernel == (1, 1) else max_pooling(low, value, low.shape, kernel), None]
 
 
 def _check_resize(query: Query) -> str | None:

@@ -1,7 +1,8 @@
-"""Softmax, means and sums."""
+"""Softmax, means, sums, extremes and variances over any dimensions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -10,18 +11,22 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import FIRST, LAST, Value
-from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.net import FIRST, LAST, Shape, Value
+from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.pooling import MOST_IN_WINDOW, max_pooling
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
 
 
-@lowers(aten._softmax.default, aten.softmax.int, whole=True,
-        check=lambda query: "dtype" if query.argument("dtype" if query.node.target is aten.softmax.int else
-                                                       "half_to_float") else None)  # fmt: skip
+def _check_softmax(query: Query) -> str | None:
+    composite = query.node.target in (aten.softmax.int, aten.log_softmax.int)
+    return "dtype" if query.argument("dtype" if composite else "half_to_float") else None
+
+
+@lowers(aten._softmax.default, aten.softmax.int, check=_check_softmax, whole=True)
 def _softmax(low: Lowering, node: Node) -> Value:
     value = low.input()
     rank = len(value.shape)
@@ -43,38 +48,163 @@ def _dims(source: Any, rank: int) -> list[int]:
 
 
 def _check_reduction(query: Query) -> str | None:
-    if query.argument("dtype") not in (None, torch.float32):
-        return "dtype"
-    dims = _dims(query, len(query.shape))
-    return None if dims == list(range(dims[0], dims[-1] + 1)) else f"dims {dims} are not adjacent"
+    return "dtype" if query.argument("dtype") not in (None, torch.float32) else None
 
 
-def mean(low: Lowering, value: Value, dims: list[int], shape: tuple[int, ...]) -> Value:
-    """The mean over adjacent `dims`, reshaped to `shape`: a pooling of a whole image, or a product with 1/n."""
-    if len(value.shape) == 4 and dims == [2, 3]:
-        pooled = low.emit(g.GlobalAvgPooling2d, [value], (*value.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
-        return low.reshape(pooled, shape)
-    # [before, channels = after, 1, count] in ATen's order is [before, 1, count, after] in memory.
+def _runs(dims: list[int]) -> list[list[int]]:
+    """Sorted `dims` in runs of adjacent ones, the last run first."""
+    runs: list[list[int]] = []
+    for dim in dims:
+        if runs and runs[-1][-1] == dim - 1:
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    return runs[::-1]
+
+
+def _reduce(
+    low: Lowering, value: Value, dims: list[int], shape: Shape, one: Callable[[Lowering, Value, list[int]], Value]
+) -> Value:
+    """`one` reduces adjacent dims to sizes of 1; the result is reshaped to `shape`."""
+    for run in _runs(dims):
+        value = one(low, value, run)
+    return low.reshape(value, shape)
+
+
+def _kept(value: Value, dims: list[int]) -> Shape:
+    """The shape of `value` with sizes of 1 for `dims`."""
+    return tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
+
+
+def _folded(low: Lowering, value: Value, dims: list[int]) -> Value:
+    """An image whose height is all elements of the adjacent `dims`.
+
+    [before, channels = after, count, 1] in ATen's order is [before, count, 1, after] in memory.
+    """
     before, after = prod(value.shape[: dims[0]]), prod(value.shape[dims[-1] + 1 :])
-    count = value.size // (before * after)
-    if after == 1:
+    image = low.reshape(value, (before, value.size // (before * after), 1, after))
+    return low.permute(image, (0, 3, 1, 2))
+
+
+def _mean_of(low: Lowering, value: Value, dims: list[int]) -> Value:
+    """A pooling of a whole image, or a product with 1/n."""
+    shape = _kept(value, dims)
+    if dims[-1] == len(value.shape) - 1 and not (len(value.shape) == 4 and dims == [2, 3]):
+        before = prod(value.shape[: dims[0]])
+        count = value.size // before
         average = np.full((1, count), 1 / count, np.float32)
         return low.reshape(fully_connected(low, low.reshape(value, (before, count)), average, None), shape)
-    image = low.reshape(value, (before, 1, count, after))
-    image = low.permute(image, (0, 3, 1, 2))
-    pooled = low.emit(g.GlobalAvgPooling2d, [image], (before, after, 1, 1), LAST, flags=g.KEEP_DIMS)
+    image = value if len(value.shape) == 4 and dims == [2, 3] else _folded(low, value, dims)
+    pooled = low.emit(g.GlobalAvgPooling2d, [image], (*image.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
     return low.reshape(pooled, shape)
 
 
-@lowers(aten.mean.dim, check=_check_reduction, constraints="adjacent dims")
+def mean(low: Lowering, value: Value, dims: list[int], shape: Shape) -> Value:
+    """The mean over `dims`, reshaped to `shape`."""
+    return _reduce(low, value, dims, shape, _mean_of)
+
+
+def _greatest_of(low: Lowering, value: Value, dims: list[int]) -> Value:
+    """A pooling of a whole image."""
+    shape = _kept(value, dims)
+    image = value if len(value.shape) == 4 and dims == [2, 3] else _folded(low, value, dims)
+    if image.shape[2] * image.shape[3] > 1:
+        image = max_pooling(low, image, (*image.shape[:2], 1, 1), image.shape[2:])
+    return low.reshape(image, shape)
+
+
+def greatest(low: Lowering, value: Value, dims: list[int], shape: Shape) -> Value:
+    """The maximum over `dims`, reshaped to `shape`."""
+    return _reduce(low, value, dims, shape, _greatest_of)
+
+
+@lowers(aten.mean.dim, check=_check_reduction)
 def _mean(low: Lowering, node: Node) -> Value:
     value = low.input()
     return mean(low, value, _dims(low, len(value.shape)), low.shape)
 
 
-@lowers(aten.sum.dim_IntList, check=_check_reduction, constraints="adjacent dims")
+@lowers(aten.sum.dim_IntList, check=_check_reduction)
 def _sum(low: Lowering, node: Node) -> Value:
     value = low.input()
     dims = _dims(low, len(value.shape))
     count = prod(value.shape[dim] for dim in dims)
     return binary(low, g.Multiply, mean(low, value, dims, low.shape), low.scalar(float(count)))
+
+
+def _check_window(query: Query) -> str | None:
+    count = prod(query.shape[dim] for dim in _dims(query, len(query.shape)))
+    return None if count <= MOST_IN_WINDOW else f"a maximum of {count} elements"
+
+
+_WINDOW = f"at most {MOST_IN_WINDOW} elements reduced to one"
+
+
+@lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW)
+def _extreme(low: Lowering, node: Node) -> Value:
+    """The minimum is the maximum with both signs changed."""
+    value, least = low.input(), node.target is aten.amin.default
+    result = greatest(low, unary(low, g.Negate, value) if least else value, _dims(low, len(value.shape)), low.shape)
+    return unary(low, g.Negate, result) if least else result
+
+
+@lowers(aten.max.dim, aten.min.dim, check=_check_window, constraints="values only; " + _WINDOW)
+def _extreme_values(low: Lowering, node: Node) -> list[Any]:
+    value, least = low.input(), node.target is aten.min.dim
+    result = greatest(low, unary(low, g.Negate, value) if least else value, _dims(low, len(value.shape)), low.shape)
+    return [unary(low, g.Negate, result) if least else result, None]
+
+
+def _correction(source: Any) -> float:
+    if source.node.target is aten.var.dim:
+        return float(bool(source.argument("unbiased")))
+    given = source.argument("correction")
+    return 1.0 if given is None else float(given)
+
+
+def _check_variance(query: Query) -> str | None:
+    count = prod(query.shape[dim] for dim in _dims(query, len(query.shape)))
+    return None if count > _correction(query) else f"variance of {count} elements"
+
+
+@lowers(aten.var.dim, aten.var.correction, check=_check_variance, constraints="more elements than the correction")
+def _variance(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    dims = _dims(low, len(value.shape))
+    count = prod(value.shape[dim] for dim in dims)
+    centred = binary(low, g.Subtract, value, mean(low, value, dims, _kept(value, dims)))
+    variance = mean(low, unary(low, g.Square, centred), dims, low.shape)
+    factor = count / (count - _correction(low))
+    return variance if factor == 1 else binary(low, g.Multiply, variance, low.scalar(factor))
+
+
+def _finite_greatest(low: Lowering, value: Value, dims: list[int]) -> Value:
+    """What is subtracted before exp; finite, so that rows of nothing but -inf or with inf come out as they should."""
+    limit = float(np.finfo(np.float32).max)
+    return clamped(low, greatest(low, value, dims, _kept(value, dims)), -limit, limit)
+
+
+def _log_of_sum(low: Lowering, shifted: Value, dims: list[int]) -> Value:
+    """log(sum(exp(shifted))) with sizes of 1 for `dims`."""
+    exponentials = unary(low, g.Exp, shifted)
+    average = mean(low, exponentials, dims, _kept(shifted, dims))
+    count = prod(shifted.shape[dim] for dim in dims)
+    return unary(low, g.Log, binary(low, g.Multiply, average, low.scalar(float(count))))
+
+
+@lowers(aten.logsumexp.default, check=_check_window, constraints=_WINDOW, whole=True)
+def _logsumexp(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    dims = _dims(low, len(value.shape))
+    top = _finite_greatest(low, value, dims)
+    result = binary(low, g.Add, _log_of_sum(low, binary(low, g.Subtract, value, top), dims), top)
+    return low.reshape(result, low.shape)
+
+
+@lowers(aten._log_softmax.default, aten.log_softmax.int, constraints=_WINDOW, whole=True,
+        check=lambda query: _check_softmax(query) or _check_window(query))  # fmt: skip
+def _log_softmax(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    dims = _dims(low, len(value.shape))
+    shifted = binary(low, g.Subtract, value, _finite_greatest(low, value, dims))
+    return binary(low, g.Subtract, shifted, _log_of_sum(low, shifted, dims))

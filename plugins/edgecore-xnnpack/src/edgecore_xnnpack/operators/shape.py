@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import TIED, Value
+from edgecore_xnnpack.net import TIED, Shape, Value
+from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.pooling import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
@@ -45,13 +47,41 @@ def _view(low: Lowering, node: Node) -> Value:
     return low.reshape(low.input(), low.shape)
 
 
-def _check_expand(query: Query) -> str | None:
-    return None if prod(query.shape) == prod(query.output_shape) else "repeats elements"
+def expand(low: Lowering, value: Value, shape: Shape) -> Value:
+    """`value` repeated along dimensions of size 1 to `shape`: a product with ones, which changes no number."""
+    value = low.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
+    if value.shape == shape:
+        return value
+    if value.constant is not None:
+        return low.constant(np.broadcast_to(value.constant, shape))
+    ones = np.ones([out if out != size else 1 for size, out in zip(value.shape, shape, strict=True)], np.float32)
+    return binary(low, g.Multiply, value, low.constant(ones))
 
 
-@lowers(aten.expand_copy.default, check=_check_expand, constraints="same number of elements")
+@lowers(aten.expand_copy.default)
 def _expand(low: Lowering, node: Node) -> Value:
-    return low.reshape(low.input(), low.shape)
+    return expand(low, low.input(), low.shape)
+
+
+@lowers(aten.copy.default)
+def _write(low: Lowering, node: Node) -> Value:
+    return expand(low, low.value(low.argument("src")), low.shape)
+
+
+@lowers(aten.repeat.default)
+def _repeat(low: Lowering, node: Node) -> Value:
+    """One dimension after the other, each with a new one before it."""
+    value = low.input()
+    repeats = [int(times) for times in low.argument("repeats")]
+    value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)
+    for dim, times in enumerate(repeats):
+        if times != 1:
+            shape = value.shape
+            before, after = prod(shape[:dim]), prod(shape[dim + 1 :])
+            rows = low.reshape(value, (before, 1, shape[dim] * after))
+            rows = expand(low, rows, (before, times, shape[dim] * after))
+            value = low.reshape(rows, (*shape[:dim], times * shape[dim], *shape[dim + 1 :]))
+    return value
 
 
 @lowers(aten.permute_copy.default)
@@ -73,19 +103,6 @@ def _t(low: Lowering, node: Node) -> Value:
     return low.permute(low.input(), tuple(reversed(range(len(low.shape)))))
 
 
-def _check_pad(query: Query) -> str | None:
-    return "negative padding" if any(size < 0 for size in query.argument("pad")) else None
-
-
-@lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="no negative padding")
-def _constant_pad(low: Lowering, node: Node) -> Value:
-    sizes, value = [int(size) for size in low.argument("pad")], low.input()
-    before, after = [0] * len(value.shape), [0] * len(value.shape)
-    for index in range(len(sizes) // 2):
-        before[-1 - index], after[-1 - index] = sizes[2 * index], sizes[2 * index + 1]
-    return pad(low, value, tuple(before), tuple(after), float(low.argument("value")))
-
-
 def slice_of(low: Lowering, value: Value, dim: int, start: int, length: int) -> Value:
     """`length` elements of dimension `dim` from `start`."""
     shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
@@ -95,17 +112,42 @@ def slice_of(low: Lowering, value: Value, dim: int, start: int, length: int) -> 
     return low.emit(g.StaticSlice, [value], shape, TIED, offsets=offsets, sizes=shape)
 
 
+@lowers(aten.constant_pad_nd.default)
+def _constant_pad(low: Lowering, node: Node) -> Value:
+    """Negative sizes cut."""
+    sizes, value = [int(size) for size in low.argument("pad")], low.input()
+    before, after = [0] * len(value.shape), [0] * len(value.shape)
+    for index in range(len(sizes) // 2):
+        before[-1 - index], after[-1 - index] = sizes[2 * index], sizes[2 * index + 1]
+    for dim, (start, end) in enumerate(zip(before, after, strict=True)):
+        cut, size = max(-start, 0), value.shape[dim]
+        value = slice_of(low, value, dim, cut, size - cut - max(-end, 0))
+    widths = [tuple(max(size, 0) for size in side) for side in (before, after)]
+    if not any(widths[0] + widths[1]):
+        return value
+    return pad(low, value, widths[0], widths[1], float(low.argument("value")))
+
+
 def _check_slice(query: Query) -> str | None:
-    return None if query.argument("step") == 1 else f"step {query.argument('step')}"
+    return f"step {query.argument('step')} of rank 6" if query.argument("step") != 1 and len(query.shape) == 6 else None
 
 
-@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1")
+@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6")
 def _slice(low: Lowering, node: Node) -> Value:
     value = low.input()
-    dim = int(low.argument("dim")) % len(value.shape)
-    size, start = value.shape[dim], low.argument("start") or 0
+    dim, step = int(low.argument("dim")) % len(value.shape), int(low.argument("step"))
+    size, length, start = value.shape[dim], low.shape[dim], low.argument("start") or 0
     start = min(max(start + size if start < 0 else start, 0), size)
-    return slice_of(low, value, dim, start, low.shape[dim])
+    if step == 1:
+        return slice_of(low, value, dim, start, length)
+    # As [..., length, step, ...], of which the first of each step is wanted.
+    span = length * step
+    value = slice_of(low, value, dim, start, min(span, size - start))
+    missing = tuple(span - value.shape[dim] if axis == dim else 0 for axis in range(len(value.shape)))
+    if any(missing):
+        value = pad(low, value, (0,) * len(missing), missing, 0.0)
+    steps = low.reshape(value, (*value.shape[:dim], length, step, *value.shape[dim + 1 :]))
+    return low.reshape(slice_of(low, steps, dim + 1, 0, 1), low.shape)
 
 
 @lowers(aten.select_copy.int)
@@ -125,3 +167,47 @@ def _split(low: Lowering, node: Node) -> list[Any]:
         parts.append(slice_of(low, value, dim, start, length))
         start += length
     return parts
+
+
+@lowers(aten.unbind_copy.int)
+def _unbind(low: Lowering, node: Node) -> list[Value]:
+    value = low.input()
+    dim = int(low.argument("dim")) % len(value.shape)
+    shape = (*value.shape[:dim], *value.shape[dim + 1 :])
+    return [low.reshape(slice_of(low, value, dim, index, 1), shape) for index in range(value.shape[dim])]
+
+
+@lowers(aten.stack.default)
+def _stack(low: Lowering, node: Node) -> Value:
+    dim = int(low.argument("dim")) % len(low.shape)
+    shape = (*low.shape[:dim], 1, *low.shape[dim + 1 :])
+    return concatenate(low, [low.reshape(low.value(source), shape) for source in low.argument("tensors")], dim)
+
+
+def _replaced(low: Lowering, value: Value, part: Value, dim: int, start: int) -> Value:
+    """`value` with `part` in the place of its elements from `start` of dimension `dim`."""
+    end = start + part.shape[dim]
+    before, after = (0, start), (end, value.shape[dim] - end)
+    around = [slice_of(low, value, dim, *one) if one[1] else None for one in (before, after)]
+    return concatenate(low, [one for one in (around[0], part, around[1]) if one is not None], dim)
+
+
+@lowers(aten.select_scatter.default)
+def _select_scatter(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    dim = int(low.argument("dim")) % len(value.shape)
+    part = low.reshape(low.value(low.argument("src")), (*value.shape[:dim], 1, *value.shape[dim + 1 :]))
+    return _replaced(low, value, part, dim, int(low.argument("index")) % value.shape[dim])
+
+
+def _check_scatter(query: Query) -> str | None:
+    return None if query.argument("step") == 1 else f"step {query.argument('step')}"
+
+
+@lowers(aten.slice_scatter.default, check=_check_scatter, constraints="step 1")
+def _slice_scatter(low: Lowering, node: Node) -> Value:
+    value, part = low.input(), low.value(low.argument("src"))
+    dim = int(low.argument("dim")) % len(value.shape)
+    size, start = value.shape[dim], low.argument("start") or 0
+    start = min(max(start + size if start < 0 else start, 0), size)
+    return part if part.shape == value.shape else _replaced(low, value, part, dim, start)

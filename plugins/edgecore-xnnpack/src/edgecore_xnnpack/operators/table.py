@@ -131,7 +131,7 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
         if is_dequantize(node) and query.is_constant(node):
             outside = any(check(user) is not None for user in node.users)
             return "weight of an operator outside" if outside else row.check(query)
-        unlike = {argument(node, name) for name in row.unlike}
+        unlike = {source for name in row.unlike for source in _nodes(argument(node, name))}
         return _check_tensors(query, unlike, row.dtypes, symbols, views) or row.check(query) or _check_sizes(node, row)
 
     def _check_sizes(node: Node, row: Row) -> str | None:
@@ -152,6 +152,11 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
         return None
 
     return check
+
+
+def _nodes(value: Any) -> list[Node]:
+    """The nodes in an argument."""
+    return [item for item in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(item, Node)]
 
 
 def _is_size(node: Node) -> bool:

@@ -1,0 +1,170 @@
+"""Elements in another order: by indices that are constant, rolled, reversed, enlarged, and between space and depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import Shape, Value
+from edgecore_xnnpack.operators.shape import concatenate, expand, slice_of
+from edgecore_xnnpack.operators.table import Query, lowers
+
+aten = torch.ops.aten
+
+MOST_PIECES = 64
+"""Of one selection; more would cost more than the core's copy of single elements."""
+
+
+def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """Start and length of the runs of successive indices."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and index == sum(runs[-1]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((index, 1))
+    return runs
+
+
+def _check_pieces(indices: Sequence[int]) -> str | None:
+    count = len(_pieces(indices))
+    return None if count <= MOST_PIECES else f"{count} pieces"
+
+
+def take(low: Lowering, value: Value, dim: int, indices: Sequence[int]) -> Value:
+    """The elements of dimension `dim` with these indices."""
+    return concatenate(low, [slice_of(low, value, dim, *piece) for piece in _pieces(indices)], dim)
+
+
+def _numbers(tensor: torch.Tensor, size: int) -> list[int]:
+    return [int(index) % size for index in tensor.tolist()]
+
+
+def _check_index(query: Query) -> str | None:
+    indices = query.argument("indices")
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(given) != 1:
+        return f"{len(given)} index tensors"
+    ((dim, index),) = given
+    return _check_selection(query, dim, index)
+
+
+def _check_selection(query: Query, dim: int, index: Node) -> str | None:
+    if not query.is_constant(index):
+        return "index not constant"
+    tensor = query.constant(index)
+    if tensor.dtype not in (torch.int64, torch.int32) or tensor.dim() != 1:
+        return f"index of {str(tensor.dtype).removeprefix('torch.')} and rank {tensor.dim()}"
+    return _check_pieces(_numbers(tensor, query.shape[dim]))
+
+
+_CONSTRAINTS = f"one constant index of rank 1, in at most {MOST_PIECES} runs"
+
+
+@lowers(aten.index.Tensor, check=_check_index, constraints=_CONSTRAINTS, unlike=("indices",))
+def _index(low: Lowering, node: Node) -> Value:
+    dim, index = next((dim, index) for dim, index in enumerate(low.argument("indices")) if index is not None)
+    return take(low, low.input(), dim, _numbers(low.tensor(index), low.input().shape[dim]))
+
+
+def _selected_dim(source: Any) -> int:
+    return int(source.argument("dim")) % len(source.shape)
+
+
+@lowers(aten.index_select.default, constraints=_CONSTRAINTS, unlike=("index",),
+        check=lambda query: _check_selection(query, _selected_dim(query), query.argument("index")))  # fmt: skip
+def _index_select(low: Lowering, node: Node) -> Value:
+    dim = _selected_dim(low)
+    return take(low, low.input(), dim, _numbers(low.tensor(low.argument("index")), low.input().shape[dim]))
+
+
+def _check_flip(query: Query) -> str | None:
+    reasons = (_check_pieces(range(query.shape[dim])[::-1]) for dim in query.argument("dims"))
+    return next(filter(None, reasons), None)
+
+
+@lowers(aten.flip.default, check=_check_flip, constraints=f"at most {MOST_PIECES} elements a dimension")
+def _flip(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    for dim in low.argument("dims"):
+        value = take(low, value, dim % len(value.shape), range(value.shape[dim])[::-1])
+    return value
+
+
+@lowers(aten.roll.default)
+def _roll(low: Lowering, node: Node) -> Value:
+    value, shifts, dims = low.input(), low.argument("shifts"), low.argument("dims")
+    if not dims:
+        value, dims = low.reshape(value, (value.size,)), [0]
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis, size = dim % len(value.shape), value.shape[dim]
+        value = take(low, value, axis, [(index - shift) % size for index in range(size)])
+    return low.reshape(value, low.shape)
+
+
+def _check_shuffle(query: Query) -> str | None:
+    return None if len(query.shape) == 4 else f"rank {len(query.shape)}"
+
+
+@lowers(aten.pixel_shuffle.default, check=_check_shuffle, constraints="rank 4")
+def _pixel_shuffle(low: Lowering, node: Node) -> Value:
+    batch, channels, height, width = low.input().shape
+    factor = int(low.argument("upscale_factor"))
+    parts = low.reshape(low.input(), (batch, channels // factor**2, factor, factor, height, width))
+    return low.reshape(low.permute(parts, (0, 1, 4, 2, 5, 3)), low.shape)
+
+
+@lowers(aten.pixel_unshuffle.default, check=_check_shuffle, constraints="rank 4")
+def _pixel_unshuffle(low: Lowering, node: Node) -> Value:
+    batch, channels, height, width = low.input().shape
+    factor = int(low.argument("downscale_factor"))
+    parts = low.reshape(low.input(), (batch, channels, height // factor, factor, width // factor, factor))
+    return low.reshape(low.permute(parts, (0, 1, 3, 5, 2, 4)), low.shape)
+
+
+def _nearest(size: int, out: int, factor: float | None) -> list[int]:
+    """PyTorch's indices: floor(i * scale) in float32, where the scale is 1 / factor if one was given."""
+    scale = torch.tensor(size / out if factor is None else 1 / factor, dtype=torch.float32)
+    return (torch.arange(out, dtype=torch.float32) * scale).long().clamp(max=size - 1).tolist()
+
+
+def _enlarged(low: Lowering, value: Value, dim: int, out: int, factor: float | None) -> Value:
+    size = value.shape[dim]
+    indices = _nearest(size, out, factor)
+    if indices == [index * size // out for index in range(out)] and out % size == 0:
+        each = (*value.shape[:dim], size, 1, *value.shape[dim + 1 :])
+        repeated: Shape = (*each[: dim + 1], out // size, *each[dim + 2 :])
+        return low.reshape(expand(low, low.reshape(value, each), repeated), (*value.shape[:dim], out, *each[dim + 2 :]))
+    return take(low, value, dim, indices)
+
+
+def _factors(source: Any) -> list[float | None]:
+    rank = len(source.shape) - 2
+    given = source.argument("scale_factors")
+    return [None] * rank if given is None else [float(factor) for factor in given]
+
+
+def _check_nearest(query: Query) -> str | None:
+    if len(query.shape) not in (3, 4):
+        return f"rank {len(query.shape)}"
+    for size, out, factor in zip(query.shape[2:], query.output_shape[2:], _factors(query), strict=True):
+        reason = None if out % size == 0 else _check_pieces(_nearest(size, out, factor))
+        if reason:
+            return reason
+    return None
+
+
+@lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, whole=True,
+        constraints=f"whole factors, or at most {MOST_PIECES} runs of pixels")  # fmt: skip
+def _upsample_nearest(low: Lowering, node: Node) -> Value:
+    """In the order of memory that its neighbours are likely to have: channels last for images."""
+    shape, factors = low.shape, _factors(low)
+    is_image = len(shape) == 4
+    value = low.permute(low.input(), (0, 2, 3, 1)) if is_image else low.input()
+    for axis, factor in enumerate(factors):
+        value = _enlarged(low, value, axis + (1 if is_image else 2), shape[2 + axis], factor)
+    return low.permute(value, (0, 3, 1, 2)) if is_image else value
