@@ -76,13 +76,20 @@ def test_unknown_profile_and_memory():
 
 def test_required_backend_lists_what_it_left():
     pytest.importorskip("edgecore_xnnpack")
-    with pytest.raises(CompileError, match=r"'xnnpack' is required, but .* outside: .*(sort|cumsum)"):
+    with pytest.raises(CompileError) as raised:
         edgecore.compile(Cumulative().eval(), INPUT, backends=[edgecore.Backend("xnnpack", required=True)])
+    head, *lines = str(raised.value).splitlines()
+    assert head == "backend 'xnnpack' is required, but 5 operators are outside:"
+    place = rf"{re.escape(__file__)}:{Cumulative.forward.__code__.co_firstlineno + 1}"
+    for line in lines:
+        assert re.fullmatch(
+            rf"  aten\.cumsum\.default \(cumsum\w*\) at {place}: XnnpackBackend: no lowering .*?;?", line
+        )
 
 
 class Cumulative(nn.Module):
     def forward(self, x):
-        return torch.cumsum(x, 0) * 2
+        return sum(torch.cumsum(x * number, 0) for number in range(5)) * 2
 
 
 def test_unknown_option_of_a_backend():

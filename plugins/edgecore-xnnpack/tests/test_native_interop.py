@@ -164,6 +164,27 @@ def get(lowered: dict[str, Case], name: str) -> Case:
     return lowered[name]
 
 
+class Clamps(torch.nn.Module):  # type: ignore[misc]
+    """Clamps after nodes that limit their output, disjoint ones among them: nodes of their own in executorch's files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Any) -> list[Any]:
+        y = self.conv(x)
+        return [
+            y.clamp(0.25, 2.0), y.clamp(-1.0, 0.0), y.clamp(-2.0, -0.5), F.relu6(y).clamp(7.0, 8.0),
+            x.clamp(0.0, 1.0).clamp(2.0, 3.0), x.clamp(0.0, 1.0).clamp(-3.0, -2.0), x.clamp(0.0, 1.0).clamp(1.0, 2.0),
+            F.relu(x + y).clamp(-2.0, -1.0), x.clamp(-1.0, 1.0).clamp(0.0, 2.0), F.max_pool2d(x, 2).clamp(0.5, 0.75),
+        ]  # fmt: skip
+
+
+def test_clamps_after_clamps() -> None:
+    inputs = (torch.randn(1, 4, 9, 9),)
+    check(lower(Clamps(), inputs), inputs)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_same_as_eager(lowered: dict[str, Case], name: str, threads: int) -> None:

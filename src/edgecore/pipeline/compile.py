@@ -136,7 +136,6 @@ def _torch_reason(error: Exception) -> str:
 def _check_required(backends: Sequence[Backend], report: DelegationReport) -> None:
     required = [backend.name for backend in backends if backend.required]
     if required and report.left_outside:
-        raise CompileError(
-            f"backend {required[0]!r} is required, but {len(report.left_outside)} operators are outside: "
-            + "; ".join(report.outside_lines())
-        )
+        lines = report.outside_nodes()
+        count = f"{len(lines)} operators are" if len(lines) > 1 else "1 operator is"
+        raise CompileError(f"backend {required[0]!r} is required, but {count} outside:\n  " + ";\n  ".join(lines))

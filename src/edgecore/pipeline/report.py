@@ -84,10 +84,12 @@ class DelegationReport:
         for rows in self.outside_groups():
             count = f"{len(rows)} x " if len(rows) > 1 else ""
             places = _first([row.source for row in rows if row.source])
-            why = "; ".join(f"{backend}: {reason}" for backend, reason in rows[0].reasons) or "no backend was asked"
-            nodes = _first([row.node for row in rows])
-            lines.append(f"{count}{rows[0].operator} ({nodes}){f' at {places}' if places else ''}: {why}")
+            lines.append(_line(count + rows[0].operator, _first([row.node for row in rows]), places, rows[0]))
         return lines
+
+    def outside_nodes(self) -> list[str]:
+        """A line for each call that no backend took: operator, node, source line, reasons."""
+        return [_line(row.operator, row.node, row.source, row) for row in self.left_outside]
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as one self-contained page."""
@@ -96,6 +98,11 @@ class DelegationReport:
         environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
         page = environment.get_template("report.html").render(report=self)
         Path(path).write_text(page, encoding="utf-8")
+
+
+def _line(operators: str, nodes: str, places: str, row: ReportRow) -> str:
+    why = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
+    return f"{operators} ({nodes}){f' at {places}' if places else ''}: {why}"
 
 
 def _is_size(node: Node) -> bool:

@@ -36,6 +36,32 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
+    # A clamp after a node that limits its output became part of it also where the two ranges do not overlap, which
+    # leaves no range; and where that node is no clamp, the bounds were written over its padding.
+    Patch(
+        "src/subgraph.c",
+        """      if (is_clamp(consumer) && has_clamp(producer)) {
+""",
+        """      if (is_clamp(consumer) && has_clamp(producer) &&
+          math_max_f32(producer->activation.output_min, consumer->activation.output_min) <
+              math_min_f32(producer->activation.output_max, consumer->activation.output_max)) {
+""",
+    ),
+    Patch(
+        "src/subgraph.c",
+        """        producer->params.unary.clamp.min =
+            math_max_f32(producer->params.unary.clamp.min,
+                          consumer->params.unary.clamp.min);
+        producer->params.unary.clamp.max =
+            math_min_f32(producer->params.unary.clamp.max,
+                          consumer->params.unary.clamp.max);
+""",
+        """        if (is_clamp(producer)) {
+          producer->params.unary.clamp.min = producer->activation.output_min;
+          producer->params.unary.clamp.max = producer->activation.output_max;
+        }
+""",
+    ),
 ]
 
 

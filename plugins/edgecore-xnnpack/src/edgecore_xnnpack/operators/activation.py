@@ -72,7 +72,7 @@ def _elu(low: Lowering, node: Node) -> Value:
 
 @lowers(aten.celu.default, check=_check_elu, constraints="alpha above 0", whole=True)
 def _celu(low: Lowering, node: Node) -> Value:
-    """Alpha elu(x / alpha)"""
+    """The ELU of x / alpha, times alpha."""
     alpha = float(low.argument("alpha"))
     return _times(low, unary(low, g.ELU, _times(low, low.input(), 1 / alpha), alpha=1.0), alpha)
 
