@@ -27,8 +27,6 @@ def _check_convolution(query: Query) -> str | None:
         stride = query.argument("stride")
         if any(extra >= step for extra, step in zip(query.argument("output_padding"), stride, strict=True)):
             return "output padding not below stride"
-    elif any(size < 0 for size in query.argument("padding")):
-        return "negative padding"
     return None
 
 
