@@ -7,7 +7,7 @@ from torch import nn
 from edgecore.errors import CompileError
 from edgecore.ir.delegate import delegates
 from edgecore.partition import TAG, CapabilityPartitioner, DelegationSpec, PartitionResult, Refusals, to_backend
-from edgecore.pipeline import DelegationReport, to_edge
+from edgecore.pipeline import DelegationReport, to_edge, to_edge_transform_and_lower
 from edgecore.plugin import PreprocessResult
 
 aten = torch.ops.aten
@@ -129,3 +129,15 @@ def test_a_failing_preprocess_names_backend_and_nodes():
 
     with pytest.raises(CompileError, match=r"Fake failed to compile a partition.*aten.*ValueError: no license"):
         lower(edge(), CapabilityPartitioner("Fake", no_sin), broken)
+
+
+def test_parts_of_a_whole_operator_that_is_refused_after_all_name_it():
+    class Hard(nn.Module):
+        def forward(self, x):
+            return nn.functional.hardswish(x)
+
+    partitioner = CapabilityPartitioner("Fake", lambda program: lambda node: "no", whole=[aten.hardswish.default])
+    exported = torch.export.export(Hard().eval(), (torch.randn(4),))
+    report = to_edge_transform_and_lower(exported, partitioner=[partitioner]).report()
+    assert report.left_outside
+    assert {row.reasons for row in report.left_outside} == {(("Fake", "part of aten.hardswish.default: no"),)}

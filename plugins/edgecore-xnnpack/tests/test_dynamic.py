@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowered import check_sizes, compiled, refusals
+from lowered import check_sizes, compare, compiled, refusals
 from torch import nn
 from torch.export import Dim
 
@@ -81,6 +81,31 @@ def test_batch_and_length_of_a_perceptron() -> None:
 def test_batch_or_length_of_a_transformer(dim: int, size: object) -> None:
     varied = ((3,), (1,), (8,), (5,)) if dim == 0 else ((7,), (1,), (32,), (16,))
     check_sizes(nn.Sequential(Block(), Block()), calls((1, 7, 32), *varied, dims=(dim,)), ({dim: size},), 1e-4)
+
+
+def test_batch_of_a_quantized_net() -> None:
+    net, inputs = Convolutions().eval(), calls((2, 3, 16, 16), (3,), (1,), (8,))
+    program = compiled(net, *inputs[0], dynamic_shapes=({0: BATCH},), quantize="int8", calibration=inputs)
+    compare(program, net, inputs, 0.1)
+
+
+def test_batch_and_length_of_rows_rounded_at_run_time() -> None:
+    net, inputs = MLP.eval(), calls((0, 0, 8), (3, 7), (1, 1), (8, 32), (1, 32), dims=(0, 1))
+    program = compiled(net, *inputs[0], dynamic_shapes=({0: BATCH, 1: LENGTH},), quantize="int8-dynamic")
+    compare(program, net, inputs, 0.1)
+
+
+def test_batch_of_a_recurrent_net() -> None:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.recurrent, self.head = nn.GRU(4, 6, batch_first=True), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+            return self.head(self.recurrent(x, state)[0][:, -1])
+
+    inputs = [(torch.randn(batch, 5, 4), torch.randn(1, batch, 6)) for batch in (3, 1, 8)]
+    check_sizes(Last(), inputs, ({0: BATCH}, {1: BATCH}))
 
 
 def test_open_sizes_are_zeros_in_the_file() -> None:

@@ -18,7 +18,7 @@ from edgecore.ir.dialect import VIEW_COPIES
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default  # the copy takes inputs of any strides
 
-KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle")
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "refused")
 """Entries of `node.meta` that a node inherits from the one that it replaces."""
 
 

@@ -12,11 +12,13 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
+from edgecore.ir.verifier import dim_order
 from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
 from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
 from edgecore.passes.functionalize import functional_form
@@ -160,10 +162,9 @@ def _make_dense(node: Node, mode: Any, relaid: set[Node]) -> None:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    if not all(isinstance(size, int) for size in tensor.shape):
-        return True  # backends that take symbolic sizes see them as they are
-    images = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-    return images or tensor.is_contiguous()
+    if free_unbacked_symbols(tensor):
+        return True  # sizes that depend on data: backends see them as they are
+    return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 
 def _note_layout(old: Node, new: Node, relaid: set[Node]) -> None:

@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.control_flow import all_calls
+from edgecore.ir.graph import operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
@@ -60,7 +61,7 @@ def to_edge_transform_and_lower(
         refusals[name] = Refusals()
         for one in partitioners:
             program = to_backend(program, one, preprocess, refusals[name])
-        edge[name] = remove_identities(decompose(program))
+        edge[name] = _decompose_rest(program, refusals[name])
         _number(edge[name])
         verify(edge[name])
     return EdgeProgramManager(edge, constant_methods=constant_methods, refusals=refusals)
@@ -95,6 +96,21 @@ def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep
         return any(condition(node) for condition in conditions)
 
     return keep
+
+
+def _decompose_rest(program: ExportedProgram, refusals: Refusals) -> ExportedProgram:
+    """Decompose what stayed whole for a partitioner that left it after all; the parts inherit the reasons."""
+    for node in all_calls(program.graph_module):
+        node.meta["refused"] = [
+            (backend, f"part of {operator_name(node.target)}: {reason}")
+            for backend, reason in refusals.by_node.get(node.name, ())
+        ]
+    program = remove_identities(decompose(program))
+    for node in all_calls(program.graph_module):
+        inherited = node.meta.pop("refused", [])
+        if inherited:
+            refusals.by_node.setdefault(node.name, inherited)
+    return program
 
 
 def _number(program: ExportedProgram) -> None:

@@ -67,12 +67,15 @@ class Lowering:
 
     def _source(self, node: Node) -> None:
         """Make a node's input known, whatever computes it: a weight is folded."""
-        if node.op != "placeholder" and is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
+        if self._constants.has(node):
+            self._tensors[node] = self._constants.get(node)
+        elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
             for source in node.all_input_nodes:
-                self._placeholder(source)
+                self._source(source)
             self._fold(node)
-        else:
-            self._placeholder(node)
+        elif isinstance(node.meta["val"], torch.Tensor):
+            self._values[node] = value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
+            self.net.inputs.append(value)
 
     def _placeholder(self, node: Node) -> None:
         if self._constants.has(node):
