@@ -21,6 +21,7 @@ from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.merge_views import merge_views
+from edgecore.passes.torchao import rewrite_torchao
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
 
@@ -68,7 +69,7 @@ def to_edge_transform_and_lower(
 def _functional(programs: Programs) -> dict[str, ExportedProgram]:
     """Functional copies of the programs by method name."""
     methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
-    functional = {name: functionalize(copy_program(exported)) for name, exported in methods.items()}
+    functional = {name: rewrite_torchao(functionalize(copy_program(exported))) for name, exported in methods.items()}
     keep_state(functional)
     return functional
 

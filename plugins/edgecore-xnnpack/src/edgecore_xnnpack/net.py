@@ -64,8 +64,9 @@ class Value:
     """A float32 tensor, or an int8 one with `quantization`.
 
     `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it.
-    `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all. Of an
-    integer constant: what its numbers stand for, along dimension `channel_dim`.
+    `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all, or for
+    each group of a matrix row's entries, [rows, groups]. Of an integer constant: what its numbers stand for, along
+    dimension `channel_dim`. `bits` is the width of such a number.
     """
 
     shape: Shape
@@ -74,6 +75,7 @@ class Value:
     quantization: Quantization | Dynamic | None = None
     scales: Array | None = None
     channel_dim: int = 0
+    bits: int = 8
 
     @property
     def dims(self) -> Shape:
@@ -88,9 +90,9 @@ class Value:
     @property
     def bytes(self) -> int:
         """Size of the elements in bytes."""
-        return self.size * (
-            self.constant.itemsize if self.constant is not None else 4 if self.quantization is None else 1
-        )
+        if self.constant is None:
+            return self.size * (4 if self.quantization is None else 1)
+        return self.size // 2 if self.bits == 4 and self.constant.dtype == np.int8 else self.constant.nbytes
 
     @property
     def has_one_order(self) -> bool:

@@ -49,6 +49,10 @@ class Query:
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
 
+    def about(self, node: Node) -> Query:
+        """The same questions about another node."""
+        return Query(node, self._constants)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the first input."""
@@ -110,6 +114,13 @@ def lowers(
     return enter
 
 
+def row_refusal(query: Query) -> str | None:
+    """Why the node's row refuses it; it says nothing about the tensors in general."""
+    target = query.node.target
+    row = TABLE.get(target) if isinstance(target, OpOverload) else None
+    return f"no lowering for {operator_name(target)}" if row is None else row.check(query)
+
+
 def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[Node], str | None]:
     """The question that the partitioner asks of each call node of `program`.
 
@@ -125,6 +136,11 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
         if is_dequantize(node) and query.is_constant(node):
             outside = any(check(user) is not None for user in node.users)
             return "weight of an operator outside" if outside else row.check(query)
+        for source in node.all_input_nodes:
+            if is_dequantize(source) and query.is_constant(source):
+                reason = row_refusal(Query(source, constants))
+                if reason is not None:
+                    return reason
         unlike = {argument(node, name) for name in row.unlike}
         return _check_tensors(node, constants, unlike, row.dtypes, views) or row.check(query)
 
