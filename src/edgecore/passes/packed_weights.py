@@ -11,11 +11,11 @@ from torch.fx import GraphModule, Node
 from edgecore.ir import packed_weights as packed
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.passes.quantized import is_dequantize
 from edgecore.passes.rewrites import argument
 
 aten = torch.ops.aten
-library = torch.ops.quantized_decomposed
-MATRICES = (library.dequantize_per_channel.default, library.dequantize_per_channel_group.default)
+PER_ROW, PER_GROUP = "dequantize_per_channel.default", "dequantize_per_channel_group.default"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def pack_weights(program: ExportedProgram) -> ExportedProgram:
     """
     constants = Constants(program)
     with edit(program) as graph_module:
-        for node in calls(graph_module, *MATRICES):
+        for node in filter(is_dequantize, calls(graph_module)):
             weight = _pack(node, constants)
             if weight is None:
                 continue
@@ -61,25 +61,26 @@ def pack_weights(program: ExportedProgram) -> ExportedProgram:
 
 def _pack(node: Node, constants: Constants) -> _Weight | None:
     """None if the kernels do not have it; then it is a dequantization of whole rows, which has a kernel of its own."""
+    name = getattr(node.target, "__name__", "")
+    if name not in (PER_ROW, PER_GROUP):
+        return None
     source, scale, zero_point = (argument(node, name) for name in ("input", "scales", "zero_points"))
     if not constants.has(source) or not constants.has(scale) or not (zero_point is None or constants.has(zero_point)):
         return None
     integers, scales = constants.get(source), constants.get(scale)
-    is_per_row = node.target is library.dequantize_per_channel.default
-    if integers.dim() != 2 or integers.dtype != torch.int8 or (is_per_row and argument(node, "axis") != 0):
+    is_by_columns = name == PER_ROW and argument(node, "axis") != 0
+    if integers.dim() != 2 or integers.dtype != torch.int8 or is_by_columns:
         return None
     low, high = argument(node, "quant_min"), argument(node, "quant_max")
     width = integers.shape[1]
     bits = next(bits for bits in (2, 4, 8) if -(1 << bits - 1) <= low and high < 1 << bits - 1)
     while bits < 8 and width * bits % 8 != 0:
         bits *= 2
-    zeros = None if zero_point is None else constants.get(zero_point)
-    zeros = zeros.to(scales.dtype) if zeros is not None and zeros.any() else None
-    name = source.name
+    zeros = None if zero_point is None or not constants.get(zero_point).any() else constants.get(zero_point)
     return _Weight(
-        packed=constants.add(f"{name}_packed", packed.pack(integers.contiguous(), bits)),
-        scales=constants.add(f"{name}_scales", scales.to(node.meta["val"].dtype)),
-        zero_points=None if zeros is None else constants.add(f"{name}_zeros", zeros.to(node.meta["val"].dtype)),
+        packed=constants.add(f"{source.name}_packed", packed.pack(integers.contiguous(), bits)),
+        scales=constants.add(f"{source.name}_scales", scales.to(node.meta["val"].dtype)),
+        zero_points=None if zeros is None else constants.add(f"{source.name}_zeros", zeros.to(node.meta["val"].dtype)),
         bits=bits,
         rows=integers.shape[0],
     )

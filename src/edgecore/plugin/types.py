@@ -132,9 +132,18 @@ class Recipe:
     calibrates: bool
 
 
+@dataclass(frozen=True)
+class RewriteRecipe:
+    """One word for `edgecore.compile(quantize=...)` that needs no samples: `rewrite` makes another program of an exported
+    one, which stays as it is. It may raise `CompileError`.
+    """
+
+    rewrite: Callable[[ExportedProgram], ExportedProgram]
+
+
 @runtime_checkable
 class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler that also knows recipes of `edgecore.compile(quantize=...)`."""
 
-    def recipes(self) -> Mapping[str, Recipe]:
+    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """By name, such as `int8`."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.partition import Partitioner
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
@@ -41,10 +41,11 @@ class XnnpackCompiler:
         """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
         return violations(blob, named_data, stock=runtime == "executorch-1.5")
 
-    def recipes(self) -> Mapping[str, Recipe]:
+    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """`int8`: values and weights of 8 bits, a scale for each output channel. `int8-dynamic`: linear layers only, whose
-        inputs are rounded at run time.
+        inputs are rounded at run time. `int4-weights`: those, with weights of 4 bits and a scale for 32 of them.
         """
+        from edgecore_xnnpack.int4_weights import quantize_linear_layers
         from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
         def make(is_dynamic: bool) -> XNNPACKQuantizer:
@@ -54,6 +55,7 @@ class XnnpackCompiler:
         return {
             "int8": Recipe(lambda: make(False), calibrates=True),
             "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
+            "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
 
     def check(self) -> Sequence[Problem]:

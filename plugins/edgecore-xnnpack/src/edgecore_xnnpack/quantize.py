@@ -176,7 +176,7 @@ def _fold_pairs(net: Net) -> None:
 
 
 def _is_quantize(op: Op) -> bool:
-    return op.kind is g.Convert and op.output.quantization is not None
+    return op.kind is g.Convert and isinstance(op.output.quantization, Quantization)
 
 
 def _integers(value: Value, producers: dict[Value, Op]) -> Value | None:
