@@ -110,7 +110,7 @@ def test_damaged_samples_are_named(tmp_path):
 def test_recipes_that_do_not_exist():
     x = (SAMPLES[0],)
     with pytest.raises(
-        CompileError, match="backend 'xnnpack' has no recipe 'int3': it has int4-weights, int8, int8-dynamic"
+        CompileError, match="backend 'xnnpack' has no recipe 'int3': it has fp16, int4-weights, int8, int8-dynamic"
     ):
         edgecore.compile(network(), x, backends=["xnnpack"], quantize="int3", calibration=SAMPLES)
     with pytest.raises(CompileError, match="needs a backend with recipes; the backends asked for: none"):
@@ -187,3 +187,38 @@ def test_int4_weights_need_linear_layers_and_no_calibration():
         edgecore.compile(nn.ReLU().eval(), (SAMPLES[0],), backends=["xnnpack"], quantize="int4-weights")
     with pytest.raises(CompileError, match="takes no calibration"):
         edgecore.compile(network(), (SAMPLES[0],), backends=["xnnpack"], quantize="int4-weights", calibration=SAMPLES)
+
+
+class Tokens(nn.Module):
+    """An embedding, a mask with numbers that 16 bits do not hold, and layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(300, 64), nn.LayerNorm(64)
+        self.block, self.head = Attention(), nn.Linear(64, 10)
+
+    def forward(self, tokens):
+        x = self.block(self.norm(self.table(tokens)))
+        return self.head(x), (x @ x.transpose(1, 2) + torch.tensor([0.0, -3e38]).repeat(5)).softmax(-1)
+
+
+def test_fp16_halves_the_file_and_keeps_inputs_and_outputs():
+    torch.manual_seed(0)
+    model, tokens = Tokens().eval(), torch.randint(300, (2, 10))
+    whole = edgecore.compile(model, (tokens,), backends=["xnnpack"])
+    program = edgecore.compile(model, (tokens,), backends=["xnnpack"], quantize="fp16")
+    assert program.report().delegates == {"XnnpackBackend": 1}
+    assert len(program.buffer) < 0.6 * len(whole.buffer)
+    with torch.no_grad():
+        for got, want in zip(edgecore.load(program.buffer).forward(tokens), model(tokens), strict=True):
+            assert got.dtype == torch.float32 and signal_to_noise(got, want) > 50
+
+
+def test_options_of_the_user_go_before_those_of_a_recipe():
+    model, x = nn.Sequential(nn.Linear(64, 64)).eval(), torch.randn(3, 64)
+    for force, quality in ((False, 120), (True, 50)):
+        backend = edgecore.Backend("xnnpack", force_fp16=force)
+        program = edgecore.compile(model, (x,), backends=[backend], quantize="fp16")
+        with torch.no_grad():
+            quiet = signal_to_noise(edgecore.load(program.buffer).forward(x), model(x))
+        assert quality < quiet and (quiet > 120) != force

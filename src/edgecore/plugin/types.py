@@ -135,10 +135,11 @@ class Recipe:
 @dataclass(frozen=True)
 class RewriteRecipe:
     """One word for `edgecore.compile(quantize=...)` that needs no samples: `rewrite` makes another program of an exported
-    one, which stays as it is. It may raise `CompileError`.
+    one, which stays as it is, and may raise `CompileError`. `options` of its backend that go with it; the user's go before.
     """
 
     rewrite: Callable[[ExportedProgram], ExportedProgram]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable

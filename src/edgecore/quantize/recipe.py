@@ -63,15 +63,15 @@ def _feed(observed: Callable[..., Any], calibration: Any) -> None:
         raise CompileError("calibration has no samples")
 
 
-def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> Recipe | RewriteRecipe:
-    """The recipe of the first of the backends (name -> compiler) that has any.
+def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> tuple[str, Recipe | RewriteRecipe]:
+    """The first of the backends (name -> compiler) that has any recipes, and the one of this name.
 
     Raises `CompileError` if none has, or if it does not know this one.
     """
     for backend, compiler in compilers.items():
         recipes = compiler.recipes() if isinstance(compiler, QuantizingCompiler) else {}
         if name in recipes:
-            return recipes[name]
+            return backend, recipes[name]
         if recipes:
             raise CompileError(f"backend {backend!r} has no recipe {name!r}: it has {', '.join(sorted(recipes))}")
     asked = ", ".join(compilers) or "none"

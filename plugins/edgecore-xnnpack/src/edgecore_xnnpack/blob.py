@@ -106,6 +106,8 @@ class _Encoder:
             return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
         if value.quantization is not None:
             return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
+        if value.is_half or (value.constant is not None and value.constant.dtype == np.float16):
+            return g.Datatype.FP16, None
         if value.constant is None or value.constant.dtype == np.float32:
             return g.Datatype.FP32, None
         assert value.scales is not None

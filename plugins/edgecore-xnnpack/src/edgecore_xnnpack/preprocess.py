@@ -7,6 +7,7 @@ from torch.export import ExportedProgram
 from edgecore.plugin import MemoryNeed, PreprocessResult
 from edgecore_xnnpack.blob import encode
 from edgecore_xnnpack.fuse import fuse
+from edgecore_xnnpack.half import halve
 from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Net, Value
@@ -14,19 +15,21 @@ from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.quantize import quantize
 
 
-def build_net(program: ExportedProgram) -> Net:
+def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     """The partition as operations in memory order."""
     net = Lowering(program).run(program, TABLE)
     fuse(net)
     quantize(net)
     fuse(net)  # clamps of integers
+    if force_fp16:
+        halve(net)
     assign_layouts(net)
     return net
 
 
-def preprocess(program: ExportedProgram) -> PreprocessResult:
+def preprocess(program: ExportedProgram, force_fp16: bool = False) -> PreprocessResult:
     """Compile one partition (weights as placeholders of its signature); `memory` is an estimate."""
-    net = build_net(program)
+    net = build_net(program, force_fp16)
     encoded = encode(net)
     return PreprocessResult(
         blob=encoded.blob,
