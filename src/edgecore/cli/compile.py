@@ -51,7 +51,7 @@ def command(
             "-q",
             "--quantize",
             metavar="RECIPE",
-            help="Quantize first: int8 (with --calibration), int8-dynamic, int4-weights.",
+            help="Quantize first: int8 (with --calibration), int8-dynamic, int4-weights, fp16.",
         ),
     ] = None,
     calibration: Annotated[

@@ -27,7 +27,10 @@ HALVED = HEAVY | {
     g.PReLU, g.Sigmoid, g.Softmax, g.StaticConstantPad, g.StaticReshape, g.StaticResizeBilinear2D, g.StaticSlice,
     g.StaticTranspose, g.Subtract, g.Tanh,
 }  # fmt: skip
-"""Operations whose results a 16-bit number holds well; squares, quotients, roots and exponentials leave its range."""
+"""Operations that XNNPACK has in 16 bits and whose results such numbers hold."""
+
+WIDE = frozenset({g.Convert, g.Div, g.Exp, g.ReciprocalSquareRoot, g.Square, g.SquareRoot})
+"""Operations whose results may leave the range of 16 bits, integers included."""
 
 aten = torch.ops.aten
 GREATEST = float(np.finfo(np.float16).max)
@@ -73,8 +76,8 @@ def _is_float(op: Op) -> bool:
 class _Halver:
     """`halves`: the same in 16 bits; `pending`: results that have 16 bits only, so far; `wide`: may leave their range.
 
-    Wide are the results of operations that are not `HALVED`, and of all that read nothing else, as the average of
-    squares. What reads a wide value and another computes with 32 bits too, but its result is an ordinary one again, as
+    Wide are the results of operations that are `WIDE`, and of all that read nothing else, as the average of squares. What
+    reads a wide value and another computes with 32 bits too, but its result is an ordinary one again, as
     that of a normalization.
     """
 
@@ -89,7 +92,7 @@ class _Halver:
         for op in self.net.ops:
             computed = [value for value in op.inputs if value.constant is None]
             wide = [value for value in computed if value in self.wide]
-            if op.kind not in HALVED or len(wide) == len(computed):
+            if op.kind in WIDE or len(wide) == len(computed):
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
             if op.kind in HALVED and _is_float(op) and not wide and not is_average:
