@@ -9,7 +9,9 @@ from torch import nn
 pytest.importorskip("torchao")
 
 from torchao.quantization import (
+    Int8DynamicActivationInt8WeightConfig,
     Int8DynamicActivationIntxWeightConfig,
+    Int8WeightOnlyConfig,
     IntxWeightOnlyConfig,
     MappingType,
     quantize_,
@@ -78,6 +80,13 @@ def test_linear(make, bits, granularity):
     assert ("mixed_linear" in used) == (bits == 8) and ("quantize_per_token" in used) == (name != "granularity")
     width = 4 if bits == 3 else bits
     assert len(program.buffer) < 67 * 192 * width // 8 + 192 * 8 * 3 + 5000
+
+
+@pytest.mark.parametrize("make", [Int8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig])
+def test_products_of_integers(make):
+    module = quantized(nn.Sequential(nn.Linear(64, 192), nn.ReLU(), nn.Linear(192, 3, bias=False)), make())
+    program = check(module, torch.randn(2, 5, 64), tolerance=1e-2)
+    assert "mixed_linear" in operators(program) and len(program.buffer) < 67 * 192 + 20000
 
 
 def test_zero_points_of_weights():

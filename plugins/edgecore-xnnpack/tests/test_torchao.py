@@ -12,7 +12,9 @@ pytest.importorskip("torchao")
 from lowered import check, compiled, refusals
 from torch import nn
 from torchao.quantization import (
+    Int8DynamicActivationInt8WeightConfig,
     Int8DynamicActivationIntxWeightConfig,
+    Int8WeightOnlyConfig,
     IntxWeightOnlyConfig,
     MappingType,
     quantize_,
@@ -123,3 +125,34 @@ def test_the_rest_runs_outside_and_the_report_says_why(config: Any, reason: str)
     want = module(x)
     got = edgecore.load(program.buffer).forward(x)
     assert (got - want).detach().abs().max() <= 1e-6 * want.detach().abs().max()
+
+
+class Twice(nn.Module):
+    """One layer on both sides of an operator that no delegate takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.cumsum(self.layer(x), 0))
+
+
+@pytest.mark.parametrize("config", [dynamic(torch.int4, PerGroup(32)), weight_only(torch.int8, ROWS)])
+def test_a_weight_of_two_delegates(config: Any) -> None:
+    module, x = quantized(Twice(), config), torch.randn(4, 64)
+    program = edgecore.compile(module, (x,), backends=["xnnpack"])
+    assert program.report().delegates == {"XnnpackBackend": 2}
+    assert [row.operator for row in program.report().left_outside] == ["aten.cumsum.default"]
+    want = module(x)
+    assert (edgecore.load(program.buffer).forward(x) - want).abs().max() <= 1e-2 * want.abs().max()
+
+
+@pytest.mark.parametrize("config", [Int8WeightOnlyConfig(), Int8DynamicActivationInt8WeightConfig()])
+def test_products_of_integers(config: Any) -> None:
+    """Rounding with one scale for both signs is not XNNPACK's, so it stays outside."""
+    module, x = quantized(nn.Sequential(nn.Linear(64, 32)), config), torch.randn(4, 64)
+    program = edgecore.compile(module, (x,), backends=["xnnpack"])
+    assert any(row.operator == "aten.linear.default" and row.where == "XnnpackBackend" for row in program.report().rows)
+    want = module(x)
+    assert (edgecore.load(program.buffer).forward(x) - want).abs().max() <= 1e-2 * want.abs().max()

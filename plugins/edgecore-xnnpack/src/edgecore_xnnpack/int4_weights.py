@@ -32,7 +32,7 @@ def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
-    done: dict[str | None, Node] = {}
+    done: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:
         for node in calls(graph_module, aten.linear.default):
             weight = argument(node, "weight")
@@ -40,9 +40,9 @@ def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
                 continue
             target = constants.specs[weight.name].target
             if target not in done:
-                done[target] = _weight(graph_module, node, weight, constants)
+                done[target] = _integers(weight, constants)
             node.update_arg(0, _rounded(graph_module, node))
-            node.update_arg(1, done[target])
+            node.update_arg(1, _dequantized(graph_module, node, done[target]))
     if not done:
         raise CompileError("quantize='int4-weights': the model has no linear layer with a constant float32 weight")
     constants.drop_unused()
@@ -58,21 +58,25 @@ def _rounded(graph_module: GraphModule, node: Node) -> Node:
     return editor.call(library.dequantize_per_token.default, whole, *found, *limits, torch.float32)
 
 
-def _weight(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> Node:
+def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
+    """The constants that take the place of a weight."""
     values = constants.get(weight)
-    editor = Editor(graph_module, node, fake_mode(graph_module))
     if values.shape[1] % GROUP == 0:
         whole, scales = quantize_groups(values)
-        parameters = [
-            constants.add(f"{weight.name}_{name}", one) for name, one in (("int4", whole), ("scales", scales))
-        ]
-        form = (None, *LIMITS, torch.int8, GROUP, torch.float32)
-        return editor.call(library.dequantize_per_channel_group.default, *parameters, *form)
-    scales = (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
-    whole = (values / scales[:, None]).round().to(torch.int8)
-    given = {"int8": whole, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
-    parameters = [constants.add(f"{weight.name}_{name}", one) for name, one in given.items()]
-    return editor.call(library.dequantize_per_channel.default, *parameters, 0, -127, 127, torch.int8)
+        made = {"int4": whole, "scales": scales}
+    else:
+        scales = (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
+        whole = (values / scales[:, None]).round().to(torch.int8)
+        made = {"int8": whole, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
+    return tuple(constants.add(f"{weight.name}_{name}", tensor) for name, tensor in made.items())
+
+
+def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ...]) -> Node:
+    editor = Editor(graph_module, node, fake_mode(graph_module))
+    if len(integers) == 3:
+        return editor.call(library.dequantize_per_channel.default, *integers, 0, -127, 127, torch.int8)
+    form = (None, *LIMITS, torch.int8, GROUP, torch.float32)
+    return editor.call(library.dequantize_per_channel_group.default, *integers, *form)
 
 
 def quantize_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
