@@ -44,12 +44,13 @@ def _weight(node: Node, constants: Constants) -> Node | None:
     """The int8 constant [columns, depth] whose transpose is the second matrix."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
-        if right.target not in CASTS:
+        if not isinstance(right, Node) or right.target not in CASTS:
             return None
         right = right.args[0]
     source = right.args[0] if isinstance(right, Node) and right.target is aten.t.default else None
-    is_weight = isinstance(source, Node) and constants.has(source) and source.meta["val"].dtype == torch.int8
-    return source if is_weight else None
+    if not isinstance(source, Node) or not constants.has(source) or source.meta["val"].dtype != torch.int8:
+        return None
+    return source
 
 
 def _scales(node: Any, constants: Constants) -> torch.Tensor | None:
