@@ -1,9 +1,9 @@
-"""int8 networks of ours beside executorch's, and beside our own fp32.
+"""Quantized networks of ours beside executorch's, and beside our own fp32.
 
-    python benchmarks/quantized.py [NAME ...] [--threads 2] [--rounds 25]
+    python benchmarks/quantized.py [NAME ...] [--recipe int8] [--threads 2] [--rounds 25]
 
-Each network is quantized by our recipe and by executorch's quantizer (static, a scale for each output channel, the same
-calibration), lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's
+Each network is quantized by our recipe and, for int8, by executorch's quantizer (static, a scale for each output channel,
+the same calibration) or, for int4-weights, by torchao's `quantize_` (8-bit inputs, 4-bit weights in groups of 32), lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's
 fp32 result over that of the difference, in dB. executorch takes as many threads as the process may have cores: for one
 thread, run under `taskset -c 0`.
 """
@@ -11,6 +11,7 @@ thread, run under `taskset -c 0`.
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 from executorch.exir import to_edge_transform_and_lower
 from executorch.runtime import Runtime
+from torchao.quantization import Int8DynamicActivationIntxWeightConfig, PerGroup, quantize_
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
@@ -35,12 +37,17 @@ from zoo import make
 NETWORKS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50")
 
 
-def peer_file(exported: Any, inputs: tuple[Any, ...]) -> tuple[bytes, float]:
-    """executorch's int8 program, and the seconds that lowering took without quantization and export."""
-    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
-    observed = prepare_pt2e(exported.module(), quantizer)
-    observed(*inputs)
-    quantized = torch.export.export(convert_pt2e(observed), inputs)
+def peer_file(recipe: str, model: Any, exported: Any, inputs: tuple[Any, ...]) -> tuple[bytes, float]:
+    """executorch's program, and the seconds that lowering took without quantization and export."""
+    if recipe == "int8":
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+        observed = prepare_pt2e(exported.module(), quantizer)
+        observed(*inputs)
+        quantized = torch.export.export(convert_pt2e(observed), inputs)
+    else:
+        model = copy.deepcopy(model)
+        quantize_(model, Int8DynamicActivationIntxWeightConfig(torch.int4, PerGroup(32)))
+        quantized = torch.export.export(model, inputs)
     start = time.perf_counter()
     program = to_edge_transform_and_lower(quantized, partitioner=[XnnpackPartitioner()]).to_executorch()
     return program.buffer, time.perf_counter() - start
@@ -63,13 +70,14 @@ def sqnr(got: torch.Tensor, want: torch.Tensor) -> float:
     return float(10 * torch.log10(want.square().mean() / (got - want).square().mean()))
 
 
-def compare(name: str, folder: Path, threads: int, rounds: int) -> None:
+def compare(name: str, recipe: str, folder: Path, threads: int, rounds: int) -> None:
     """Print one line about one network."""
     model, inputs = make(name)
     exported = torch.export.export(model, inputs)
-    program = edgecore.compile(exported, backends=["xnnpack"], quantize="int8", calibration=[inputs])
+    calibration = [inputs] if recipe == "int8" else None
+    program = edgecore.compile(exported, backends=["xnnpack"], quantize=recipe, calibration=calibration)
     path = folder / "peer.pte"
-    theirs, peer_seconds = peer_file(exported, inputs)
+    theirs, peer_seconds = peer_file(recipe, model, exported, inputs)
     path.write_bytes(theirs)
     loaded = Runtime.get().load_program(str(path))
     peer = loaded.load_method("forward")
@@ -82,7 +90,7 @@ def compare(name: str, folder: Path, threads: int, rounds: int) -> None:
         rounds,
     )
     print(
-        f"{name:20} {threads} threads  int8 {taken['ours']:.2f} ms  executorch int8 {taken['peer']:.2f} ms  ratio "
+        f"{name:20} {threads} threads  {recipe} {taken['ours']:.2f} ms  executorch {taken['peer']:.2f} ms  ratio "
         f"{taken['ours'] / taken['peer']:.2f}  fp32 {taken['fp32']:.2f} ms  SQNR {sqnr(ours(*inputs), want):.1f} dB, "
         f"executorch {sqnr(peer.execute(list(inputs))[0], want):.1f} dB  lowering {program.seconds:.1f} s, executorch "
         f"{peer_seconds:.1f} s",
@@ -94,13 +102,14 @@ def main() -> None:
     """Compare the named networks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--recipe", choices=("int8", "int4-weights"), default="int8")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     with tempfile.TemporaryDirectory() as folder:
         for name in options.networks:
-            compare(name, Path(folder), options.threads, options.rounds)
+            compare(name, options.recipe, Path(folder), options.threads, options.rounds)
 
 
 if __name__ == "__main__":

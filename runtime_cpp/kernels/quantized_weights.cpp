@@ -26,10 +26,34 @@ struct Weights {
 
   void dequantize(int64_t row, float *target) const {
     const int64_t size = width / groups;
-    for (int64_t i = 0; i < width; ++i) {
-      const int64_t at = row * groups + i / size;
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t at = row * groups + group;
       const float zero = zero_points == nullptr ? 0.0f : zero_points[at];
-      target[i] = (static_cast<float>(entry(row, i)) - zero) * scales[at];
+      dequantize(row, group * size, size, zero, scales[at], target + group * size);
+    }
+  }
+
+ private:
+  // `size` entries from `begin` on. Loops over whole bytes become vector instructions.
+  void dequantize(int64_t row, int64_t begin, int64_t size, float zero, float scale, float *target) const {
+    const int64_t each = 8 / bits;
+    const uint8_t *at = bytes + (row * width + begin) / each;
+    const auto real = [&](int32_t value) { return (static_cast<float>(value) - zero) * scale; };
+    if (begin % each != 0 || size % each != 0) {
+      for (int64_t i = 0; i < size; ++i) target[i] = real(static_cast<int32_t>(entry(row, begin + i)));
+    } else if (bits == 8 && is_signed) {
+      for (int64_t i = 0; i < size; ++i) target[i] = real(static_cast<int8_t>(at[i]));
+    } else if (bits == 8) {
+      for (int64_t i = 0; i < size; ++i) target[i] = real(at[i]);
+    } else if (bits == 4) {
+      for (int64_t i = 0; i < size / 2; ++i) {
+        target[2 * i] = real((at[i] >> 4) - 8);
+        target[2 * i + 1] = real((at[i] & 15) - 8);
+      }
+    } else {
+      for (int64_t i = 0; i < size / 4; ++i) {
+        for (int32_t part = 0; part < 4; ++part) target[4 * i + part] = real((at[i] >> (2 * part) & 3) - 2);
+      }
     }
   }
 };

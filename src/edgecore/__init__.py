@@ -98,7 +98,7 @@ def compile(
         share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
             that `prefill` fills and `decode` reads; otherwise each method has its own.
         constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
-        quantize: A recipe of the first backend that has any, such as `int8`; None compiles the model as it is.
+        quantize: A recipe of the first backend that has any, such as `int8` or `int4-weights`; None compiles the model as it is.
         calibration: For `quantize`: an iterable of inputs (tuples, or the only tensor), a folder of `.npy` files, or a
             function that calls the model it is given. Of several methods: a mapping by name.
 

@@ -109,7 +109,9 @@ def test_damaged_samples_are_named(tmp_path):
 
 def test_recipes_that_do_not_exist():
     x = (SAMPLES[0],)
-    with pytest.raises(CompileError, match="backend 'xnnpack' has no recipe 'int3': it has int8, int8-dynamic"):
+    with pytest.raises(
+        CompileError, match="backend 'xnnpack' has no recipe 'int3': it has fp16, int4-weights, int8, int8-dynamic"
+    ):
         edgecore.compile(network(), x, backends=["xnnpack"], quantize="int3", calibration=SAMPLES)
     with pytest.raises(CompileError, match="needs a backend with recipes; the backends asked for: none"):
         edgecore.compile(network(), x, quantize="int8", calibration=SAMPLES)
@@ -126,3 +128,97 @@ def test_dynamic_int8_needs_no_calibration():
         assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > 35
     whole = edgecore.compile(model, (x,), backends=["xnnpack"])
     assert len(program.buffer) < 0.5 * len(whole.buffer)
+
+
+class Attention(nn.Module):
+    """Layers around an attention over moved values; `up` has a width that groups of 32 do not divide."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(64, 64) for _ in range(4))
+        self.down, self.up = nn.Linear(64, 24), nn.Linear(24, 64, bias=False)
+
+    def forward(self, x):
+        q, k, v = (layer(x).reshape(*x.shape[:2], 4, 16).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return x + self.up(torch.nn.functional.gelu(self.down(x)))
+
+
+@pytest.mark.parametrize("recipe, size, quality", [("int4-weights", 0.35, 20), ("int8-dynamic", 0.5, 35)])
+def test_linear_layers_of_a_transformer(recipe, size, quality):
+    torch.manual_seed(0)
+    model, x = Attention().eval(), torch.randn(2, 10, 64)
+    whole = edgecore.compile(model, (x,), backends=["xnnpack"])
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize=recipe)
+    assert program.report().delegates == {"XnnpackBackend": 1} and program.report().left_outside == []
+    assert len(program.buffer) < size * len(whole.buffer)
+    with torch.no_grad():
+        assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > quality
+
+
+def test_int4_weights_lose_less_than_torchao_does():
+    torchao = pytest.importorskip("torchao.quantization")
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(256, 256)).eval(), torch.randn(32, 256)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
+    with torch.no_grad():
+        want = model(x)
+        config = torchao.Int8DynamicActivationIntxWeightConfig(torch.int4, torchao.PerGroup(32))
+        torchao.quantize_(model, config)
+        assert signal_to_noise(edgecore.load(program.buffer).forward(x), want) > signal_to_noise(model(x), want)
+
+
+def test_int4_weights_stay_integers_where_sizes_are_dynamic():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(64, 256)).eval(), torch.randn(3, 64)
+    exported = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("n", max=8)},))
+    weight = exported.state_dict["0.weight"]
+    program = edgecore.compile(exported, backends=["xnnpack"], quantize="int4-weights")
+    assert exported.state_dict["0.weight"] is weight and len(exported.graph.nodes) == 5
+    assert len(program.buffer) < 0.3 * weight.nbytes
+    more = torch.randn(7, 64)
+    with torch.no_grad():
+        assert signal_to_noise(edgecore.load(program.buffer).forward(more), model(more)) > 20
+
+
+def test_int4_weights_need_linear_layers_and_no_calibration():
+    with pytest.raises(CompileError, match="no linear layer with a constant float32 weight"):
+        edgecore.compile(nn.ReLU().eval(), (SAMPLES[0],), backends=["xnnpack"], quantize="int4-weights")
+    with pytest.raises(CompileError, match="takes no calibration"):
+        edgecore.compile(network(), (SAMPLES[0],), backends=["xnnpack"], quantize="int4-weights", calibration=SAMPLES)
+
+
+class Tokens(nn.Module):
+    """An embedding, a mask with numbers that 16 bits do not hold, and layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(300, 64), nn.LayerNorm(64)
+        self.block, self.head = Attention(), nn.Linear(64, 10)
+
+    def forward(self, tokens):
+        x = self.block(self.norm(self.table(tokens)))
+        return self.head(x), (x @ x.transpose(1, 2) + torch.tensor([0.0, -3e38]).repeat(5)).softmax(-1)
+
+
+def test_fp16_halves_the_file_and_keeps_inputs_and_outputs():
+    torch.manual_seed(0)
+    model, tokens = Tokens().eval(), torch.randint(300, (2, 10))
+    whole = edgecore.compile(model, (tokens,), backends=["xnnpack"])
+    program = edgecore.compile(model, (tokens,), backends=["xnnpack"], quantize="fp16")
+    assert program.report().delegates == {"XnnpackBackend": 1}
+    assert len(program.buffer) < 0.6 * len(whole.buffer)
+    with torch.no_grad():
+        for got, want in zip(edgecore.load(program.buffer).forward(tokens), model(tokens), strict=True):
+            assert got.dtype == torch.float32 and signal_to_noise(got, want) > 50
+
+
+def test_options_of_the_user_go_before_those_of_a_recipe():
+    model, x = nn.Sequential(nn.Linear(64, 64)).eval(), torch.randn(3, 64)
+    for force, quality in ((False, 120), (True, 50)):
+        backend = edgecore.Backend("xnnpack", force_fp16=force)
+        program = edgecore.compile(model, (x,), backends=[backend], quantize="fp16")
+        with torch.no_grad():
+            quiet = signal_to_noise(edgecore.load(program.buffer).forward(x), model(x))
+        assert quality < quiet and (quiet > 120) != force

@@ -124,7 +124,7 @@ def pack(entries: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2, 16])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_embedding(library: Library, bits: int, groups: int, zeros: bool) -> None:
     entries = torch.randint(-(2 ** (bits - 1)), 2 ** (bits - 1), (6, 16))

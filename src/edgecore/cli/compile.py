@@ -47,7 +47,12 @@ def command(
     ] = None,
     quantize: Annotated[
         str | None,
-        typer.Option("-q", "--quantize", metavar="RECIPE", help="Quantize first: int8, with --calibration."),
+        typer.Option(
+            "-q",
+            "--quantize",
+            metavar="RECIPE",
+            help="Quantize first: int8 (with --calibration), int8-dynamic, int4-weights, fp16.",
+        ),
     ] = None,
     calibration: Annotated[
         Path | None,

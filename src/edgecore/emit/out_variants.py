@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.errors import CompileError
+from edgecore.ir import packed_weights  # noqa: F401  (registers its operators)
 from edgecore.ir.graph import describe
 from edgecore.ir.verifier import dim_order
 
@@ -41,8 +42,8 @@ class KernelForm:
 def kernel_form(node: Node) -> KernelForm:
     """The kernel call of a node; `CompileError` if its operator has no out-variant."""
     target = node.target
-    if target in _DIM_ORDER_FORMS:
-        return _DIM_ORDER_FORMS[target](node)
+    if target in _FORMS:
+        return _FORMS[target](node)
     assert isinstance(target, OpOverload)
     out = out_variant(target)
     if out is None and target.namespace != "aten" and _gives_tensors(target):
@@ -130,8 +131,28 @@ def _empty_form(node: Node) -> KernelForm:
     return KernelForm("dim_order_ops::_empty_dim_order", "out", arguments)
 
 
-_DIM_ORDER_FORMS: dict[Any, Callable[[Node], KernelForm]] = {
+def _embedding_form(node: Node) -> KernelForm:
+    weight, scales, zero_points, bits, indices = node.args
+    assert isinstance(bits, int)
+    half = 1 << bits - 1
+    arguments = (
+        Argument(weight, "Tensor"), Argument(scales, "Tensor"), Argument(zero_points, "Optional[Tensor]"),
+        Argument(-half, "int"), Argument(half - 1, "int"), Argument(indices, "Tensor"),
+    )  # fmt: skip
+    name = "byte" if bits == 8 else f"{bits}bit"
+    return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)
+
+
+def _mixed_linear_form(node: Node) -> KernelForm:
+    tensors = tuple(Argument(one, "Tensor") for one in node.args)
+    arguments = (*tensors, Argument(None, "Optional[Tensor]"), Argument(None, "Optional[ScalarType]"))
+    return KernelForm("quantized_decomposed::mixed_linear", "out", arguments)
+
+
+_FORMS: dict[Any, Callable[[Node], KernelForm]] = {
     aten._to_copy.default: _dim_order_form("_to_dim_order_copy"),
     aten.clone.default: _dim_order_form("_clone_dim_order"),
     aten.empty.memory_format: _empty_form,
+    torch.ops.edgecore.embedding_packed.default: _embedding_form,
+    torch.ops.edgecore.mixed_linear.default: _mixed_linear_form,
 }

@@ -120,6 +120,8 @@ def is_edge_operator(target: Any) -> bool:
         return target is operator.getitem or target in SYMBOLIC or target is call_delegate or target in CONTROL_FLOW
     if target in VIEW_COPIES:
         return False
+    if target.namespace == "torchao" and target._can_decompose():
+        return False
     if target.namespace != "aten":
         return not target._schema.is_mutable
     return target in _EDGE or (torch.Tag.core in target.tags and not target._schema.is_mutable)

@@ -39,6 +39,7 @@ class CapabilityPartitioner:
     Every node has a level: the number of changes between the backend and the outside on the longest path to it. The
     accepted nodes of one level form one partition. No path leads from a partition out and back into it, since leaving
     and returning raises the level; and no partitioning into convex parts has fewer parts than the longest path demands.
+    What reads constants only, such as a weight's dequantization, is where its first reader is.
     """
 
     def __init__(
@@ -77,6 +78,10 @@ class CapabilityPartitioner:
                 accepted[node] = level
             elif node.op == "call_function":
                 rejections.append(Rejection(node.name, reason))
+        for node in reversed(list(accepted)):
+            users = [accepted[user] for user in node.users if user in accepted]
+            if users and all(constants.has(source) for source in node.all_input_nodes):
+                accepted[node] = min(users)
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)

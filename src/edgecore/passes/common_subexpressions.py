@@ -14,12 +14,14 @@ from torch.fx import GraphModule, Node
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.passes.quantized import is_dequantize
 
 
 def merge_common_subexpressions(program: ExportedProgram) -> ExportedProgram:
     """Replace a call by an earlier one with the same operator and arguments.
 
-    Random operators stay apart, and so do those that read or make a value that an in-place operator writes.
+    Random operators stay apart, and so do those that read or make a value that an in-place operator writes. So do
+    dequantizations of weights, each of which goes with its reader to a backend.
     """
     with edit(program) as graph_module:
         for part in graph_modules(graph_module):
@@ -47,6 +49,8 @@ def _is_mutable(node: Node) -> bool:
 def _is_pure(node: Node) -> bool:
     if not isinstance(node.target, OpOverload):
         return node.target is operator.getitem or node.target in SYMBOLIC
+    if is_dequantize(node) and all(source.op == "placeholder" for source in node.all_input_nodes):
+        return False
     return not node.target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
 
 

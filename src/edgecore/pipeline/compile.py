@@ -20,7 +20,7 @@ from edgecore.partition import Partitioner
 from edgecore.pipeline.lower import to_edge_transform_and_lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import registry
+from edgecore.plugin import RewriteRecipe, registry
 from edgecore.quantize import Calibration, find_recipe, quantize_model
 from edgecore.target import Backend
 
@@ -62,6 +62,12 @@ def compile_model(
     if planning is None:
         raise CompileError(f"memory={memory!r} is neither None, 'static' nor a MemoryPlanningPass")
     chosen = [Backend(backend) if isinstance(backend, str) else backend for backend in backends]
+    recipe = None
+    if quantize is not None:
+        compilers = {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen}
+        name, recipe = find_recipe(quantize, compilers)
+        if isinstance(recipe, RewriteRecipe):
+            chosen = [_with_options(one, recipe.options) if one.name == name else one for one in chosen]
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported = {}
@@ -69,9 +75,8 @@ def compile_model(
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
-        if quantize is not None:
+        if quantize is not None and recipe is not None:
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
-            recipe = find_recipe(quantize, {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen})
             exported[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
@@ -83,6 +88,10 @@ def compile_model(
     config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
     finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start)
+
+
+def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
+    return Backend(backend.name, required=backend.required, **{**options, **backend.options})
 
 
 def _partitioner(backend: Backend, runtime: str) -> Partitioner:

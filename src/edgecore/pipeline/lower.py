@@ -19,9 +19,11 @@ from edgecore.passes.decompose import Keep, decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.integer_products import rewrite_integer_products
 from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.merge_views import merge_views
+from edgecore.passes.torchao import rewrite_torchao
 from edgecore.passes.unify_sizes import unify_sizes
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
@@ -70,9 +72,13 @@ def to_edge_transform_and_lower(
 def _functional(programs: Programs) -> dict[str, ExportedProgram]:
     """Functional copies of the programs by method name."""
     methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
-    functional = {name: functionalize(copy_program(exported)) for name, exported in methods.items()}
+    functional = {name: _from_torchao(functionalize(copy_program(exported))) for name, exported in methods.items()}
     keep_state(functional)
     return functional
+
+
+def _from_torchao(program: ExportedProgram) -> ExportedProgram:
+    return rewrite_integer_products(rewrite_torchao(program))
 
 
 def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:

@@ -18,6 +18,7 @@ from edgecore.memory import MemoryPlan, MemoryPlanningPass
 from edgecore.memory.shared_state import share_state
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.manager import Pass, PassManager
+from edgecore.passes.packed_weights import pack_weights
 from edgecore.passes.separate_outputs import separate_outputs
 from edgecore.pipeline.kernels import check_kernels
 from edgecore.pipeline.preprocess import preprocess
@@ -95,7 +96,7 @@ class EdgeProgramManager:
         config = config or ExecutorchBackendConfig()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         for name, program in self._programs.items():
-            final = separate_outputs(PassManager(config.passes)(program))
+            final = separate_outputs(pack_weights(PassManager(config.passes)(program)))
             planned[name] = (final, config.memory_planning_pass.run(final))
         planning = config.memory_planning_pass
         shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Problem,
         QuantizingCompiler,
         Recipe,
+        RewriteRecipe,
     )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Problem",
     "QuantizingCompiler",
     "Recipe",
+    "RewriteRecipe",
     "hookimpl",
     "hookspec",
 ]

@@ -132,9 +132,19 @@ class Recipe:
     calibrates: bool
 
 
+@dataclass(frozen=True)
+class RewriteRecipe:
+    """One word for `edgecore.compile(quantize=...)` that needs no samples: `rewrite` makes another program of an exported
+    one, which stays as it is, and may raise `CompileError`. `options` of its backend that go with it; the user's go before.
+    """
+
+    rewrite: Callable[[ExportedProgram], ExportedProgram]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 @runtime_checkable
 class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler that also knows recipes of `edgecore.compile(quantize=...)`."""
 
-    def recipes(self) -> Mapping[str, Recipe]:
+    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """By name, such as `int8`."""

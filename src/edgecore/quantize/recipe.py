@@ -9,18 +9,26 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe
+from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, samples
 
 
 def quantize_model(
-    exported: ExportedProgram, name: str, recipe: Recipe, calibration: Calibration | None, dynamic_shapes: Any = None
+    exported: ExportedProgram,
+    name: str,
+    recipe: Recipe | RewriteRecipe,
+    calibration: Calibration | None,
+    dynamic_shapes: Any = None,
 ) -> ExportedProgram:
-    """`exported` with its values and weights quantized where the quantizer of `recipe` annotates them.
+    """`exported` with its values and weights quantized where the quantizer of `recipe` annotates them, or rewritten.
 
-    Raises `CompileError` without the calibration that the recipe needs, when a sample does not fit the model, or when
-    there is none.
+    Raises `CompileError` without the calibration that the recipe needs, with one that it has no use for, when a sample
+    does not fit the model, or when there is none.
     """
+    if isinstance(recipe, RewriteRecipe):
+        if calibration is not None:
+            raise CompileError(f"quantize={name!r} takes no calibration: it looks at the weights only")
+        return recipe.rewrite(exported)
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     if exported.example_inputs is None:
@@ -55,15 +63,15 @@ def _feed(observed: Callable[..., Any], calibration: Any) -> None:
         raise CompileError("calibration has no samples")
 
 
-def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> Recipe:
-    """The recipe of the first of the backends (name -> compiler) that has any.
+def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> tuple[str, Recipe | RewriteRecipe]:
+    """The first of the backends (name -> compiler) that has any recipes, and the one of this name.
 
     Raises `CompileError` if none has, or if it does not know this one.
     """
     for backend, compiler in compilers.items():
         recipes = compiler.recipes() if isinstance(compiler, QuantizingCompiler) else {}
         if name in recipes:
-            return recipes[name]
+            return backend, recipes[name]
         if recipes:
             raise CompileError(f"backend {backend!r} has no recipe {name!r}: it has {', '.join(sorted(recipes))}")
     asked = ", ".join(compilers) or "none"

@@ -159,9 +159,11 @@ void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpo
   Run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0]); });
 }
 
+// Matrix products are the nests with two tiled dims: rows, then columns. Rows change fastest here, so that all of them
+// pass while the cache holds a tile's columns (third_party/patches.py cuts the tiles).
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
-  Run<2, 2>(pool, {i, j}, {ti, tj}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], size[0], size[1]); });
+  Run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });
 }
 
 void pthreadpool_parallelize_2d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_with_id_t task,
@@ -204,8 +206,8 @@ void pthreadpool_parallelize_3d_tile_1d_with_uarch_with_thread(pthreadpool_t poo
 
 void pthreadpool_parallelize_3d_tile_2d(pthreadpool_t pool, pthreadpool_task_3d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size k, Size tj, Size tk, uint32_t flags) {
-  Run<3, 2>(pool, {i, j, k}, {tj, tk}, flags,
-            [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], size[0], size[1]); });
+  Run<3, 2>(pool, {i, k, j}, {tk, tj}, flags,
+            [=](At at, At size, Size) { task(arg, at[0], at[2], at[1], size[1], size[0]); });
 }
 
 void pthreadpool_parallelize_3d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_3d_tile_2d_with_id_t task,

@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from patches import XNNPACK_PATCHES, apply
+from patches import KERNELS, XNNPACK_PATCHES, apply, generate
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 SUITE = "trixie"
@@ -316,6 +316,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(named[package], work / package)
+    generate(KERNELS, sources["xnnpack"])
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     for package in ("libcpuinfo-dev", "libcpuinfo0"):
         unpack_deb(named[package], work / "debs")
@@ -369,7 +370,7 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        identity = "\n".join([PINS.read_text(), repr(XNNPACK_PATCHES), *options, compiler.version])
+        identity = "\n".join([PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *options, compiler.version])
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"xnnpack-{key}"

@@ -1,19 +1,125 @@
-"""Changes of ours to XNNPACK's sources. Each replaces a text that occurs once in its file, and says why."""
+"""Changes of ours to XNNPACK's sources: kernels made from its own templates, and texts replaced, each with its reason."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """A micro-kernel of a shape that XNNPACK's authors did not generate, written by their ``tools/xngen.py``.
+
+    The new file stands before ``like``, a kernel of another shape, in the list of files ``listing``.
+    """
+
+    template: str
+    options: str
+    path: str
+    like: str
+    listing: str
+
+
+@dataclass(frozen=True)
 class Patch:
-    """``path`` is relative to the folder of the sources."""
+    """Replaces ``old``, which occurs once in ``path``; paths are relative to the folder of the sources."""
 
     path: str
     old: str
     new: str
 
+
+def _gemm(kind: str, rows: int) -> Kernel:
+    name = f"src/f32-{kind}/gen/f32-{kind}-%dx32-minmax-avx512f-broadcast.c"
+    options = f"MR={rows} NR=32" + (" INC=0 DATATYPE=F32" if kind == "gemm" else "")
+    listing = "cmake/gen/avx512f_microkernels.cmake"
+    return Kernel(f"src/f32-{kind}/avx512-broadcast.c.in", options, name % rows, name % 7, listing)
+
+
+_DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
+
+KERNELS = [
+    # 7 rows at a time read 128 bytes of weights for 7 cycles of arithmetic, more than the second-level cache delivers
+    # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 divides 49 and 196,
+    # the pixels of the last stages of most networks, better.
+    *(_gemm(kind, rows) for kind in ("gemm", "igemm") for rows in (10, 12)),
+    # Depthwise 7x7. Without these XNNPACK computes each channel as a matrix product with one column, of 32 calculated.
+    Kernel(
+        "src/f32-dwconv/unipass-avx512.c.in",
+        "CHANNEL_TILE=16 KERNEL_TILE=49 ACCUMULATORS=2",
+        _DWCONV % ("49p16c", "avx512f-acc2"),
+        _DWCONV % ("25p16c", "avx512f"),
+        "cmake/gen/avx512f_microkernels.cmake",
+    ),
+    Kernel(
+        "src/f32-dwconv/unipass-avx.c.in",
+        "CHANNEL_TILE=8 KERNEL_TILE=49 FMA=3 ACCUMULATORS=2",
+        _DWCONV % ("49p8c", "fma3-acc2"),
+        _DWCONV % ("25p8c", "fma3"),
+        "cmake/gen/fma3_microkernels.cmake",
+    ),
+]
+
+
+def _add_gemm(kind: str) -> list[Patch]:
+    function = f"xnn_f32_{kind}_minmax_ukernel_%dx32__avx512f_broadcast"
+    declaration = f"DECLARE_F32_{kind.upper()}_MINMAX_UKERNEL_FUNCTION({function})\n"
+    entry = (
+        f"        f32_gemm_config.minmax.{kind}[XNN_MR_TO_INDEX(%d)] = "
+        f"xnn_init_hmp_{kind}_ukernel((xnn_{kind}_ukernel_fn) {function});\n"
+    )
+    return [
+        Patch(f"src/xnnpack/{kind}.h", declaration % 7, "".join(declaration % rows for rows in (7, 10, 12))),
+        Patch("src/configs/gemm-config.c", entry % (7, 7), "".join(entry % (rows, rows) for rows in (7, 10, 12))),
+    ]
+
+
+def _add_dwconv(tile: int, isa: str) -> list[Patch]:
+    known = f"xnn_f32_dwconv_minmax_ukernel_25p{tile}c__{isa}"
+    added = f"xnn_f32_dwconv_minmax_ukernel_49p{tile}c__{isa}_acc2"
+    declaration = (
+        f"XNN_DWCONV_UNIPASS(xnn_arch_x86_{isa}, %s, {tile}, false, {tile}, %d, float, float, "
+        "union xnn_f32_minmax_params, xnn_init_f32_minmax_scalar_params)\n"
+    )
+    fields = {
+        "minmax.unipass": f"(xnn_dwconv_unipass_ukernel_fn) {added}",
+        "init.f32": "xnn_init_f32_minmax_scalar_params",
+        "channel_tile": tile,
+        "channel_subtile": tile,
+        "channel_round": 1,
+        "primary_tile": 49,
+    }
+    entries = "".join(f"f32_dwconv_config[4].{field} = {value};\n" for field, value in fields.items())
+    entry = f"f32_dwconv_config[3].minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) {known};\n"
+    known_line = declaration % (known, 25)
+    return [
+        Patch("src/f32-dwconv/f32-dwconv-minmax-unipass.h", known_line, known_line + declaration % (added, 49)),
+        Patch("src/configs/dwconv-config.c", entry, entries + entry),
+    ]
+
+
+def _keep_in_cache(file: str, columns: str, column_bytes: str, then: str = "") -> Patch:
+    old = f"  size_t nc = {columns};\n{then}"
+    return Patch(
+        f"src/operators/{file}.c",
+        old,
+        f"  size_t nc = xnn_gemm_columns_in_cache({columns}, nr, {column_bytes});\n{then}",
+    )
+
+
+def _fit_rows(file: str, rows: str, cases: str, nr: str = "nr") -> Patch:
+    old = f"""  if ({rows} == 1 && {cases}[0].function[XNN_UARCH_DEFAULT] != NULL) {{
+    mr = 1;
+  }}
+"""
+    return Patch(f"src/operators/{file}.c", old, f"  mr = xnn_get_heuristic_mr_gemm({rows}, mr, {nr}, {cases});\n")
+
+
+_CONVOLUTION = """  if (num_threads > 1) {
+    const size_t num_other_tiles = groups * %sdivide_round_up(%soutput_size, mr);
+"""
 
 XNNPACK_PATCHES = [
     # The planner of the workspace never put a tensor before the first one that is live at the same time. Along a chain
@@ -36,6 +142,85 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
+    # The kernels above, in the lists of files and in the processor's tables.
+    *(Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n") for kernel in KERNELS),
+    *_add_gemm("gemm"),
+    *_add_gemm("igemm"),
+    Patch(
+        "src/configs/gemm-config.c",
+        """        f32_gemm_config.pack_gemm_goi = (xnn_packw_gemm_goi_ukernel_fn) xnn_x32_packw_gemm_goi_ukernel_x32__avx512f_u4_prfm;
+        f32_gemm_config.mr = 7;
+""",
+        """        f32_gemm_config.pack_gemm_goi = (xnn_packw_gemm_goi_ukernel_fn) xnn_x32_packw_gemm_goi_ukernel_x32__avx512f_u4_prfm;
+        f32_gemm_config.mr = 12;
+""",
+    ),
+    *_add_dwconv(16, "avx512f"),
+    *_add_dwconv(8, "fma3"),
+    Patch("src/xnnpack/config.h", "#define XNN_MAX_F32_DWCONV_UKERNELS 4\n", "#define XNN_MAX_F32_DWCONV_UKERNELS 5\n"),
+    # Matrix products take the kernel whose number of rows fits theirs, as convolutions do.
+    _fit_rows("fully-connected-nc", "batch_size", "fully_connected_op->ukernel.gemm.gemm_cases"),
+    _fit_rows("dynamic-fully-connected-nc", "batch_size", "ukernel->gemm_cases"),
+    _fit_rows(
+        "batch-matrix-multiply-nc",
+        "m",
+        "batch_matrix_multiply_op->ukernel.gemm.gemm_cases",
+        "batch_matrix_multiply_op->ukernel.gemm.nr",
+    ),
+    Patch(
+        "src/operators/dynamic-fully-connected-nc.c",
+        """#include "xnnpack/operator.h"
+""",
+        """#include "xnnpack/operator-utils.h"
+#include "xnnpack/operator.h"
+""",
+    ),
+    # XNNPACK multiplies a few rows with all columns, then the next rows: weights that the cache does not hold are read
+    # from memory again for each 7 rows. Now all rows pass before the next columns are read (threadpool.cpp has the
+    # order), as many columns at a time as half of the second-level cache holds.
+    Patch(
+        "src/xnnpack/operator-utils.h",
+        """XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
+""",
+        """XNN_INTERNAL size_t xnn_gemm_columns_in_cache(
+  size_t columns,
+  size_t nr,
+  size_t column_bytes);
+
+XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
+""",
+    ),
+    Patch(
+        "src/operator-utils.c",
+        """void* xnn_get_pointer_to_write_weights(
+""",
+        """size_t xnn_gemm_columns_in_cache(size_t columns, size_t nr, size_t column_bytes)
+{
+  const struct cpuinfo_cache* cache = cpuinfo_get_l2_cache(0);
+  const size_t budget = cache == NULL ? 131072 : cache->size / 2;
+  const size_t tiles = budget / (column_bytes * nr);
+  return min(columns, max(tiles, 1) * nr);
+}
+
+void* xnn_get_pointer_to_write_weights(
+""",
+    ),
+    Patch(
+        "src/operator-utils.c",
+        """#include "xnnpack.h"  // For xnn_operator_t.
+""",
+        """#include <cpuinfo.h>
+#include "xnnpack.h"  // For xnn_operator_t.
+""",
+    ),
+    _keep_in_cache("convolution-nhwc", "group_output_channels", "w_stride", _CONVOLUTION % ("", "batch_")),
+    _keep_in_cache("convolution-nhwc", "group_output_channels", "w_stride", _CONVOLUTION % ("batch_size * ", "")),
+    _keep_in_cache("deconvolution-nhwc", "group_output_channels", "w_stride", _CONVOLUTION % ("batch_size * ", "")),
+    _keep_in_cache("fully-connected-nc", "output_channels", "fully_connected_op->weights_stride"),
+    _keep_in_cache(
+        "dynamic-fully-connected-nc", "output_channels", "dynamic_fully_connected_op->context.gemm.gemm.gemm.w_stride"
+    ),
+    _keep_in_cache("batch-matrix-multiply-nc", "n", "w_stride"),
     # A clamp after a node that limits its output became part of it also where the two ranges do not overlap, which
     # leaves no range; and where that node is no clamp, the bounds were written over its padding.
     Patch(
@@ -63,6 +248,14 @@ XNNPACK_PATCHES = [
 """,
     ),
 ]
+
+
+def generate(kernels: list[Kernel], source: Path) -> None:
+    """Write the kernels' files under ``source`` by its own generator."""
+    for kernel in kernels:
+        options = [word for option in kernel.options.split() for word in ("-D", option)]
+        command = [sys.executable, "tools/xngen.py", kernel.template, *options, "-o", kernel.path]
+        subprocess.run(command, cwd=source, check=True)
 
 
 def apply(patches: list[Patch], source: Path) -> None:

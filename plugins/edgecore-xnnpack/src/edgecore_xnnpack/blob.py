@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgecore.format import Buffer, FormatError
 from edgecore.format.flat import pack, unpack
@@ -94,16 +95,44 @@ class _Encoder:
         if external == g.INVALID_ID:
             number, self.next_id = self.next_id, self.next_id + 1
         dims = [int(size) for size in (value.dims if value.constant is None else value.constant.shape)]
-        datatype, parameters = _datatype(value)
+        datatype, parameters = self._datatype(value)
         tensor = g.TensorValue(datatype, len(dims), dims, self._buffer(value), external, flags, number)
         self.graph.values.append(g.Value(tensor if parameters is None else g.QuantizedTensorValue(tensor, parameters)))
         self.ids[value] = number
         return number
 
+    def _datatype(self, value: Value) -> tuple[g.Datatype, g.QuantParams | None]:
+        """The element type of a value, and what its integers stand for."""
+        if isinstance(value.quantization, Dynamic):
+            return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
+        if value.quantization is not None:
+            return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
+        if value.is_half or (value.constant is not None and value.constant.dtype == np.float16):
+            return g.Datatype.FP16, None
+        if value.constant is None or value.constant.dtype == np.float32:
+            return g.Datatype.FP32, None
+        assert value.scales is not None
+        is_bias = value.constant.dtype == np.int32
+        if value.scales.ndim == 2:
+            rows, groups = value.scales.shape
+            index = self._store(_bfloat16(value.scales))
+            size = value.shape[1] // groups
+            return g.Datatype.QBINT4, g.PerChannelGroupQuant([], 0, size, index, rows * groups)
+        if value.scales.size == 1 and value.shape[value.channel_dim] != 1:
+            return g.Datatype.QINT32 if is_bias else g.Datatype.QINT8, g.PerTensorQuant(float(value.scales[0]), 0)
+        parameters = g.PerChannelQuant([float(scale) for scale in value.scales], value.channel_dim)
+        if value.bits == 4:
+            return g.Datatype.QCINT4, parameters
+        return g.Datatype.QCINT32 if is_bias else g.Datatype.QCINT8, parameters
+
     def _buffer(self, value: Value) -> int:
         if value.constant is None:
             return 0
-        data = memoryview(value.constant.data).cast("B")
+        is_packed = value.bits == 4 and value.constant.dtype == np.int8
+        return self._store(_nibbles(value.constant) if is_packed else value.constant)
+
+    def _store(self, array: NDArray[Any]) -> int:
+        data = memoryview(array.data).cast("B")
         key = hashlib.sha256(data).hexdigest()
         if key not in self.buffers:
             self.buffers[key] = len(self.graph.constant_data)
@@ -137,20 +166,16 @@ def _size(number: int) -> int:
     return 0 if isinstance(number, Open) else number
 
 
-def _datatype(value: Value) -> tuple[g.Datatype, g.PerTensorQuant | g.PerChannelQuant | g.PerTokenDynamicQuant | None]:
-    """The element type of a value, and what its integers stand for."""
-    if isinstance(value.quantization, Dynamic):
-        return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
-    if value.quantization is not None:
-        return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
-    if value.constant is None or value.constant.dtype == np.float32:
-        return g.Datatype.FP32, None
-    assert value.scales is not None
-    is_bias = value.constant.dtype == np.int32
-    if value.scales.size == 1:
-        return g.Datatype.QINT32 if is_bias else g.Datatype.QINT8, g.PerTensorQuant(float(value.scales[0]), 0)
-    parameters = g.PerChannelQuant([float(scale) for scale in value.scales], value.channel_dim)
-    return g.Datatype.QCINT32 if is_bias else g.Datatype.QCINT8, parameters
+def _nibbles(array: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Two entries a byte, the first in the low half, each plus 8."""
+    shifted = (array + 8).astype(np.uint8)
+    return np.ascontiguousarray(shifted[:, ::2] | shifted[:, 1::2] << 4)
+
+
+def _bfloat16(scales: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The upper halves of positive float32 numbers, rounded to nearest, ties to even."""
+    whole = np.ascontiguousarray(scales, np.float32).view(np.uint32)
+    return ((whole + 0x7FFF + (whole >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def _input_fields(kind: type) -> Sequence[str]:

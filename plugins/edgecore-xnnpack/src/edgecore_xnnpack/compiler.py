@@ -10,13 +10,15 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.partition import Partitioner
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partitioner import XnnpackPartitioner
 from edgecore_xnnpack.preprocess import preprocess
 from edgecore_xnnpack.stock import violations
+
+FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
 
 
 class XnnpackCompiler:
@@ -26,11 +28,12 @@ class XnnpackCompiler:
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Takes the nodes that the table of operators accepts."""
-        return XnnpackPartitioner()
+        given = XnnpackOptions.model_validate(options.model_dump())
+        return XnnpackPartitioner([FORCE_FP16] if given.force_fp16 else [])
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition; no compile specs are defined."""
-        return preprocess(program)
+        """Compile one partition; the only compile spec is `FORCE_FP16`."""
+        return preprocess(program, force_fp16=FORCE_FP16 in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
         """One row for each row of the table, by name."""
@@ -41,10 +44,13 @@ class XnnpackCompiler:
         """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
         return violations(blob, named_data, stock=runtime == "executorch-1.5")
 
-    def recipes(self) -> Mapping[str, Recipe]:
+    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """`int8`: values and weights of 8 bits, a scale for each output channel. `int8-dynamic`: linear layers only, whose
-        inputs are rounded at run time.
+        inputs are rounded at run time. `int4-weights`: those, with weights of 4 bits and a scale for 32 of them. `fp16`:
+        half precision inside, as the option `force_fp16`.
         """
+        from edgecore_xnnpack.half import halve_embeddings
+        from edgecore_xnnpack.int4_weights import quantize_linear_layers
         from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
         def make(is_dynamic: bool) -> XNNPACKQuantizer:
@@ -54,6 +60,8 @@ class XnnpackCompiler:
         return {
             "int8": Recipe(lambda: make(False), calibrates=True),
             "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
+            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}),
+            "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
 
     def check(self) -> Sequence[Problem]:

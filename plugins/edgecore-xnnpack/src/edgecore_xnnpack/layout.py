@@ -178,7 +178,7 @@ class _Rewriter:
         if len(value.shape) != 4 or value.layout == wanted:
             return value
         if value not in self.converted:
-            result = Value(value.shape, layout=wanted, quantization=value.quantization)
+            result = Value(value.shape, layout=wanted, quantization=value.quantization, is_half=value.is_half)
             order = CHANNELS_LAST if wanted == Layout.LAST else CHANNELS_FIRST
             if value.has_one_order and sum(isinstance(size, Open) for size in value.shape) < 2:
                 self.ops.append(Op(g.StaticReshape, [value], result, FIRST, {"new_shape": result.dims}, None, handles))

@@ -32,7 +32,7 @@ class Lowering:
         self._constants = constants
         self._arrays = {} if arrays is None else arrays
         self._tensors: dict[Node, Any] = {}
-        self._scales: dict[Node, Array] = {}
+        self._scales: dict[Node, tuple[Array, int]] = {}
         self._values: dict[Node, Any] = {}
         self._scalars: dict[float, Value] = {}
 
@@ -112,7 +112,8 @@ class Lowering:
         self._tensors[node] = node.target(*args, **kwargs)
         if is_dequantize(node):
             scale = self.numbers(argument(node, "scales" if "per_channel" in str(node.target) else "scale"))
-            self._scales[node] = scale.astype(np.float32).reshape(-1)
+            scale = scale.astype(np.float32)
+            self._scales[node] = (scale if is_grouped(node) else scale.reshape(-1)), bits_of(node)
         return True
 
     def numbers(self, given: Any) -> Any:
@@ -120,8 +121,12 @@ class Lowering:
         return np.asarray(self._tensors[given].detach().numpy() if isinstance(given, Node) else given)
 
     def scales(self, node: Any) -> Array | None:
-        """What a constant was quantized with: a scale for each channel, or one. None if it was not."""
-        return self._scales.get(node)
+        """What a constant was quantized with: a scale for each channel or group, or one. None if it was not."""
+        return self._scales[node][0] if node in self._scales else None
+
+    def bits(self, node: Any) -> int:
+        """How wide the numbers are that a constant was quantized to."""
+        return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
         """The tensor of a constant node, as it is; None if it is computed at run time."""
@@ -160,11 +165,11 @@ class Lowering:
         val = node.meta["val"]
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
-    def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0) -> Value:
+    def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> Value:
         """A constant; a single number becomes a tensor of rank 1."""
         array = self._contiguous(np.asarray(array, dtype=np.float32))
         shape = array.shape or (1,)
-        return Value(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim)
+        return Value(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim, bits=bits)
 
     def _contiguous(self, array: Array) -> Array:
         """A weight in another order is copied once for all sizes."""
@@ -233,6 +238,16 @@ def quantization_of(node: Node) -> Quantization:
     assert parameters is not None and parameters.is_per_tensor
     assert isinstance(parameters.scale, (int, float)) and isinstance(parameters.zero_point, int)
     return Quantization(float(parameters.scale), parameters.zero_point)
+
+
+def is_grouped(node: Node) -> bool:
+    """Whether a dequantize node has a scale for each group of a matrix row's entries."""
+    return "per_channel_group" in str(node.target)
+
+
+def bits_of(node: Node) -> int:
+    """4 or 8: what a dequantized weight needs for its integers."""
+    return 4 if argument(node, "quant_min") >= -8 and argument(node, "quant_max") <= 7 else 8
 
 
 def layout_of(val: torch.Tensor) -> Layout:

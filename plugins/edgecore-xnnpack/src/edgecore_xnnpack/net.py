@@ -65,11 +65,12 @@ class Dynamic:
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """A float32 tensor, or an int8 one with `quantization`.
+    """A float32 tensor, an int8 one with `quantization`, or a float16 one (a computed one says so by `is_half`).
 
     `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it.
-    `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all. Of an
-    integer constant: what its numbers stand for, along dimension `channel_dim`.
+    `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all, or for
+    each group of a matrix row's entries, [rows, groups]. Of an integer constant: what its numbers stand for, along
+    dimension `channel_dim`. `bits` is the width of such a number.
     """
 
     shape: Shape
@@ -78,6 +79,8 @@ class Value:
     quantization: Quantization | Dynamic | None = None
     scales: Array | None = None
     channel_dim: int = 0
+    bits: int = 8
+    is_half: bool = False
 
     @property
     def dims(self) -> Shape:
@@ -92,9 +95,9 @@ class Value:
     @property
     def bytes(self) -> int:
         """Size of the elements in bytes."""
-        return self.size * (
-            self.constant.itemsize if self.constant is not None else 4 if self.quantization is None else 1
-        )
+        if self.constant is None:
+            return self.size * (2 if self.is_half else 4 if self.quantization is None else 1)
+        return self.size // 2 if self.bits == 4 and self.constant.dtype == np.int8 else self.constant.nbytes
 
     @property
     def has_one_order(self) -> bool:

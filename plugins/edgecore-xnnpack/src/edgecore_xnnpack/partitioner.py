@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.partition import CapabilityPartitioner
+from edgecore.plugin import CompileSpec
 from edgecore_xnnpack.operators import TABLE, make_check
 
 BACKEND_ID = "XnnpackBackend"
@@ -20,8 +21,8 @@ class XnnpackPartitioner(CapabilityPartitioner):
     Operators with a better lowering than their decomposition stay whole, but only where the row takes them.
     """
 
-    def __init__(self) -> None:
-        super().__init__(BACKEND_ID, make_check)
+    def __init__(self, compile_specs: Sequence[CompileSpec] = ()) -> None:
+        super().__init__(BACKEND_ID, make_check, compile_specs=compile_specs)
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram

@@ -10,6 +10,7 @@ from edgecore.ir.constants import Constants
 from edgecore.plugin import MemoryNeed, PreprocessResult
 from edgecore_xnnpack.blob import encode
 from edgecore_xnnpack.fuse import fuse
+from edgecore_xnnpack.half import halve
 from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Net, Value
@@ -18,20 +19,22 @@ from edgecore_xnnpack.quantize import quantize
 from edgecore_xnnpack.sizes import Symbols, merge
 
 
-def build_net(program: ExportedProgram) -> Net:
+def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     """The partition as operations in memory order."""
     constants, arrays = Constants(program), dict[Any, Any]()
     net = merge([Lowering(constants, sizes, arrays).run(program, TABLE) for sizes in Symbols(program).choices])
     fuse(net)
     quantize(net)
     fuse(net)  # clamps of integers
+    if force_fp16:
+        halve(net)
     assign_layouts(net)
     return net
 
 
-def preprocess(program: ExportedProgram) -> PreprocessResult:
+def preprocess(program: ExportedProgram, force_fp16: bool = False) -> PreprocessResult:
     """Compile one partition (weights as placeholders of its signature); `memory` is an estimate."""
-    net = build_net(program)
+    net = build_net(program, force_fp16)
     encoded = encode(net)
     return PreprocessResult(
         blob=encoded.blob,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecore_xnnpack.net import TIED, Array, Dynamic, Net, Op, Quantization, RoundRows, Value
+from edgecore_xnnpack.net import FIRST, TIED, Array, Dynamic, Net, Op, Quantization, RoundRows, Value
 from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
@@ -56,6 +56,7 @@ def quantize(net: Net) -> None:
             gone.add(following[0])
             producers[op.output] = op
     net.ops = [op for op in net.ops if op not in gone]
+    _keep_integers(net)
     _drop_unread(net)
 
 
@@ -76,12 +77,40 @@ def _round_rows(net: Net) -> None:
                 g.Convert, [value], Value(value.shape, quantization=Dynamic()), TIED, handles=source.handles
             )
             ops.append(rounded[value])
-        scales = np.broadcast_to(weight.scales, weight.shape[:1]).copy()
-        whole = _whole_numbers(weight)
-        op.inputs = [rounded[value].output, Value(whole.shape, whole, scales=scales), *op.inputs[2:]]
+        op.inputs = [rounded[value].output, _integer_matrix(weight), *op.inputs[2:]]
         ops.append(op)
     net.ops = ops
     _forget_rounding(net)
+
+
+def _keep_integers(net: Net) -> None:
+    """Linear layers of values in floating point still have integer weights, a quarter or an eighth of the bytes.
+
+    The bias is added apart: XNNPACK's kernels of this kind scale it as if it were part of the sum of products.
+    """
+    ops: list[Op] = []
+    for op in net.ops:
+        ops.append(op)
+        weight = op.inputs[1] if op.kind is g.FullyConnected else None
+        if weight is None or weight.scales is None or op.inputs[0].quantization is not None:
+            continue
+        bias, result, clamp = op.inputs[2:], op.output, op.clamp
+        op.inputs = [op.inputs[0], _integer_matrix(weight)]
+        if bias:
+            op.output, op.clamp = Value(result.shape), None
+            ops.append(Op(g.Add, [op.output, *bias], result, FIRST, clamp=clamp, handles=op.handles))
+    net.ops = ops
+
+
+def _integer_matrix(weight: Value) -> Value:
+    """A weight of a linear layer in the integers it was made of, with scales for each row or group.
+
+    Rows of an odd number of entries have 8 bits: executorch 1.5 fills up those of 4 bits and then reads them wrongly.
+    """
+    assert weight.scales is not None
+    whole = _whole_numbers(weight)
+    scales = weight.scales if weight.scales.ndim == 2 else np.broadcast_to(weight.scales, weight.shape[:1]).copy()
+    return Value(whole.shape, whole, scales=scales, bits=8 if whole.shape[1] % 2 else weight.bits)
 
 
 def _forget_rounding(net: Net) -> None:
@@ -147,7 +176,7 @@ def _fold_pairs(net: Net) -> None:
 
 
 def _is_quantize(op: Op) -> bool:
-    return op.kind is g.Convert and op.output.quantization is not None
+    return op.kind is g.Convert and isinstance(op.output.quantization, Quantization)
 
 
 def _integers(value: Value, producers: dict[Value, Op]) -> Value | None:
@@ -212,7 +241,9 @@ def _whole_numbers(weight: Value) -> NDArray[np.int8]:
 
 
 def _along(scales: Array, weight: Value) -> Array:
-    """One scale for each output channel, shaped to divide the weight."""
+    """The scales, shaped to divide the weight."""
+    if scales.ndim == 2:
+        return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
     shape = [1] * len(weight.shape)
     shape[weight.channel_dim] = -1
     return scales if scales.size == 1 else scales.reshape(shape)

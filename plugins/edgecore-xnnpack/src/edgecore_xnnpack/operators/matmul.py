@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore.passes.quantized import is_dequantize, parameters_of
+from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.lowering import Lowering, bits_of, is_grouped
 from edgecore_xnnpack.net import FIRST, Array, Value
 from edgecore_xnnpack.operators.elementwise import binary
-from edgecore_xnnpack.operators.table import lowers
+from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
+library = torch.ops.quantized_decomposed
+ROUNDED = (library.dequantize_per_tensor.tensor, library.dequantize_per_token.default)
+"""What gives a value that was rounded to 8 bits at run time."""
 
 
 def fully_connected(
-    low: Lowering, value: Value, weight: Array, bias: Value | None, scales: Array | None = None
+    low: Lowering, value: Value, weight: Array, bias: Value | None, scales: Array | None = None, bits: int = 8
 ) -> Value:
-    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]; `scales` of a quantized weight."""
-    inputs = [value, low.constant(weight, scales)] + ([] if bias is None else [bias])
+    """Multiply [..., I] by the transpose of `weight` [O, I] and add `bias` [O]; `scales`, `bits` of a quantized weight."""
+    inputs = [value, low.constant(weight, scales, bits=bits)] + ([] if bias is None else [bias])
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
 
 
-@lowers(aten.linear.default, whole=True)
+def _check_linear(query: Query) -> str | None:
+    weight = query.argument("weight")
+    return _check_scheme(query, weight) if is_dequantize(weight) else None
+
+
+def _check_scheme(query: Query, weight: Node) -> str | None:
+    """XNNPACK has a scale for each row, and for one kind of linear layer one for each group of a row's entries."""
+    if not is_grouped(weight):
+        parameters = parameters_of(weight)
+        return "scales of the inputs of a weight" if parameters is None or parameters.axis not in (None, 0) else None
+    width, group = bits_of(weight), argument(weight, "group_size")
+    if query.argument("input").target not in ROUNDED:
+        return f"weights of {width} bits in groups, for an input that is not rounded at run time"
+    if width != 4:
+        return f"weights of {width} bits in groups; XNNPACK has groups of 4 bits only"
+    return None if group % 32 == 0 else f"weights in groups of {group}; XNNPACK has multiples of 32 only"
+
+
+@lowers(aten.linear.default, check=_check_linear, whole=True,
+        constraints="quantized weights: a scale for each row, or for groups of 4-bit numbers")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> Value:
     """A bias that is computed is added to the result."""
     weight = low.array(low.argument("weight"))
@@ -32,7 +57,8 @@ def _linear(low: Lowering, node: Node) -> Value:
         given = low.value(low.argument("weight"))
         result = low.emit(g.FullyConnected, [low.input(), given], low.shape, FIRST)
     else:
-        result = fully_connected(low, low.input(), weight, packed, low.scales(low.argument("weight")))
+        scales, bits = low.scales(low.argument("weight")), low.bits(low.argument("weight"))
+        result = fully_connected(low, low.input(), weight, packed, scales, bits)
     return result if bias is packed else binary(low, g.Add, result, bias)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,8 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 from edgecore.passes.rewrites import argument
 from edgecore_xnnpack.lowering import Lowering, quantization_of
 from edgecore_xnnpack.net import RoundRows, Value
-from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.matmul import ROUNDED
+from edgecore_xnnpack.operators.table import Query, lowers, row_refusal
 from edgecore_xnnpack.schema import graph as g
 
 library = torch.ops.quantized_decomposed
@@ -31,6 +32,13 @@ def _check(query: Query) -> str | None:
     return None
 
 
+def _check_grouped(query: Query) -> str | None:
+    zeros = argument(query.node, "zero_points")
+    if not query.is_constant(query.node):
+        return "scales of a tensor that is not constant"
+    return "zero points of a weight" if zeros is not None and query.constant(zeros).any() else None
+
+
 @lowers(library.quantize_per_tensor.default, check=_check, constraints="int8", dtypes=(torch.float32, torch.int8))
 def _quantize(low: Lowering, node: Node) -> Value:
     return low.emit(g.Convert, [low.input()], low.shape, quantization=quantization_of(node))
@@ -42,46 +50,50 @@ def _dequantize(low: Lowering, node: Node) -> Value:
     return low.emit(g.Convert, [low.input()], low.shape)
 
 
+@lowers(library.dequantize_per_channel_group.default, check=_check_grouped, constraints="weights with zero points of 0",
+        dtypes=(torch.float32, torch.int8))  # fmt: skip
+def _dequantize_groups(low: Lowering, node: Node) -> Value:
+    raise AssertionError("a constant is folded")
+
+
+_CHOOSE = (library.choose_qparams.tensor, library.choose_qparams_per_token_asymmetric.default)
+_QUANTIZE = (library.quantize_per_tensor.tensor, library.quantize_per_token.default)
+
+
 def _check_dynamic(query: Query) -> str | None:
-    """The three nodes that round a tensor at run time are taken together, for linear layers of int8 weights."""
+    """The three nodes that round a tensor at run time are taken together, for linear layers of integer weights."""
     node = query.node
-    if argument(node, "dtype") != torch.int8 or (argument(node, "quant_min"), argument(node, "quant_max")) != (
-        -128,
-        127,
-    ):
+    limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
+    if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to something else than int8"
-    if node.target is library.dequantize_per_tensor.tensor:
-        return (
-            None
-            if all(_rounds(user, node, query) for user in node.users)
-            else "dynamic quantization for another operator"
-        )
-    following = [user for user in node.users if user.op == "call_function"]
-    if node.target is library.choose_qparams.tensor:
-        following = [user for item in following for user in item.users]
-    ends = [user for user in following if user.target is library.dequantize_per_tensor.tensor]
-    if not ends or not all(_rounds(user, end, query) for end in ends for user in end.users):
-        return "dynamic quantization for another operator"
+    ends = [node]
+    if node.target in _CHOOSE:
+        ends = [user for item in node.users for user in item.users]
+    ends = [user for end in ends for user in (end.users if end.target in _QUANTIZE else [end])]
+    ends = [end for end in ends if end.op == "call_function"]
+    if not ends or not all(end.target in ROUNDED and _rounds(end, query) for end in ends):
+        return "dynamic quantization for an operator outside"
     return None
 
 
-def _rounds(user: Node, value: Node, query: Query) -> bool:
-    if user.target is not aten.linear.default or user.args[0] is not value:
-        return False
-    weight = user.args[1]
-    return is_dequantize(weight) and query.is_constant(weight)
+def _rounds(end: Node, query: Query) -> bool:
+    """Whether all that reads a rounded value are linear layers that XNNPACK has."""
+    for user in end.users:
+        if user.target is not aten.linear.default or user.args[0] is not end:
+            return False
+        weight = user.args[1]
+        if not isinstance(weight, Node) or not is_dequantize(weight) or not query.is_constant(weight):
+            return False
+        if any(row_refusal(query.about(one)) is not None for one in (weight, user)):
+            return False
+    return True
 
 
-_DYNAMIC = (
-    library.choose_qparams.tensor, library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor
-)  # fmt: skip
-
-
-@lowers(*_DYNAMIC, check=_check_dynamic, constraints="int8, for linear layers of int8 weights",
+@lowers(*_CHOOSE, *_QUANTIZE, *ROUNDED, check=_check_dynamic, constraints="int8, for linear layers of integer weights",
         dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> Value | list[None]:
     """The parameters stay unread: XNNPACK finds those of each row itself."""
-    if node.target is library.choose_qparams.tensor:
+    if node.target in _CHOOSE:
         return [None, None]
     value = low.input()
-    return value if node.target is library.quantize_per_tensor.tensor else low.emit(RoundRows, [value], value.shape)
+    return value if node.target in _QUANTIZE else low.emit(RoundRows, [value], value.shape)

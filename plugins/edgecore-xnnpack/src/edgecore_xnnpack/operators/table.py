@@ -51,6 +51,10 @@ class Query:
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
 
+    def about(self, node: Node) -> Query:
+        """The same questions about another node."""
+        return Query(node, self._constants, self.sizes)
+
     def shape_of(self, node: Node) -> tuple[int, ...]:
         """Shape of a node's (first) result; symbolic sizes as numbers."""
         val = node.meta["val"]
@@ -116,6 +120,13 @@ def lowers(
     return enter
 
 
+def row_refusal(query: Query) -> str | None:
+    """Why the node's row refuses it; it says nothing about the tensors in general."""
+    target = query.node.target
+    row = TABLE.get(target) if isinstance(target, OpOverload) else None
+    return f"no lowering for {operator_name(target)}" if row is None else row.check(query)
+
+
 def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[Node], str | None]:
     """The question that the partitioner asks of each call node of `program`.
 
@@ -131,6 +142,11 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
         if is_dequantize(node) and query.is_constant(node):
             outside = any(check(user) is not None for user in node.users)
             return "weight of an operator outside" if outside else row.check(query)
+        for source in node.all_input_nodes:
+            if is_dequantize(source) and query.is_constant(source):
+                reason = row_refusal(query.about(source))
+                if reason is not None:
+                    return reason
         unlike = {source for name in row.unlike for source in _nodes(argument(node, name))}
         return _check_tensors(query, unlike, row.dtypes, symbols, views) or row.check(query) or _check_sizes(node, row)
 

@@ -393,6 +393,9 @@ class PerChannelGroupQuant:
     num_scales: int = scalar(5, "u32")
 
 
+QuantParams = PerChannelQuant | PerTensorQuant | PerTokenDynamicQuant | PerChannelGroupQuant
+
+
 @dataclass(slots=True)
 class QuantizedTensorValue:
     tensor_value: TensorValue | None = table(0, TensorValue)

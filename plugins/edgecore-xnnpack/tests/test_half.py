@@ -1,0 +1,105 @@
+"""The option `force_fp16`: half precision inside, on both runtimes, with the inputs and outputs as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from lowered import as_module, kinds
+from torch import nn
+
+import edgecore
+from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.schema import graph as g
+
+
+def compiled(function: Any, *inputs: torch.Tensor) -> Any:
+    backend = edgecore.Backend("xnnpack", required=True, force_fp16=True)
+    return edgecore.compile(as_module(function), inputs, backends=[backend])
+
+
+def types(program: Any) -> list[str]:
+    values = [entry.value for entry in read_graph(program.pte.delegate_blobs[0]).values]
+    return [g.Datatype(value.datatype).name for value in values if isinstance(value, g.TensorValue)]
+
+
+class Images(nn.Module):
+    """Convolutions, residuals, pools, a concatenation and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.Hardswish())
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.BatchNorm2d(16), nn.ReLU6())
+        self.up = nn.ConvTranspose2d(32, 8, 3, 2, 1, output_padding=1)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.stem(x)
+        x = torch.cat([x + self.depthwise(x), nn.functional.avg_pool2d(x, 3, 1, 1)], 1)
+        x = nn.functional.max_pool2d(torch.sigmoid(self.up(x)), 2)
+        return x, self.head(x.mean((2, 3)))
+
+
+class Normed(nn.Module):
+    """Squares that 16 bits do not hold, and values that are read in both precisions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.layer = nn.LayerNorm(32), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x * 1000)
+        return self.norm(x) + self.layer(self.norm(x)).softmax(-1)
+
+
+@pytest.mark.parametrize("module, shape", [(Images(), (1, 3, 16, 16)), (Normed(), (5, 32))])
+def test_both_runtimes_stay_close_to_eager(module: nn.Module, shape: tuple[int, ...]) -> None:
+    runtime = pytest.importorskip("executorch.runtime")
+    x = torch.randn(*shape)
+    program = compiled(module, x)
+    assert types(program).count("FP16") > len(types(program)) / 3
+    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
+    theirs = loaded.load_method("forward").execute([x])
+    ours = edgecore.load(program.buffer).forward(x)
+    ours = ours if isinstance(ours, list) else [ours]
+    with torch.no_grad():
+        expected = module.eval()(x)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, other, want in zip(ours, theirs, expected, strict=True):
+        assert got.dtype == other.dtype == torch.float32
+        assert (got - want).abs().max() <= 4e-3 * want.abs().max()
+        assert (got - other).abs().max() <= 2e-3 * want.abs().max()
+
+
+def test_weights_of_layers_have_16_bits_in_the_file() -> None:
+    program = compiled(nn.Linear(128, 128), torch.randn(2, 128))
+    assert 2 * 128 * 128 < len(program.buffer) < 2 * 128 * 128 + 4000
+    assert kinds(program) == {"Convert": 2, "FullyConnected": 1}
+
+
+def test_nothing_is_converted_without_products() -> None:
+    assert set(types(compiled(lambda x: torch.tanh(x) + x, torch.randn(2, 8)))) == {"FP32"}
+
+
+def test_integers_stay() -> None:
+    x = torch.randn(2, 64)
+    backend = edgecore.Backend("xnnpack", required=True, force_fp16=True)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU()).eval()
+    program = edgecore.compile(model, (x,), backends=[backend], quantize="int8-dynamic")
+    plain = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    assert torch.equal(edgecore.load(program.buffer).forward(x), edgecore.load(plain.buffer).forward(x))
+
+
+def test_a_computed_filter_keeps_32_bits() -> None:
+    class Products(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return nn.functional.linear(self.layer(x), weight * 2)
+
+    module, inputs = Products().eval(), (torch.randn(5, 8), torch.randn(3, 8))
+    actual = edgecore.load(compiled(module, *inputs).buffer).forward(*inputs)
+    torch.testing.assert_close(actual, module(*inputs), rtol=1e-2, atol=1e-2)
