@@ -2,10 +2,11 @@
 
     python benchmarks/quantized.py [NAME ...] [--recipe int8] [--threads 2] [--rounds 25]
 
-Each network is quantized by our recipe and, for int8, by executorch's quantizer (static, a scale for each output channel,
-the same calibration) or, for int4-weights, by torchao's `quantize_` (8-bit inputs, 4-bit weights in groups of 32), lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's
-fp32 result over that of the difference, in dB. executorch takes as many threads as the process may have cores: for one
-thread, run under `taskset -c 0`.
+Each network is quantized by our recipe and, for int8 and int8-dynamic, by executorch's quantizer (a scale for each output
+channel, the same calibration) or, for int4-weights, by torchao's `quantize_` (8-bit inputs, 4-bit weights in groups of 32),
+lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's fp32 result over
+that of the difference, in dB. executorch takes as many threads as the process may have cores: for one thread, run under
+`taskset -c 0`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ NETWORKS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50")
 
 def peer_file(recipe: str, model: Any, exported: Any, inputs: tuple[Any, ...]) -> tuple[bytes, float]:
     """executorch's program, and the seconds that lowering took without quantization and export."""
-    if recipe == "int8":
-        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    if recipe.startswith("int8"):
+        config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=recipe == "int8-dynamic")
+        quantizer = XNNPACKQuantizer().set_global(config)
         observed = prepare_pt2e(exported.module(), quantizer)
         observed(*inputs)
         quantized = torch.export.export(convert_pt2e(observed), inputs)
@@ -102,7 +104,7 @@ def main() -> None:
     """Compare the named networks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
-    parser.add_argument("--recipe", choices=("int8", "int4-weights"), default="int8")
+    parser.add_argument("--recipe", choices=("int8", "int8-dynamic", "int4-weights"), default="int8")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
