@@ -60,7 +60,7 @@ class XnnpackCompiler:
         return {
             "int8": Recipe(lambda: make(False), calibrates=True),
             "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
-            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}),
+            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}, "float16"),
             "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
 
