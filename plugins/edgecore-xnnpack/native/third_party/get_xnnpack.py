@@ -316,8 +316,8 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(named[package], work / package)
-    generate(KERNELS, sources["xnnpack"])
     apply(XNNPACK_PATCHES, sources["xnnpack"])
+    generate(KERNELS, sources["xnnpack"])
     for package in ("libcpuinfo-dev", "libcpuinfo0"):
         unpack_deb(named[package], work / "debs")
     usr = work / "debs" / "usr"
