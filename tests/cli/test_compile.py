@@ -32,6 +32,7 @@ class Kernelless(torch.nn.Module):
 def add(): return Add().eval(), (torch.ones(2, 3),)
 def data_dependent(): return DataDependent().eval(), (torch.ones(2, 3),)
 def kernelless(): return Kernelless().eval(), (torch.ones(2, 3),)
+def linear(): return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)
 def training(): return Add(), (torch.ones(2, 3),)
 """
 
@@ -120,9 +121,17 @@ def test_quantize_with_a_folder_of_samples(edgecore, models, tmp_path):
     (tmp_path / "samples").mkdir()
     for index in range(3):
         np.save(tmp_path / "samples" / f"{index}.npy", np.full((2, 3), index, np.float32))
-    command = ("compile", "my_model_file:add", "-b", "xnnpack", "-q", "int8", "-o", "add8.pte")
+    command = ("compile", "my_model_file:linear", "-b", "xnnpack", "-q", "int8", "-o", "add8.pte")
     result = edgecore(*command, "--calibration", "samples")
     assert result.status == 0, result.err
     assert (tmp_path / "add8.pte").is_file()
+    assert "quantization" not in result.out
     failed = edgecore(*command)
     assert failed.status == 1 and "needs calibration" in failed.err
+
+    asked = edgecore(*command, "--calibration", "samples", "--report", "a.html")
+    assert "quantization: 1 layer," in asked.out and "result int8" in asked.out
+    assert "<h2>Quantization</h2>" in (tmp_path / "a.html").read_text()
+    facts = json.loads(edgecore(*command, "--calibration", "samples", "--report", "a.html", "--json").out)
+    assert facts["quantization"][0]["operator"] == "aten.linear.default"
+    assert facts["quantization"][0]["sqnr"] > 20 and facts["quantization"][0]["inputs_sqnr"] is None

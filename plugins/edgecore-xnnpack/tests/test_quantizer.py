@@ -91,6 +91,31 @@ def test_layer_computes_with_integers(name: str) -> None:
     assert check(module, torch.randn(shape))["Convert"] == 2
 
 
+class Gate(nn.Module):
+    """A layer whose hard sigmoid reaches both ends, times another; `twice`: what it reads is read again."""
+
+    def __init__(self, twice: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.other, self.twice = nn.Conv2d(3, 8, 3), nn.Conv2d(3, 8, 3), twice
+        with torch.no_grad():
+            self.layer.weight.mul_(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        return F.hardsigmoid(y) * (y if self.twice else self.other(x))
+
+
+def test_hard_sigmoid_of_a_layer_adds_integers() -> None:
+    counts = check(Gate(twice=False), torch.randn(1, 3, 16, 16))
+    assert counts["Convert"] == 2 and counts["Add"] == counts["Multiply"] == 1
+
+
+def test_hard_sigmoid_of_a_value_that_others_read_stays_between_conversions() -> None:
+    counts = check(Gate(twice=True), torch.randn(1, 3, 16, 16))
+    assert counts["Convert"] == 4 and counts["Add"] == 1 and counts["Multiply"] == 2
+
+
 def test_one_scale_for_the_weights() -> None:
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
     check(Block(), torch.randn(1, 3, 16, 16), quantizer=quantizer)

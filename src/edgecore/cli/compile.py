@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from edgecore.cli.common import Json, hold_stderr, print_json, progress
 from edgecore.errors import CompileError, EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.quantize import LayerQuality
 
 
 def command(
@@ -36,7 +40,11 @@ def command(
         Path | None, typer.Option("-o", "--output", metavar="FILE.pte", help="By default named after the model.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write which operators run where, and why, as a page.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write a page: which operators run where, and why; with -q also what each layer loses.",
+        ),
     ] = None,
     external_data: Annotated[
         list[str] | None,
@@ -86,7 +94,7 @@ def command(
         )
         seconds = time.perf_counter() - start
         output, *data = program.save(output)
-    placement = program.report()
+    placement = program.report(quantization=bool(report and quantize))
     if report:
         placement.to_html(report)
     size = output.stat().st_size
@@ -100,6 +108,7 @@ def command(
                 "runtime": runtime,
                 "delegates": placement.delegates,
                 "left_outside": [asdict(row) for row in placement.left_outside],
+                "quantization": placement.quantization and [_json_row(row) for row in placement.quantization],
             }
         )
         return
@@ -107,6 +116,11 @@ def command(
     for path in data:
         print(f"{path}: {path.stat().st_size:,} bytes")
     print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
+
+
+def _json_row(row: LayerQuality) -> dict[str, Any]:
+    """JSON has no infinity: null where nothing is lost."""
+    return {key: None if value == math.inf else value for key, value in asdict(row).items()}
 
 
 def parse_backend(text: str) -> tuple[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from edgecore.pipeline.lower import to_edge_transform_and_lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import RewriteRecipe, registry
-from edgecore.quantize import Calibration, find_recipe, quantize_model
+from edgecore.quantize import Calibration, Quantized, find_recipe, layer_qualities, quantize_model
 from edgecore.target import Backend
 
 if TYPE_CHECKING:
@@ -36,9 +36,22 @@ _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_
 class CompiledProgram(ExecutorchProgramManager):
     """What `edgecore.compile` returns: `save`, `buffer`, `report`; `seconds` is what lowering took without export."""
 
-    def __init__(self, finished: ExecutorchProgramManager, seconds: float) -> None:
+    def __init__(self, finished: ExecutorchProgramManager, seconds: float, quantized: Mapping[str, Quantized]) -> None:
         super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
         self.seconds = seconds
+        self._quantized = quantized
+
+    def report(self, *, quantization: bool = False) -> DelegationReport:
+        """Which operators run where, and why; printable.
+
+        `quantization`: also what each layer of a quantized program loses, measured on the first sample of the calibration
+        (without one on the example inputs): the first call with it runs the model twice in eager mode.
+        """
+        if quantization and self._report.quantization is None:
+            found = [layer_qualities(one, name) for name, one in self._quantized.items()]
+            rows = sorted((row for rows in found for row in rows), key=lambda row: row.sqnr)
+            self._report = replace(self._report, quantization=rows)
+        return self._report
 
 
 def compile_model(
@@ -68,16 +81,20 @@ def compile_model(
         name, recipe = find_recipe(quantize, compilers)
         if isinstance(recipe, RewriteRecipe):
             chosen = [_with_options(one, recipe.options) if one.name == name else one for one in chosen]
+            options = next(one.options for one in chosen if one.name == name)
+            if any(options[key] != value for key, value in recipe.options.items()):
+                recipe = replace(recipe, computes_in="float32")
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
-    exported = {}
+    exported, quantized = {}, dict[str, Quantized]()
     for name, one in models.items():
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
         if quantize is not None and recipe is not None:
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
-            exported[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
+            quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
+            exported[name] = quantized[name].program
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
@@ -87,7 +104,7 @@ def compile_model(
         planning = replace(planning, share_mutable_buffers=True)
     config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
     finished = edge.to_executorch(config)
-    return CompiledProgram(finished, time.perf_counter() - start)
+    return CompiledProgram(finished, time.perf_counter() - start, quantized)
 
 
 def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, operator_name, source_line
 from edgecore.partition import Refusals
 from edgecore.pipeline.report_memory import ArenaReport
+from edgecore.quantize.quality import LayerQuality, decibels
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program."""
+    """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program.
+
+    `quantization`: what each layer of a quantized program loses, worst first; None if nobody asked.
+    """
 
     rows: list[ReportRow] = field(default_factory=list)
     delegates: dict[str, int] = field(default_factory=dict)
     memory: list[ArenaReport] = field(default_factory=list)
+    quantization: list[LayerQuality] | None = None
 
     @classmethod
     def of(cls, programs: Mapping[str, ExportedProgram], refusals: Mapping[str, Refusals]) -> DelegationReport:
@@ -69,7 +75,20 @@ class DelegationReport:
         backends = ", ".join(f"{count} x {name}" for name, count in self.delegates.items()) or "none"
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
         lines += [f"  outside: {line}" for line in self.outside_lines()]
-        return "\n".join([*lines, *map(str, self.memory)])
+        return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
+
+    def quantization_lines(self, limit: int = 10) -> list[str]:
+        """The layers that differ most from the float program, a line each."""
+        rows = self.quantization
+        if not rows:
+            return []
+        layers = "1 layer" if len(rows) == 1 else f"{len(rows)} layers"
+        head = f"quantization: {layers}, SQNR {decibels(rows[0].sqnr)} to {decibels(rows[-1].sqnr)}; worst first:"
+        several = len({row.method for row in rows}) > 1
+        return [
+            head,
+            *(f"  {f'{row.method}: ' if several else ''}{row}" for row in rows[:limit] if row.sqnr < math.inf),
+        ]
 
     def outside_groups(self) -> list[list[ReportRow]]:
         """The calls that no backend took, those of one operator with the same reasons together."""
@@ -96,6 +115,7 @@ class DelegationReport:
         from jinja2 import Environment, PackageLoader, select_autoescape
 
         environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
+        environment.filters["decibels"] = decibels
         page = environment.get_template("report.html").render(report=self)
         Path(path).write_text(page, encoding="utf-8")
 

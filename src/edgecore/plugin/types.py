@@ -136,10 +136,12 @@ class Recipe:
 class RewriteRecipe:
     """One word for `edgecore.compile(quantize=...)` that needs no samples: `rewrite` makes another program of an exported
     one, which stays as it is, and may raise `CompileError`. `options` of its backend that go with it; the user's go before.
+    `computes_in`: what these options make of floating-point values, for the quantization report.
     """
 
     rewrite: Callable[[ExportedProgram], ExportedProgram]
     options: Mapping[str, Any] = field(default_factory=dict)
+    computes_in: Literal["float32", "float16"] = "float32"
 
 
 @runtime_checkable

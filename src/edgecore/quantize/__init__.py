@@ -1,6 +1,15 @@
 """Quantization by one word: recipes over torchao's PT2E flow, with the quantizer of a backend."""
 
 from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities
 from edgecore.quantize.recipe import find_recipe, quantize_model
 
-__all__ = ["Calibration", "find_recipe", "quantize_model", "samples"]
+__all__ = [
+    "Calibration",
+    "LayerQuality",
+    "Quantized",
+    "find_recipe",
+    "layer_qualities",
+    "quantize_model",
+    "samples",
+]

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.quality import Inputs, Quantized
 
 
 def quantize_model(
@@ -19,8 +20,10 @@ def quantize_model(
     recipe: Recipe | RewriteRecipe,
     calibration: Calibration | None,
     dynamic_shapes: Any = None,
-) -> ExportedProgram:
+) -> Quantized:
     """`exported` with its values and weights quantized where the quantizer of `recipe` annotates them, or rewritten.
+
+    The result keeps the first sample (of a recipe without calibration the example inputs).
 
     Raises `CompileError` without the calibration that the recipe needs, with one that it has no use for, when a sample
     does not fit the model, or when there is none.
@@ -28,7 +31,9 @@ def quantize_model(
     if isinstance(recipe, RewriteRecipe):
         if calibration is not None:
             raise CompileError(f"quantize={name!r} takes no calibration: it looks at the weights only")
-        return recipe.rewrite(exported)
+        program = recipe.rewrite(exported)
+        names = {node.name: node.name for node in program.graph.nodes}
+        return Quantized(exported, program, names, exported.example_inputs, recipe.computes_in)
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     if exported.example_inputs is None:
@@ -40,6 +45,12 @@ def quantize_model(
             "files, or a function that calls the model it is given"
         )
     observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
+    seen: list[Inputs] = []
+
+    def note(_: Any, *inputs: Any) -> None:
+        seen.extend([] if seen else [inputs])
+
+    hook = observed.register_forward_pre_hook(note, with_kwargs=True)
     with torch.no_grad():
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights look when the model runs
@@ -47,7 +58,12 @@ def quantize_model(
             calibration(observed)
         else:
             _feed(observed, calibration)
-    return torch.export.export(convert_pt2e(observed), args, kwargs, dynamic_shapes=dynamic_shapes)
+    hook.remove()
+    converted = convert_pt2e(observed)
+    program = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
+    # A node of the new program remembers the one of `converted`, which has the name that it had before.
+    names = {node.name: node.meta["from_node"][-1].name for node in program.graph.nodes if "from_node" in node.meta}
+    return Quantized(exported, program, names, seen[0] if seen else exported.example_inputs)
 
 
 def _feed(observed: Callable[..., Any], calibration: Any) -> None:

@@ -14,11 +14,9 @@ from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Prob
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
-from edgecore_xnnpack.partitioner import XnnpackPartitioner
+from edgecore_xnnpack.partitioner import FORCE_FP16, XnnpackPartitioner
 from edgecore_xnnpack.preprocess import preprocess
 from edgecore_xnnpack.stock import violations
-
-FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
 
 
 class XnnpackCompiler:
@@ -27,9 +25,8 @@ class XnnpackCompiler:
     Options = XnnpackOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Takes the nodes that the table of operators accepts."""
-        given = XnnpackOptions.model_validate(options.model_dump())
-        return XnnpackPartitioner([FORCE_FP16] if given.force_fp16 else [])
+        """Takes the nodes that the table of operators accepts and the options leave."""
+        return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition; the only compile spec is `FORCE_FP16`."""
@@ -60,7 +57,7 @@ class XnnpackCompiler:
         return {
             "int8": Recipe(lambda: make(False), calibrates=True),
             "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
-            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}),
+            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}, "float16"),
             "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
 

@@ -5,6 +5,8 @@ Everything else stays in floating point between conversions, inside the delegate
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +58,7 @@ def quantize(net: Net) -> None:
             gone.add(following[0])
             producers[op.output] = op
     net.ops = [op for op in net.ops if op not in gone]
+    _add_integers(net)
     _keep_integers(net)
     _drop_unread(net)
 
@@ -81,6 +84,71 @@ def _round_rows(net: Net) -> None:
         ops.append(op)
     net.ops = ops
     _forget_rounding(net)
+
+
+def _add_integers(net: Net) -> None:
+    """clamp(x + a) b, as a hard sigmoid is, in floating point between conversions becomes clamp(b x + a b) in integers.
+
+    XNNPACK has no product with a constant that costs nothing, but the same integers with b times the scale are b times
+    as much: so x must come from a layer, whose weights and bias get these scales too, and be read by nothing else.
+    """
+    producers, uses = net.producers(), net.uses()
+    gone: set[Op] = set()
+    for op in net.ops:
+        chain = _sum_between_conversions(op, producers, uses)
+        if chain is None:
+            continue
+        layer, convert, total, product = chain
+        given, to = layer.output.quantization, op.output.quantization
+        offset, factor = _number(total), _number(product)
+        assert isinstance(given, Quantization) and isinstance(to, Quantization) and offset and factor
+        scaled = Quantization(given.scale * factor, given.zero_point)
+        added = Quantization(abs(offset) * factor / 127, 0)
+        if not _is_supported(g.Add, [scaled, added], to):
+            continue
+        layer.inputs = [layer.inputs[0], *(replace(value, scales=_times(value, factor)) for value in layer.inputs[1:])]
+        layer.output = Value(layer.output.shape, quantization=scaled)
+        layer.clamp = _scaled(layer.clamp, factor)
+        number = Value((1,), np.full(1, np.sign(offset) * 127, np.int8), quantization=added)
+        total.inputs, total.output, total.clamp = [layer.output, number], op.output, _scaled(total.clamp, factor)
+        total.handles = tuple(dict.fromkeys(handle for one in (*chain[1:], op) for handle in one.handles))
+        gone |= {convert, product, op}
+    net.ops = [op for op in net.ops if op not in gone]
+
+
+def _sum_between_conversions(
+    op: Op, producers: dict[Value, Op], uses: dict[Value, int]
+) -> tuple[Op, Op, Op, Op] | None:
+    """The layer of integers, conversion, sum and product before the conversion `op`; None if it is something else."""
+    found: list[Op] = []
+    last = op
+    for kinds in ({g.Multiply}, {g.Add}, {g.Convert}, WEIGHTED):
+        producer = producers.get(last.inputs[0])
+        if producer is None or producer.kind not in kinds or uses[producer.output] != 1:
+            return None
+        found.append(producer)
+        last = producer
+    product, total, convert, layer = found
+    factor, offset = _number(product), _number(total)
+    if not _is_quantize(op) or not factor or not offset or factor < 0 or product.clamp is not None:
+        return None
+    is_whole = isinstance(layer.output.quantization, Quantization)
+    return (layer, convert, total, product) if is_whole and convert.output.quantization is None else None
+
+
+def _number(op: Op) -> float | None:
+    """The constant number that `op` adds to a value or multiplies it with."""
+    constant = op.inputs[1].constant if len(op.inputs) > 1 else None
+    return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+
+
+def _times(value: Value, factor: float) -> Array:
+    assert value.scales is not None
+    return (value.scales * np.float32(factor)).astype(np.float32)
+
+
+def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, float] | None:
+    return None if clamp is None else (clamp[0] * factor, clamp[1] * factor)
 
 
 def _keep_integers(net: Net) -> None:

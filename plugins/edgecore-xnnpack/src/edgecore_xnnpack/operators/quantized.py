@@ -58,6 +58,8 @@ def _dequantize_groups(low: Lowering, node: Node) -> Value:
 
 _CHOOSE = (library.choose_qparams.tensor, library.choose_qparams_per_token_asymmetric.default)
 _QUANTIZE = (library.quantize_per_tensor.tensor, library.quantize_per_token.default)
+AT_RUN_TIME = frozenset((*_CHOOSE, *_QUANTIZE, *ROUNDED))
+"""The three nodes that round a tensor at run time."""
 
 
 def _check_dynamic(query: Query) -> str | None:
