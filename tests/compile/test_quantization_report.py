@@ -119,3 +119,20 @@ def test_a_program_without_example_inputs():
     program = edgecore.compile(exported, backends=["xnnpack"], quantize="int4-weights")
     with pytest.raises(CompileError, match="needs a sample: export the program again, with example inputs"):
         program.report(quantization=True)
+
+
+def test_infinities_of_a_mask_do_not_count():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(32, 32)
+
+        def forward(self, x):
+            return self.layer(x).masked_fill(torch.arange(32) > 9, -math.inf).softmax(-1)
+
+    torch.manual_seed(0)
+    program = edgecore.compile(Masked().eval(), (torch.randn(4, 32),), backends=["xnnpack"], quantize="int4-weights")
+    rows = program.report(quantization=True).quantization
+    assert len(rows) >= 3 and all(
+        15 < row.sqnr < 60 for row in rows if "arange" not in row.node and "gt" not in row.node
+    )

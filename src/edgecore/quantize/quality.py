@@ -172,12 +172,17 @@ def _rounded(node: Node) -> Node | None:
 
 def _ratio(want: torch.Tensor, got: torch.Tensor) -> float:
     """In dB, over what is finite; NaN for a signal of zero."""
-    finite = want.isfinite() & got.isfinite()
-    want, got = want[finite].double(), got[finite].double()
-    signal, noise = float(want.square().sum()), float((want - got).square().sum())
+    signal, noise = _norm(want), _norm(want - got)
+    if not math.isfinite(signal + noise):
+        finite = want.isfinite() & got.isfinite()
+        signal, noise = _norm(want[finite]), _norm((want - got)[finite])
     if signal == 0:
         return math.nan
-    return 10 * math.log10(signal / noise) if noise else math.inf
+    return 20 * math.log10(signal / noise) if noise else math.inf
+
+
+def _norm(values: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(values, dtype=torch.float64))
 
 
 def _is_layer(node: Node) -> bool:
