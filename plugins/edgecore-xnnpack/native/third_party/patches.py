@@ -42,8 +42,8 @@ _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
 KERNELS = [
     # 7 rows at a time read 128 bytes of weights for 7 cycles of arithmetic, more than the second-level cache delivers
-    # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 divides 49 and 196,
-    # the pixels of the last stages of most networks, better.
+    # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 wastes
+    # less of 49 and 196, the pixels of the last stages of most networks.
     *(_gemm(kind, rows) for kind in ("gemm", "igemm") for rows in (10, 12)),
     # Depthwise 7x7. Without these XNNPACK computes each channel as a matrix product with one column, of 32 calculated.
     Kernel(
