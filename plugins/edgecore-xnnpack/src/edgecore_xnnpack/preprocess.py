@@ -22,9 +22,10 @@ from edgecore_xnnpack.sizes import Symbols, merge
 def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     """The partition as operations in memory order."""
     constants, arrays = Constants(program), dict[Any, Any]()
-    net = merge([Lowering(constants, sizes, arrays).run(program, TABLE) for sizes in Symbols(program).choices])
+    choices = Symbols(program).choices
+    net = merge([Lowering(constants, sizes, arrays).run(program, TABLE) for sizes in choices])
     fuse(net)
-    quantize(net)
+    quantize(net, resized=len(choices) > 1)
     fuse(net)  # clamps of integers
     if force_fp16:
         halve(net)
