@@ -146,7 +146,7 @@ const char *StatusName(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime, Failure *failure) {
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime, Failure *failure) {
   Copies packed;
   std::vector<const void *> data;
   if (!PlaceConstants(graph, &packed, &runtime->constants, &data, failure)) return false;
@@ -158,7 +158,7 @@ bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime
   bool done = Define(graph, data, subgraph, failure);
   if (done) {
     runtime->weights.Name(graph, data);
-    status = xnn_create_runtime_v3(subgraph, runtime->weights.provider(), threadpool, 0, &runtime->handle);
+    status = xnn_create_runtime_v3(subgraph, runtime->weights.provider(), threadpool, flags, &runtime->handle);
     if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
     if (status != xnn_status_success) {
       done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),

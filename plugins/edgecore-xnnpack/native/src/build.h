@@ -22,7 +22,8 @@ struct Runtime {
 
 // Defines the graph and creates a runtime over `threadpool`. Weights that the process has not yet are packed here.
 // Constants of other nodes are used until the runtime is deleted. External values have the arguments' indices as ids.
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime, Failure *failure);
+// `flags` are XNNPACK's of a runtime.
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime, Failure *failure);
 
 }  // namespace edgecore::xnnpack
 

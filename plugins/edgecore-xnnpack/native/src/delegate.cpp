@@ -11,6 +11,7 @@
 #include "check.h"
 #include "edgecore/backend.h"
 #include "memory.h"
+#include "profile.h"
 #include "threadpool.h"
 
 #ifndef EDGECORE_XNNPACK_VERSION
@@ -50,6 +51,7 @@ struct edgecore_instance {
   std::vector<Shape> shapes = {};                  // of every value, at the last prepare
   std::vector<xnn_external_value> externals = {};  // with the pointers that XNNPACK has
   edgecore_memory_need need = {};
+  std::unique_ptr<edgecore::xnnpack::Profile> profile = nullptr;  // when somebody listens
 };
 
 namespace {
@@ -200,9 +202,14 @@ int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore
     return Fail(host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for an instance");
   }
   Failure failure;
-  if (!edgecore::xnnpack::BuildRuntime(delegate->graph, &instance->pool, &instance->runtime, &failure)) {
+  const bool profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
+  if (!edgecore::xnnpack::BuildRuntime(delegate->graph, &instance->pool, profiled ? XNN_FLAG_BASIC_PROFILING : 0,
+                                       &instance->runtime, &failure)) {
     delete instance;
     return Fail(host, error, failure);
+  }
+  if (profiled) {
+    instance->profile = std::make_unique<edgecore::xnnpack::Profile>(delegate->graph, instance->runtime.handle);
   }
   const std::string problem = edgecore::xnnpack::TakeCacheProblem();
   if (!problem.empty()) host->log(info->scope, EDGECORE_LOG_WARNING, {problem.data(), problem.size()});
@@ -333,6 +340,7 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   if (!instance->prepared || arg_count != graph.externals.size()) {
     return Fail(instance->host, error, EDGECORE_INVALID_STATE, "execute without a successful prepare before");
   }
+  if (instance->profile != nullptr) instance->profile->Start();
   bool moved = false;
   for (xnn_external_value &external : instance->externals) {
     const edgecore_value &argument = Argument(args, arg_stride, external.id);
@@ -349,12 +357,16 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   if (moved) {
     status = xnn_setup_runtime_v2(instance->runtime.handle, instance->externals.size(), instance->externals.data());
   }
+  if (instance->profile != nullptr) instance->profile->StartOperators();
   if (status == xnn_status_success) status = xnn_invoke_runtime(instance->runtime.handle);
   if (status != xnn_status_success) {
     for (xnn_external_value &external : instance->externals) external.data = nullptr;  // to be set up anew
     Failure failure;
     failure.Set(EDGECORE_INTERNAL, "XNNPACK failed: %s", edgecore::xnnpack::StatusName(status));
     return Fail(instance->host, error, failure);
+  }
+  if (instance->profile != nullptr) {
+    instance->profile->Report(instance->runtime.handle, instance->host, instance->scope);
   }
   for (const xnn_external_value &external : instance->externals) {
     const uint32_t index = graph.externals[external.id];

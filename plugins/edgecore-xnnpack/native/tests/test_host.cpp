@@ -204,6 +204,7 @@ const edgecore_host kHost = {{sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECOR
                              Resize,
                              nullptr,
                              nullptr,
+                             nullptr,
                              nullptr};
 
 void Report(const edgecore_error &from, char *error, uint64_t size) {
@@ -243,7 +244,7 @@ struct edgecore_test_session {
     code = backend->delegate_load(program, &info, &delegate, error);
     if (code != EDGECORE_OK) return code;
     const edgecore_instance_info instance_info = {
-        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope};
+        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0};
     return backend->instance_create(delegate, &instance_info, &instance, error);
   }
 
