@@ -1,5 +1,6 @@
 #include "profile.h"
 
+#include <cmath>
 #include <cstring>
 #include <initializer_list>
 
@@ -10,6 +11,15 @@ namespace edgecore::xnnpack {
 
 namespace {
 
+constexpr const char *kUnary = "Unary Elementwise";
+constexpr const char *kBinary = "Binary Elementwise";
+
+// What may become an operator: a node, or the clamp that XNNPACK puts behind an arithmetic node with an output range.
+struct Step {
+  uint32_t node;
+  bool is_clamp;
+};
+
 bool StartsWith(const std::string &name, std::initializer_list<const char *> starts) {
   for (const char *start : starts) {
     if (name.compare(0, std::strlen(start), start) == 0) return true;
@@ -17,7 +27,7 @@ bool StartsWith(const std::string &name, std::initializer_list<const char *> sta
   return false;
 }
 
-// Whether XNNPACK may call the operator that computes `node` so.
+// Whether XNNPACK may call the operator of `node` so.
 bool Computes(const std::string &name, const Node &node) {
   switch (node.kind->id) {
     case wire::NodeUnion_Conv2d:
@@ -55,9 +65,9 @@ bool Computes(const std::string &name, const Node &node) {
     case wire::NodeUnion_Softmax:
       return StartsWith(name, {"Softmax"});
     case wire::NodeUnion_Convert:
-      return StartsWith(name, {"Convert", "Unary Elementwise"});
+      return StartsWith(name, {"Convert", kUnary});
     default:
-      return StartsWith(name, {node.input_count == 2 ? "Binary Elementwise" : "Unary Elementwise"});
+      return StartsWith(name, {node.input_count == 2 ? kBinary : kUnary});
   }
 }
 
@@ -71,26 +81,41 @@ std::vector<std::string> OperatorNames(xnn_runtime_t runtime) {
   return names;
 }
 
+std::vector<Step> StepsOf(const Graph &graph) {
+  std::vector<Step> steps;
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node &node = graph.nodes[i];
+    steps.push_back({i, false});
+    const bool is_arithmetic = Computes(kBinary, node);
+    if (is_arithmetic && (std::isfinite(node.min) || std::isfinite(node.max))) steps.push_back({i, true});
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::vector<uint32_t> NodesOf(const Graph &graph, const std::vector<std::string> &names) {
-  const auto count = static_cast<uint32_t>(graph.nodes.size());
+  const std::vector<Step> steps = StepsOf(graph);
+  const auto fits = [&](size_t name, size_t step) {
+    return steps[step].is_clamp ? StartsWith(names[name], {kUnary})
+                                : Computes(names[name], graph.nodes[steps[step].node]);
+  };
   std::vector<uint32_t> nodes(names.size(), kNone);
-  if (names.size() == count) {
-    for (uint32_t i = 0; i < count; ++i) nodes[i] = i;
+  if (names.size() == steps.size()) {
+    for (size_t i = 0; i < steps.size(); ++i) nodes[i] = steps[i].node;
     return nodes;
   }
-  // The first and the last node that an operator may stand for; where they agree there is no other.
-  uint32_t next = 0;
+  // The first and the last step that an operator may stand for; where they agree there is no other.
+  size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
-    while (next < count && !Computes(names[i], graph.nodes[next])) ++next;
-    if (next == count) return std::vector<uint32_t>(names.size(), kNone);
-    nodes[i] = next;
+    while (next < steps.size() && !fits(i, next)) ++next;
+    if (next == steps.size()) return std::vector<uint32_t>(names.size(), kNone);
+    nodes[i] = steps[next].node;
   }
-  uint32_t end = count;
+  size_t end = steps.size();
   for (size_t i = names.size(); i-- > 0; --end) {
-    while (!Computes(names[i], graph.nodes[end - 1])) --end;
-    if (nodes[i] != end - 1) nodes[i] = kNone;
+    while (!fits(i, end - 1)) --end;
+    if (nodes[i] != steps[end - 1].node) nodes[i] = kNone;
   }
   return nodes;
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -18,6 +20,8 @@ Graph GraphOf(const std::vector<wire::NodeUnion> &kinds) {
     Node node;
     node.kind = FindNodeKind(static_cast<uint8_t>(kind));
     node.input_count = kind == kAdd ? 2 : 1;
+    node.min = -INFINITY;
+    node.max = INFINITY;
     graph.nodes.push_back(node);
   }
   return graph;
@@ -36,6 +40,14 @@ TEST(Profile, OneOperatorForEachNode) {
 TEST(Profile, NodesThatWereFused) {
   EXPECT_EQ(NodesOf(GraphOf({kPad, kConv, kClamp, kAdd, kTanh}), {kConvolution, kBinary, kUnary}), (Nodes{1, 3, 4}));
   EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp, kConv, kClamp, kCopy}), {kConvolution, kConvolution}), (Nodes{0, 2}));
+}
+
+TEST(Profile, AnArithmeticNodeWithARangeIsTwoOperators) {
+  Graph graph = GraphOf({kConv, kAdd, kTanh});
+  graph.nodes[1].min = 0;
+  EXPECT_EQ(NodesOf(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{0, 1, 1, 2}));
+  graph.nodes.insert(graph.nodes.begin(), GraphOf({kPad}).nodes[0]);
+  EXPECT_EQ(NodesOf(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{1, 2, 2, 3}));
 }
 
 TEST(Profile, NodesThatCannotBeToldApart) {
