@@ -157,8 +157,11 @@ bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, 
   }
   bool done = Define(graph, data, subgraph, failure);
   if (done) {
-    runtime->weights.Name(graph, data);
-    status = xnn_create_runtime_v3(subgraph, runtime->weights.provider(), threadpool, flags, &runtime->handle);
+    if (runtime->weight_cache) runtime->weights.Name(graph, data);
+    const std::unique_lock<std::mutex> turn = TakeTurn(runtime->workspace);
+    status = xnn_create_runtime_v4(subgraph, runtime->weight_cache ? runtime->weights.provider() : nullptr,
+                                   runtime->workspace == nullptr ? nullptr : runtime->workspace->handle(), threadpool,
+                                   flags, &runtime->handle);
     if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
     if (status != xnn_status_success) {
       done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),
