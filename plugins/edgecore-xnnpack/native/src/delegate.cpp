@@ -435,6 +435,9 @@ edgecore_backend MakeTable() {
 #if __has_feature(address_sanitizer)
   table.features |= EDGECORE_FEATURE_ASAN;
 #endif
+#if __has_feature(thread_sanitizer)
+  table.features |= EDGECORE_FEATURE_TSAN;
+#endif
 #endif
   table.backend_id = Str("XnnpackBackend");
   table.distribution = Str("edgecore-xnnpack");
