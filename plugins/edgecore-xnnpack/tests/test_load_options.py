@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -152,3 +154,34 @@ def test_without_the_weight_cache_each_load_packs_for_itself(tmp_path: Path) -> 
         del model, models
     assert taken[True] < 60 * MIB
     assert taken[False] > 100 * MIB
+
+
+# Prints the refusal of a network for which there is no memory, and whether another that shares its workspace still works.
+LIMITED = """
+import resource, sys
+import numpy as np
+import edgecore
+options = {"xnnpack": {"workspace_sharing": "global"}}
+small = edgecore.load(sys.argv[1], options=options)
+x = np.ones((16, 64), np.float32)
+expected = small.forward(x)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20), resource.RLIM_INFINITY))
+try:
+    edgecore.load(sys.argv[2], options=options, threads=1).forward(np.ones((1, 1, 512, 512), np.float32))
+except edgecore.errors.ExecutionError as error:
+    print(error)
+print(np.array_equal(small.forward(x), expected))
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+edgecore.load(sys.argv[2], options=options).forward(np.ones((1, 1, 512, 512), np.float32))
+print(np.array_equal(small.forward(x), expected))
+"""
+
+
+def test_a_workspace_that_cannot_grow_serves_the_others(resized: Path, tmp_path: Path) -> None:
+    large = save(tmp_path / "large.pte", Wide(64), torch.randn(1, 1, 512, 512))
+    command = [sys.executable, "-c", LIMITED, str(resized), str(large)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    refusal, *works = done.stdout.splitlines()
+    assert "no memory for XNNPACK's workspace" in refusal
+    assert works == ["True", "True"]
