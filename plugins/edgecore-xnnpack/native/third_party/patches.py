@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-
 TEMPLATES = Path(__file__).with_name("kernels")
 
 
