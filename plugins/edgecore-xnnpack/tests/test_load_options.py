@@ -97,9 +97,8 @@ def test_programs_that_share_a_workspace_take_its_memory_once(wide: Path) -> Non
             assert torch.equal(model.forward(x), expected)
         taken[mode] = anonymous() - before
         del model, models
-    assert taken["disabled"] > 6 * 14 * MIB
-    assert taken["per_model"] > 6 * 14 * MIB
-    assert taken["global"] < taken["disabled"] - 4 * 14 * MIB
+    assert taken["global"] < taken["disabled"] - 50 * MIB  # of 5 * 16
+    assert taken["global"] < taken["per_model"] - 50 * MIB
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -147,13 +146,12 @@ def test_without_the_weight_cache_each_load_packs_for_itself(tmp_path: Path) -> 
     taken = {}
     for cache in (True, False):
         before = anonymous()
-        models = [load(path, weight_cache=cache) for _ in range(3)]
+        models = [load(path, weight_cache=cache) for _ in range(4)]
         for model in models:
             torch.testing.assert_close(model.forward(x), net(x))
         taken[cache] = anonymous() - before
         del model, models
-    assert taken[True] < 60 * MIB
-    assert taken[False] > 100 * MIB
+    assert taken[False] > taken[True] + 60 * MIB  # of 3 * 38
 
 
 # Prints the refusal of a network for which there is no memory, and whether another that shares its workspace still works.
