@@ -16,7 +16,21 @@ from edgecore.ir.graph import describe
 from edgecore.ir.verifier import dim_order
 from edgecore.passes.quantized import is_dequantize, parameters_of
 from edgecore.passes.rewrites import argument
-from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Quantization, Rule, Shape, Value
+from edgecore_xnnpack.net import (
+    FIRST,
+    LAST,
+    TIED,
+    Alias,
+    Array,
+    Fixed,
+    Layout,
+    Net,
+    Op,
+    Quantization,
+    Rule,
+    Shape,
+    Value,
+)
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.sizes import Sizes
 
@@ -98,7 +112,8 @@ class Lowering:
             assert isinstance(result, Node)
             value = self.value(result)
             if value in taken or value.constant is not None:
-                value = self.emit(g.Copy, [value], value.shape)
+                is_index, value = value.is_index, self.emit(g.Copy, [value], value.shape)
+                value.is_index = is_index
             taken.add(value)
             self.net.outputs.append((value, layout_of(result.meta["val"])))
 
@@ -204,6 +219,12 @@ class Lowering:
         self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles))
         return output
 
+    def emit_with_indices(self, image: Value, shape: Shape) -> tuple[Value, Value]:
+        """The maxima over the height of an image of width 1, and their places."""
+        maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
+        self.net.ops[-1].second = indices = Value(shape, is_index=True)
+        return maxima, indices
+
     def reshape(self, value: Value, shape: Shape) -> Value:
         """`value` with another shape. Where one pixel or one channel is left, no layout is asked for."""
         shape = tuple(shape)
@@ -212,7 +233,9 @@ class Lowering:
         if value.constant is not None:
             return self.constant(value.constant.reshape(shape))
         sides = [None if len(s) == 4 and Value(s).has_one_order else Layout.FIRST for s in (value.shape, shape)]
-        return self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+        result = self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+        result.is_index = value.is_index
+        return result
 
     def permute(self, value: Value, order: tuple[int, ...]) -> Value:
         """`value` with its dimensions in another order; from and to channels last is the layout pass's business."""

@@ -55,7 +55,7 @@ def _memory(net: Net) -> tuple[MemoryNeed, ...]:
     weights = {value for op in net.ops for value in op.inputs if value.constant is not None}
     live = peak = 0
     for index, op in enumerate(net.ops):
-        live += 0 if op.output in external else op.output.bytes
+        live += sum(value.bytes for value in (op.output, op.second) if value is not None and value not in external)
         peak = max(peak, live)
         for value in set(op.inputs) - external - weights:
             live -= value.bytes if last_use[value] == index else 0

@@ -150,6 +150,7 @@ def _compare(ops: tuple[Op, ...], same: dict[Value, tuple[Value, ...]]) -> None:
             raise BakedSize(f"{name} of numbers that depend on it")
     shapes = [other.inputs[0].shape for other in ops]
     _join(same, tuple(other.output for other in ops))
+    _join(same, tuple(other.second for other in ops))
     for key, value in op.attributes.items():
         given = [other.attributes[key] for other in ops]
         if key == "sizes":
