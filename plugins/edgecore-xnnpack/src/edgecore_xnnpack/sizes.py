@@ -160,7 +160,7 @@ def _compare(ops: tuple[Op, ...], same: dict[Value, tuple[Value, ...]]) -> None:
     if any(other.clamp != op.clamp for other in ops):
         raise BakedSize(f"{name} with another range")
     if op.kind is g.StaticReshape and sum(isinstance(size, Open) for size in op.output.shape) > 1:
-        raise BakedSize("a reshape that leaves more than one size open")
+        raise BakedSize("a reshape with two open sizes, of which XNNPACK finds one only; fix all but one of them")
 
 
 def _window(pair: list[tuple[int, ...]]) -> int:
