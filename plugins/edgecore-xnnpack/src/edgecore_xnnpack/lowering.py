@@ -101,7 +101,8 @@ class Lowering:
         readers = [user for user in node.users if is_dequantize(user)]
         value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
         value.quantization = quantization_of(readers[0]) if readers else None
-        self._values[node] = value
+        value.is_half = node.meta["val"].dtype == torch.float16
+        self._values[node] = self.emit(g.Convert, [value], value.shape) if value.is_half else value
         self.net.inputs.append(value)
 
     def _outputs(self, node: Node) -> None:
@@ -111,7 +112,10 @@ class Lowering:
         for result in results:
             assert isinstance(result, Node)
             value = self.value(result)
-            if value in taken or value.constant is not None:
+            if result.meta["val"].dtype == torch.float16:
+                value = self.emit(g.Convert, [value], value.shape)
+                value.is_half = True
+            elif value in taken or value.constant is not None:
                 is_index, value = value.is_index, self.emit(g.Copy, [value], value.shape)
                 value.is_index = is_index
             taken.add(value)
@@ -216,7 +220,8 @@ class Lowering:
         output = Value(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
-        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles))
+        is_half = _is_half(self.node.meta.get("val"))
+        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles, is_half=is_half))
         return output
 
     def emit_with_indices(self, image: Value, shape: Shape) -> tuple[Value, Value]:
@@ -253,6 +258,11 @@ class Lowering:
         if order == (0, 3, 1, 2):
             return self.emit(Alias, [value], shape, Fixed(Layout.FIRST, Layout.LAST))
         return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
+
+
+def _is_half(val: Any) -> bool:
+    first = val[0] if isinstance(val, (list, tuple)) else val
+    return isinstance(first, torch.Tensor) and first.dtype == torch.float16
 
 
 def quantization_of(node: Node) -> Quantization:

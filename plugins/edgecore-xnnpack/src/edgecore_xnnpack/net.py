@@ -119,7 +119,7 @@ class Alias:
 class Op:
     """One node to be. `kind` is a table of `schema.graph` or `Alias`; `attributes` are its fields but for the ids.
 
-    `second`: another result, the indices of `ArgMaxPooling2d`. Attributes named in `layout.BY_DIMENSION` are in ATen's order of dimensions.
+    `second`: another result, the indices of `ArgMaxPooling2d`. `is_half`: the model computes it in half precision. Attributes named in `layout.BY_DIMENSION` are in ATen's order of dimensions.
     """
 
     kind: type
@@ -130,6 +130,7 @@ class Op:
     clamp: tuple[float, float] | None = None
     handles: tuple[int, ...] = ()
     second: Value | None = None
+    is_half: bool = False
 
 
 @dataclass

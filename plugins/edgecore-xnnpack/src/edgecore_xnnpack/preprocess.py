@@ -27,8 +27,7 @@ def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     fuse(net)
     quantize(net, resized=len(choices) > 1)
     fuse(net)  # clamps of integers
-    if force_fp16:
-        halve(net)
+    halve(net, everything=force_fp16)
     assign_layouts(net)
     return net
 
