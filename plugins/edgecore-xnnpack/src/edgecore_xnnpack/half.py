@@ -8,10 +8,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.ir.graph import Editor, edit, fake_mode, replace
 from edgecore.ir.program import copy_program
 from edgecore.passes.functionalize import functionalize
-from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.float_weights import float_weights
 from edgecore_xnnpack.net import TIED, Alias, Net, Op, Value
 from edgecore_xnnpack.schema import graph as g
 
@@ -42,10 +42,7 @@ def halve_embeddings(program: ExportedProgram) -> ExportedProgram:
     constants = Constants(program)
     halves: dict[str | None, Node] = {}
     with edit(program) as graph_module:
-        for node in calls(graph_module, aten.embedding.default):
-            table = argument(node, "weight")
-            if not constants.has(table) or table.meta["val"].dtype != torch.float32:
-                continue
+        for node, table in float_weights(graph_module, constants, {aten.embedding.default: "weight"}):
             target = constants.specs[table.name].target
             if target not in halves:
                 numbers = constants.get(table).clamp(-GREATEST, GREATEST).half()
