@@ -80,6 +80,17 @@ def test_weights_of_layers_have_16_bits_in_the_file() -> None:
     assert kinds(program) == {"Convert": 2, "FullyConnected": 1}
 
 
+def test_weights_of_pixels_have_16_bits_in_the_file() -> None:
+    net = nn.Sequential(
+        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 1, bias=False)
+    ).eval()
+    x = torch.randn(1, 64, 9, 8)
+    program = compiled(net, x)
+    assert kinds(program)["FullyConnected"] == 2 and kinds(program)["StaticTranspose"] == 2
+    assert len(program.buffer) < 2 * (2 * 64 * 128) + 4 * 9 * 128 + 6000
+    compare(program, net, [(x,)], 4e-3)
+
+
 def test_nothing_is_converted_without_products() -> None:
     assert set(types(compiled(lambda x: torch.tanh(x) + x, torch.randn(2, 8)))) == {"FP32"}
 

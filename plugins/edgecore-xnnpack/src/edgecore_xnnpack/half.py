@@ -72,6 +72,22 @@ def _is_float(op: Op) -> bool:
     )
 
 
+def _is_of_pixels(op: Op) -> bool:
+    """Whether a convolution computes each pixel from the same pixel."""
+    padding = (op.attributes.get(f"padding_{side}") for side in ("top", "left", "bottom", "right"))
+    steps = (op.attributes.get(f"{name}_{axis}") for name in ("kernel", "subsampling") for axis in ("height", "width"))
+    return op.kind is g.Conv2d and set(steps) == {1} and not any(padding) and op.attributes["groups"] == 1
+
+
+def _make_layer(op: Op) -> None:
+    """A layer of the last dimension in memory, whose weight may have 16 bits in the file, in the place of a convolution."""
+    weight = op.inputs[1].constant
+    assert weight is not None
+    matrix = weight.reshape(weight.shape[0], -1)
+    op.kind, op.attributes = g.FullyConnected, {}
+    op.inputs[1] = Value(matrix.shape, matrix)
+
+
 class _Halver:
     """`halves`: the same in 16 bits; `pending`: results that have 16 bits only, so far; `wide`: may leave their range.
 
@@ -106,6 +122,8 @@ class _Halver:
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # 32 bits only
             is_wanted = (self.everything or op.is_half) and op.kind in HALVED and _is_float(op)
             if is_wanted and not wide and not is_average and not has_computed_filter:
+                if _is_of_pixels(op):
+                    _make_layer(op)
                 is_convolution = op.kind in CONVOLUTIONS
                 op.inputs = [v if is_convolution and v.constant is not None else self._half(v, op) for v in op.inputs]
                 self.halves[op.output] = Value(op.output.shape, is_half=True)
