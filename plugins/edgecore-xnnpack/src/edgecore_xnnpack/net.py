@@ -157,3 +157,12 @@ class Net:
         for value, _ in self.outputs:
             counts[value] = counts.get(value, 0) + 1
         return counts
+
+
+def comes_from_last(value: Value, producers: dict[Value, Op]) -> bool:
+    """Whether the value is computed with channels last."""
+    while (op := producers.get(value)) is not None:
+        if isinstance(op.rule, Fixed):
+            return op.rule.output == Layout.LAST
+        value = op.inputs[0]
+    return False

@@ -13,6 +13,7 @@ from edgecore_xnnpack.fuse import fuse
 from edgecore_xnnpack.half import halve
 from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.moves import simplify_moves
 from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.quantize import quantize
@@ -28,6 +29,7 @@ def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     quantize(net, resized=len(choices) > 1)
     fuse(net)  # clamps of integers
     halve(net, everything=force_fp16)
+    simplify_moves(net)
     assign_layouts(net)
     return net
 

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import FIRST, LAST, Shape, Value
+from edgecore_xnnpack.net import CHANNELS_FIRST, CHANNELS_LAST, FIRST, LAST, Shape, Value, comes_from_last
 from edgecore_xnnpack.operators.comparison import opposite
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
@@ -90,6 +90,10 @@ def _folded(low: Lowering, value: Value, dims: list[int]) -> Value:
 def _mean_of(low: Lowering, value: Value, dims: list[int]) -> Value:
     """A pooling of a whole image, or a product with 1/n."""
     shape = _kept(value, dims)
+    if len(shape) == 4 and dims == [1] and comes_from_last(value, low.net.producers()):
+        rows = low.permute(value, CHANNELS_LAST)
+        average = np.full((1, value.shape[1]), 1 / value.shape[1], np.float32)
+        return low.permute(fully_connected(low, rows, average, None), CHANNELS_FIRST)
     if dims[-1] == len(value.shape) - 1 and not (len(value.shape) == 4 and dims == [2, 3]):
         before = prod(value.shape[: dims[0]])
         count = value.size // before
