@@ -111,6 +111,14 @@ class Attended(nn.Module):
         return (y * torch.sigmoid(self.b(y.mean(1, keepdim=True)))).mean((2, 3))
 
 
+class Keys(nn.Module):
+    """Heads of queries, keys and values, and the keys transposed."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(1, 6, 2, 4).transpose(1, 2) for part in (x * 2).chunk(3, -1))
+        return nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, 6, 8)
+
+
 def flattened(*between: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), *between, nn.Linear(392, 5))
 
@@ -122,13 +130,14 @@ def flattened(*between: nn.Module) -> nn.Module:
         (Heads(), 1),
         (Patches(), 1),
         (Attended(), 1),
+        (Keys(), 4),
         (flattened(), 1),
         (flattened(nn.Dropout()), 1),
         (flattened(nn.Sigmoid()), 2),  # only the columns of a weight can be in another order
     ],
 )
 def test_fewest_transpositions(net: nn.Module, count: int) -> None:
-    shape = (1, 4, 7, 6) if isinstance(net, Skips) else (1, 3, 16, 16)
+    shape = {Skips: (1, 4, 7, 6), Keys: (1, 6, 24)}.get(type(net), (1, 3, 16, 16))
     assert check(net, torch.randn(shape, generator=torch.Generator().manual_seed(0)))["StaticTranspose"] == count
 
 

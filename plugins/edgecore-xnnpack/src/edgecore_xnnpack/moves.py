@@ -16,7 +16,7 @@ def simplify_moves(net: Net) -> None:
     """Rewrite in place, before layouts are chosen.
 
     The pixels of an image as rows, [N, C, H, W] -> [N, C, HW] -> [N, HW, C], are what channels last is, and so are rows
-    as pixels. The columns of a layer's weight are as well in the order of a flattened image with channels last.
+    as pixels. Two transpositions, as of the keys of attention, are one. The columns of a layer's weight are as well in the order of a flattened image with channels last.
     """
     _turn(net)
     _drop_unread(net)
@@ -33,6 +33,9 @@ def _turn(net: Net) -> None:
         elif source is not None and _is_rows_as_pixels(source, op):
             ops += _from_last(op, source.inputs[0])
         else:
+            if source is not None and source.kind is op.kind is g.StaticTranspose:
+                op.inputs = list(source.inputs)
+                op.attributes["perm"] = tuple(source.attributes["perm"][i] for i in op.attributes["perm"])
             ops.append(op)
     net.ops = ops
 
