@@ -35,6 +35,7 @@ def test_an_operator_that_it_lacks_stays_outside_with_a_reason():
     text = report(Model(), floats(4), floats(4))
     assert "operators delegated: 3 of 4" in text
     assert "aten.sub.Tensor" in text and "not among the backend's operators" in text
+    assert "2 operations, 1 of them with a relu, in " in text
 
 
 @pytest.mark.parametrize(

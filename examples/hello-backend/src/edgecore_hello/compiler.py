@@ -55,6 +55,12 @@ class HelloCompiler:
         """Words for `edgecore.compile(quantize=...)`."""
         return recipes()
 
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """A section of the report: here what the blobs hold. Say what your compiler knows: cycles, use of memories."""
+        nodes = [node for result in results for node in decode(result.blob).nodes]
+        size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
+        return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
+
     def check(self) -> Sequence[Problem]:
         """Compiling needs nothing; running needs the delegate's library. Look for your driver and tools here, too."""
         if Path(native_library()).is_file():
