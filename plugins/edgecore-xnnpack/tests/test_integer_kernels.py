@@ -80,7 +80,7 @@ def test_borders_strides_and_groups_of_convolutions() -> None:
 def test_borders_and_channels_of_depthwise_convolutions() -> None:
     layers, inputs = [], []
     for taps in (2, 3, 5, 7):
-        for channels, width, stride in ((1, 1, 1), (16, 9, 2), (31, 4, 1), (33, 6, 1), (96, 5, 2)):
+        for channels, width, stride in ((1, 1, 1), (31, 9, 2), (97, 6, 1)):
             layers.append(nn.Conv2d(channels, channels, taps, stride, taps // 2, groups=channels))
             inputs.append(torch.randn(1, channels, 5, width))
     assert_equal_to_executorch(layers, inputs, "int8", 0)
