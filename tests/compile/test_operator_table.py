@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import BaseModel, Field
 
-from edgecore.partition import OperatorRow, OperatorTable, at_most_dims, contiguous_only
+from edgecore.partition import OperatorRow, OperatorTable, Part, at_most_dims, contiguous_only, debug_handles
 from edgecore.pipeline.lower import to_edge
 from edgecore.plugin.documentation import operators_markdown, options_markdown
 from edgecore.plugin.options import Names
@@ -84,3 +84,24 @@ def test_documentation():
         "| `level` | int | required | How much. |",
     ]
     assert Options(names="b+c", level=1).names == ("b", "c")
+
+
+def test_a_partition_read_for_a_compiler():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
+
+        def forward(self, a):
+            return a * self.weight, a + a
+
+    rows = torch.export.Dim("rows", max=5)
+    exported = torch.export.export(Scaled(), (torch.ones(2, 3),), dynamic_shapes={"a": {0: rows}})
+    part = Part(to_edge(exported).exported_program())
+    assert [node.name for node in part.inputs] == ["a"]
+    assert [tensor.tolist() for tensor in part.constants.values()] == [[2.0, 3.0, 4.0]]
+    assert [node.target for node in part.calls] == [aten.mul.Tensor, aten.add.Tensor]
+    assert part.outputs == part.calls
+    assert part.greatest_shape(part.inputs[0]) == (5, 3)
+    assert (part.greatest_bytes(part.calls[0]), part.greatest_bytes(part.calls[0], 16)) == (60, 64)
+    assert debug_handles(*part.calls) == tuple(node.meta["debug_handle"] for node in part.calls) != ()

@@ -128,7 +128,7 @@ def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:
     (tmp_path / "two.cpp").write_text(TWO)
     (tmp_path / "CMakeLists.txt").write_text(TWO_CMAKE)
     cache = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    options = ["-G", "Ninja", f"-Dedgecore_DIR={PACKAGE / 'cmake'}", *cache]
+    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-Dedgecore_DIR={PACKAGE / 'cmake'}", *cache]
     for command in (
         ["cmake", "-S", tmp_path, "-B", tmp_path / "build", *options],
         ["cmake", "--build", tmp_path / "build"],
