@@ -38,5 +38,12 @@ def test_the_tables_of_the_readme_are_those_of_the_code():
     assert operators_markdown(HelloCompiler().operator_support()) in README
 
 
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example = README.partition("```python\n")[2].partition("```")[0]
+    exec(example, {"__name__": "readme"})
+    assert (tmp_path / "model.pte").is_file()
+
+
 def test_nothing_is_missing_here():
     assert list(HelloCompiler().check()) == []
