@@ -1,0 +1,42 @@
+// The header that src/edgecore_openvino/blob.py writes before a model, checked. What follows it is for OpenVINO, whose
+// parsers promise nothing about damaged bytes: hence EDGECORE_NEEDS_TRUSTED_BLOBS.
+#ifndef EDGECORE_OPENVINO_BLOB_H_
+#define EDGECORE_OPENVINO_BLOB_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+
+namespace edgecore_openvino {
+
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kMaxRank = 8;
+
+enum class Kind : uint32_t { kPortable = 0, kDevice = 1 };
+
+struct Argument {
+  uint8_t code, bits;  // EDGECORE_DL_*
+  std::vector<int64_t> least, greatest;
+
+  int32_t rank() const { return static_cast<int32_t>(least.size()); }
+};
+
+struct Payload {
+  Kind kind;
+  std::vector<Argument> inputs, outputs;
+  std::string device;
+  std::vector<std::pair<std::string, std::string>> properties;
+  bool fixed;            // no size of an argument varies
+  edgecore_bytes model;  // the text of a portable model, or a compiled one
+  edgecore_bytes weights;
+};
+
+// Throws edgecore::backend::Failure with a sentence if the bytes are no blob of this version.
+Payload read_blob(edgecore_bytes blob);
+
+}  // namespace edgecore_openvino
+
+#endif  // EDGECORE_OPENVINO_BLOB_H_

@@ -1,0 +1,332 @@
+// The delegate: hands a blob's model to OpenVINO, and the host's memory as its tensors.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "blob.h"
+#include "edgecore/backend.hpp"
+#include "openvino_api.h"
+
+#ifndef EDGECORE_OPENVINO_VERSION
+#define EDGECORE_OPENVINO_VERSION "0"
+#endif
+
+namespace edgecore_openvino {
+namespace {
+
+using edgecore::backend::Arguments;
+using edgecore::backend::Event;
+using edgecore::backend::fail;
+using edgecore::backend::Host;
+using edgecore::backend::Memory;
+using edgecore::backend::Options;
+
+constexpr uint32_t kBytesOfOpenVino = 16;  // its number of the element type u8
+
+using Properties = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<ov_property> to_ov(const Properties &properties) {
+  std::vector<ov_property> made;
+  for (const auto &[key, value] : properties) made.push_back({key.c_str(), value.c_str()});
+  return made;
+}
+
+Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data, uint64_t bytes) {
+  static char nothing;  // what an empty tensor points at
+  ov_tensor *made = nullptr;
+  const ov_shape shape = {rank, const_cast<int64_t *>(sizes)};
+  api().check(api().ov_tensor_create_from_host_ptr(type, shape, data == nullptr ? &nothing : data, &made),
+              EDGECORE_INTERNAL, "OpenVINO takes no tensor of the host");
+  Tensor tensor(made);
+  size_t found = 0;
+  api().check(api().ov_tensor_get_byte_size(made, &found), EDGECORE_INTERNAL, "a tensor without size");
+  if (found != bytes) {  // before OpenVINO touches it
+    fail(EDGECORE_INTERNAL, "OpenVINO takes a tensor of the host for %zu bytes, which has %llu", found,
+         static_cast<unsigned long long>(bytes));
+  }
+  return tensor;
+}
+
+struct Driver {
+  explicit Driver(const Host &) { api(); }
+
+  static void probe(const Host &) {
+    if (find_library().empty()) api();  // which says what to do
+  }
+
+  // What preprocess wrote: "openvino-ir 1", or "openvino-blob 1 DEVICE BUILD" of a compiled model.
+  int32_t check_compatibility(std::string_view text) const {
+    if (text == "openvino-ir 1") return EDGECORE_COMPATIBLE;
+    constexpr std::string_view kCompiled = "openvino-blob 1 ";
+    if (text.substr(0, kCompiled.size()) != kCompiled) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "'%.*s' is nothing that this release of edgecore-openvino reads",
+           static_cast<int>(text.size()), text.data());
+    }
+    const std::string_view build = text.substr(text.rfind(' ') + 1);
+    if (build == api().version) return EDGECORE_COMPATIBLE;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "it was compiled by OpenVINO %.*s and %s is installed: compile it again, or with payload=\"portable\"",
+         static_cast<int>(build.size()), build.data(), api().version.c_str());
+  }
+
+  // One for each combination of device and properties: the C interface imports models with those of the core only.
+  ov_core *core(const std::string &device, const Properties &properties) {
+    std::string key = device;
+    for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Core &core = cores_[key];
+    if (core == nullptr) {
+      ov_core *made = nullptr;
+      api().check(api().ov_core_create(&made), EDGECORE_INTERNAL, "OpenVINO does not start");
+      Core owned(made);
+      const std::vector<ov_property> list = to_ov(properties);
+      if (!list.empty()) {
+        api().check(api().ov_core_set_properties(made, device.c_str(), list.size(), list.data()),
+                    EDGECORE_NOT_SUPPORTED, ("OpenVINO does not take the properties for " + device).c_str());
+      }
+      core = std::move(owned);
+    }
+    return core.get();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Core> cores_;
+};
+
+struct Program {
+  Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {}
+
+  Driver &driver;
+  const std::string device;  // instead of the blob's
+};
+
+struct Delegate {
+  Delegate(Program &owner, const Host &, const edgecore_delegate_info &info)
+      : program_(owner), payload(read_blob(info.blob)) {
+    if (!owner.device.empty()) {
+      if (payload.kind == Kind::kDevice && owner.device != payload.device) {
+        fail(EDGECORE_INVALID_ARGUMENT,
+             "option device is %s and the file was compiled for %s: compile it with payload=\"portable\"",
+             owner.device.c_str(), payload.device.c_str());
+      }
+      payload.device = owner.device;
+    }
+    if (payload.weights.size != 0) {
+      const auto size = static_cast<int64_t>(payload.weights.size);
+      weights_ =
+          make_tensor(kBytesOfOpenVino, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
+    }
+    if (!payload.fixed) model_ = read_model(owner.driver.core(payload.device, payload.properties));
+  }
+
+  uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
+
+  // The model for a number of threads: instances with the same number share it.
+  ov_compiled *compiled(uint32_t threads) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Compiled &compiled = compiled_[threads];
+    if (compiled == nullptr) compiled = compile(threads);
+    return compiled.get();
+  }
+
+  // Shapes of the outputs for those of the inputs, by OpenVINO's own inference on the model before compiling.
+  std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::vector<ov_dimension>> dims(inputs.size());
+    std::vector<size_t> indexes(inputs.size());
+    std::vector<ov_partial_shape> shapes(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (const int64_t size : inputs[i]) dims[i].push_back({size, size});
+      const auto rank = static_cast<int64_t>(inputs[i].size());
+      shapes[i] = {{rank, rank}, dims[i].data()};
+      indexes[i] = i;
+    }
+    api().check(api().ov_model_reshape_by_port_indexes(model_.get(), indexes.data(), shapes.data(), shapes.size()),
+                EDGECORE_INVALID_ARGUMENT, "the model does not take inputs of these shapes");
+    std::vector<std::vector<int64_t>> result;
+    for (size_t i = 0; i < payload.outputs.size(); ++i) {
+      ov_port *found = nullptr;
+      api().check(api().ov_model_const_output_by_index(model_.get(), i, &found), EDGECORE_INTERNAL, "a missing output");
+      const Port port(found);
+      ov_shape shape = {};
+      api().check(api().ov_const_port_get_shape(found, &shape), EDGECORE_INTERNAL, "an output of unknown shape");
+      result.emplace_back(shape.dims, shape.dims + shape.rank);
+      api().ov_shape_free(&shape);
+    }
+    return result;
+  }
+
+ private:
+  Model read_model(ov_core *core) const {
+    ov_model *made = nullptr;
+    api().check(api().ov_core_read_model_from_memory_buffer(core, reinterpret_cast<const char *>(payload.model.data),
+                                                            payload.model.size, weights_.get(), &made),
+                EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "OpenVINO does not read the model");
+    return Model(made);
+  }
+
+  Compiled compile(uint32_t threads) const {
+    Properties properties = payload.properties;
+    // Other devices have no threads of the host's.
+    if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
+    ov_core *core = program_.driver.core(payload.device, properties);
+    ov_compiled *made = nullptr;
+    if (payload.kind == Kind::kPortable) {
+      const Model model = read_model(core);  // not model_, in which output_shapes leaves sizes of its own
+      const std::vector<ov_property> list = to_ov(properties);
+      api().check(
+          api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(), &made),
+          EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+          ("OpenVINO does not compile the model for " + payload.device).c_str());
+    } else {
+      api().check(api().ov_core_import_model(core, reinterpret_cast<const char *>(payload.model.data),
+                                             payload.model.size, payload.device.c_str(), &made),
+                  EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+                  ("OpenVINO " + api().version + " does not take the compiled model").c_str());
+    }
+    Compiled owned(made);
+    size_t inputs = 0, outputs = 0;
+    api().ov_compiled_model_inputs_size(made, &inputs);
+    api().ov_compiled_model_outputs_size(made, &outputs);
+    if (inputs != payload.inputs.size() || outputs != payload.outputs.size()) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+           "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
+           payload.inputs.size(), payload.outputs.size());
+    }
+    return owned;
+  }
+
+  Program &program_;
+
+ public:
+  Payload payload;
+
+ private:
+  Tensor weights_;
+  Model model_;  // for output_shapes; only where sizes vary
+  std::mutex mutex_;
+  std::map<uint32_t, Compiled> compiled_;
+};
+
+class Instance {
+ public:
+  Instance(Delegate &delegate, const Host &host)
+      : delegate_(delegate),
+        payload_(delegate.payload),
+        host_(host),
+        types_(delegate.argument_count()),
+        shapes_(delegate.argument_count()),
+        given_(delegate.argument_count(), nullptr) {
+    ov_compiled *compiled = delegate.compiled(std::max<uint32_t>(host.worker_count(), 1));
+    ov_request *made = nullptr;
+    api().check(api().ov_compiled_model_create_infer_request(compiled, &made), EDGECORE_MEMORY_ALLOCATION_FAILED,
+                "OpenVINO makes no request");
+    request_.reset(made);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      const size_t inputs = payload_.inputs.size();
+      ov_port *found = nullptr;
+      api().check(i < inputs ? api().ov_compiled_model_input_by_index(compiled, i, &found)
+                             : api().ov_compiled_model_output_by_index(compiled, i - inputs, &found),
+                  EDGECORE_INTERNAL, "a missing argument");
+      const Port port(found);
+      api().check(api().ov_port_get_element_type(found, &types_[i]), EDGECORE_INTERNAL, "an argument of unknown type");
+    }
+  }
+
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) {
+    prepared_ = false;
+    if (args.size() != types_.size()) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
+           types_.size());
+    }
+    std::vector<std::vector<int64_t>> inputs;
+    for (size_t i = 0; i < payload_.inputs.size(); ++i) inputs.push_back(checked_shape(args, i, payload_.inputs[i]));
+    std::vector<std::vector<int64_t>> outputs;
+    if (!payload_.fixed) {
+      outputs = delegate_.output_shapes(inputs);
+    } else {
+      for (const Argument &output : payload_.outputs) outputs.push_back(output.least);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Argument &output = payload_.outputs[i];
+      const size_t index = inputs.size() + i;
+      args.tensor(index, output.code, output.bits, static_cast<int32_t>(outputs[i].size()));
+      args.resize(index, outputs[i].data(), static_cast<int32_t>(outputs[i].size()));
+    }
+    shapes_ = std::move(inputs);
+    shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
+    std::fill(given_.begin(), given_.end(), nullptr);
+    prepared_ = true;
+    return {};  // what OpenVINO allocates for itself is declared as an estimate
+  }
+
+  void execute(const Arguments &args, const Memory &) {
+    if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute without a successful prepare before");
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      void *data = args.data<void>(i);
+      // A request that has this memory already is not told again; it reads and writes it in infer only.
+      if (data != given_[i] || data == nullptr) give(i, data);
+    }
+    const Event event(host_, "OpenVINO", 0);
+    api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO failed");
+  }
+
+ private:
+  static std::vector<int64_t> checked_shape(const Arguments &args, size_t index, const Argument &expected) {
+    const edgecore_tensor &tensor = args.tensor(index, expected.code, expected.bits, expected.rank());
+    for (int32_t d = 0; d < expected.rank(); ++d) {
+      const int64_t size = tensor.dl.shape[d];
+      if (size >= expected.least[d] && size <= expected.greatest[d]) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %d, which must be %lld to %lld", index,
+           static_cast<long long>(size), d, static_cast<long long>(expected.least[d]),
+           static_cast<long long>(expected.greatest[d]));
+    }
+    return {tensor.dl.shape, tensor.dl.shape + expected.rank()};
+  }
+
+  void give(size_t index, void *data) {
+    given_[index] = nullptr;
+    const size_t inputs = payload_.inputs.size();
+    const Argument &argument = index < inputs ? payload_.inputs[index] : payload_.outputs[index - inputs];
+    const std::vector<int64_t> &shape = shapes_[index];
+    uint64_t bytes = argument.bits / 8;
+    for (const int64_t size : shape) bytes *= static_cast<uint64_t>(size);
+    const Tensor tensor = make_tensor(types_[index], shape.data(), static_cast<int64_t>(shape.size()), data, bytes);
+    api().check(index < inputs
+                    ? api().ov_infer_request_set_input_tensor_by_index(request_.get(), index, tensor.get())
+                    : api().ov_infer_request_set_output_tensor_by_index(request_.get(), index - inputs, tensor.get()),
+                EDGECORE_INTERNAL, "OpenVINO refuses a tensor");
+    given_[index] = data;
+  }
+
+  Delegate &delegate_;
+  const Payload &payload_;
+  Host host_;
+  Request request_;
+  std::vector<uint32_t> types_;               // by argument: OpenVINO's number of the element type
+  std::vector<std::vector<int64_t>> shapes_;  // by argument, of the last prepare
+  std::vector<void *> given_;                 // by argument: the memory that the request has
+  bool prepared_ = false;
+};
+
+}  // namespace
+}  // namespace edgecore_openvino
+
+extern "C" EDGECORE_BACKEND(openvino) {
+  using namespace edgecore_openvino;
+  static const edgecore_option_spec options[] = {
+      edgecore::backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Where to run instead of where the file says: CPU, GPU, NPU, AUTO.")};
+  static const edgecore_backend table = [] {
+    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+        {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,
+         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+    made.options = options;
+    made.option_count = std::size(options);
+    made.option_stride = sizeof(options[0]);
+    return made;
+  }();
+  return &table;
+}

@@ -1,0 +1,52 @@
+"""The OpenVINO backend: Intel CPUs, GPUs and NPUs. Loading a file imports this, so it imports nothing that is heavy."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from edgecore.plugin import BackendInfo, hookimpl
+
+_VARIABLE = "EDGECORE_OPENVINO_LIBRARY"
+
+
+def native_library() -> str:
+    """Absolute path of the delegate's shared library.
+
+    The delegate opens OpenVINO in the folder `openvino` beside this package. Where that lies elsewhere on `sys.path`, its
+    library goes into the environment variable EDGECORE_OPENVINO_LIBRARY, which the delegate reads.
+    """
+    if _VARIABLE not in os.environ and (found := openvino_library()):
+        os.environ[_VARIABLE] = found
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_openvino{suffix}")
+
+
+def openvino_library() -> str | None:
+    """Absolute path of OpenVINO's C library in an installed package `openvino`; None if there is none.
+
+    The current directory is never searched, even if it is on `sys.path`.
+    """
+    beside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    prefix = "libopenvino_c." if sys.platform == "darwin" else "libopenvino_c.so"
+    for root in (beside, *sys.path):
+        folder = os.path.join(root, "openvino", "libs")
+        if os.path.isabs(root) and os.path.isdir(folder) and not os.path.samefile(root, os.curdir):
+            names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
+            if names:
+                return os.path.join(folder, names[-1])
+    return None
+
+
+@hookimpl
+def edgecore_backends() -> list[BackendInfo]:
+    """The one backend of this package."""
+    return [
+        BackendInfo(
+            name="openvino",
+            backend_id="OpenvinoBackend",
+            summary="Intel: CPU, GPU and NPU",
+            compiler="edgecore_openvino.compiler:OpenvinoCompiler",
+            native_library=native_library,
+        )
+    ]

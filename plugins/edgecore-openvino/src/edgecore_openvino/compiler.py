@@ -1,0 +1,90 @@
+"""The compile side of the OpenVINO backend: what `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import FormatError
+from edgecore.partition import Partitioner
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore_openvino import native_library, openvino_library
+from edgecore_openvino.blob import decode
+from edgecore_openvino.operators import TABLE
+from edgecore_openvino.options import OpenvinoOptions
+from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, preprocess
+
+INSTALL = 'pip install "openvino>=2026.4,<2027"'
+
+
+class OpenvinoCompiler:
+    """Implements `edgecore.plugin.QuantizingCompiler`."""
+
+    Options = OpenvinoOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Takes what the table of operators takes, as far as the options let it."""
+        chosen = OpenvinoOptions.model_validate(options.model_dump())
+        return TABLE.partitioner(
+            "OpenvinoBackend",
+            compile_specs=_specs(chosen),
+            operators=chosen.operators,
+            least=chosen.min_operators,
+        )
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition."""
+        return preprocess(program, specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """The table, for reports and documentation."""
+        return TABLE.support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """What the delegate would refuse; any runtime that loads this package's library may run the blob."""
+        try:
+            decode(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
+        """Words for `edgecore.compile(quantize=...)`."""
+        from edgecore_openvino.quantizer import OpenvinoQuantizer
+
+        return {"int8": Recipe(OpenvinoQuantizer, calibrates=True)}
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """What the blobs hold."""
+        payloads = [decode(result.blob) for result in results]
+        lines = []
+        for index, payload in enumerate(payloads):
+            said = ", ".join(f"{key}={value}" for key, value in payload.properties.items())
+            size = len(payload.model) + len(payload.weights)
+            lines.append(f"delegate {index}: {payload.kind.name.lower()}, {payload.device}, {size:,} bytes ({said})")
+        return lines
+
+    def check(self) -> Sequence[Problem]:
+        """Running needs the delegate's library and OpenVINO's."""
+        problems = []
+        if not Path(native_library()).is_file():
+            remedy = "pip install --force-reinstall --no-deps edgecore-openvino"
+            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
+        if openvino_library() is None:
+            problems.append(Problem("OpenVINO is not installed", INSTALL))
+        return problems
+
+
+def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
+    texts = {
+        DEVICE: options.device,
+        PAYLOAD: options.payload,
+        "INFERENCE_PRECISION_HINT": options.precision,
+        "NUM_STREAMS": str(options.streams) if options.streams > 1 else "",
+        HALF_WEIGHTS: "yes" if options.half_weights else "",
+    }
+    return [CompileSpec(key, text.encode()) for key, text in texts.items() if text]

@@ -1,0 +1,191 @@
+"""Elementwise operators, comparisons and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from openvino import opset15 as ops
+from torch.fx import Node
+
+from edgecore_openvino.operators.builder import OV_TYPES, Build, Builder, Row, arguments, axes, ints, number
+
+aten = torch.ops.aten
+F32, BOOL = (torch.float32,), (torch.bool,)
+TRUTH = (torch.float32, torch.bool)
+
+
+def _unary(function: Any, *constants: float) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        return function(b.value(node.args[0]), *map(number, constants))
+
+    return build
+
+
+def _binary(function: Any) -> Build:
+    """Of two tensors or of a tensor and a number; `alpha` multiplies the second."""
+
+    def build(b: Builder, node: Node) -> Any:
+        given, (left, right) = arguments(node), node.args[:2]
+        like: Any = left if isinstance(left, Node) else right
+        second = b.value(right, like)
+        if (alpha := given.get("alpha", 1)) != 1:
+            second = ops.multiply(second, b.value(alpha, like))
+        return function(b.value(left, like), second)
+
+    return build
+
+
+def _rsub(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    scaled = ops.multiply(b.value(node.args[0]), number(given["alpha"]))
+    return ops.subtract(number(given["other"]), scaled)
+
+
+def _clamp(b: Builder, node: Node) -> Any:
+    given, value = arguments(node), b.value(node.args[0])
+    low, high = (given.get(new, given.get(old)) for new, old in (("min", "min_val"), ("max", "max_val")))
+    if low is not None:
+        value = ops.maximum(value, number(low))
+    return value if high is None else ops.minimum(value, number(high))
+
+
+def _hardtanh(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    return ops.clamp(b.value(node.args[0]), float(given["min_val"]), float(given["max_val"]))
+
+
+def _gelu(b: Builder, node: Node) -> Any:
+    mode = arguments(node)["approximate"]
+    return ops.gelu(b.value(node.args[0]), "erf" if mode == "none" else mode)
+
+
+def _elu(b: Builder, node: Node) -> Any:
+    given, x = arguments(node), b.value(node.args[0])
+    return ops.elu(x, float(given["alpha"]))
+
+
+def _elu_scales(node: Node) -> str | None:
+    given = arguments(node)
+    return None if given["scale"] == given["input_scale"] == 1 else "scale or input_scale is not 1"
+
+
+def _leaky_relu(b: Builder, node: Node) -> Any:
+    return ops.prelu(b.value(node.args[0]), number(arguments(node)["negative_slope"]))
+
+
+def _silu(b: Builder, node: Node) -> Any:
+    return ops.swish(b.value(node.args[0]))
+
+
+def _reciprocal(b: Builder, node: Node) -> Any:
+    return ops.divide(number(1), b.value(node.args[0]))
+
+
+def _rsqrt(b: Builder, node: Node) -> Any:
+    return ops.divide(number(1), ops.sqrt(b.value(node.args[0])))
+
+
+def _logical(function: Any) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        return function(*(b.value(source) for source in node.args))
+
+    return build
+
+
+def _where(b: Builder, node: Node) -> Any:
+    condition, left, right = (b.value(source) for source in node.args)
+    return ops.select(condition, left, right)
+
+
+def _full_like(b: Builder, node: Node) -> Any:
+    source = node.args[0]
+    return ops.broadcast(b.value(node.args[1], node), ops.shape_of(b.value(source)))
+
+
+def _to_copy(b: Builder, node: Node) -> Any:
+    return ops.convert(b.value(node.args[0]), OV_TYPES[node.meta["val"].dtype].to_dtype().name)
+
+
+def _to_copy_refuses(node: Node) -> str | None:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    before, after = source.meta["val"].dtype, node.meta["val"].dtype
+    return None if after == torch.float32 or before == after else f"a conversion from {before} to {after}"
+
+
+def _div_refuses(node: Node) -> str | None:
+    mode = node.kwargs.get("rounding_mode")
+    return f"rounding_mode is {mode!r}" if mode else None
+
+
+def _reduce(function: Any) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        given, source = arguments(node), node.args[0]
+        dims = given.get("dim")
+        chosen = axes([dims] if isinstance(dims, int) else dims, source)
+        return function(b.value(source), ints(chosen), bool(given.get("keepdim", False)))
+
+    return build
+
+
+def _scalar(node: Node) -> str | None:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    return None if source.meta["val"].dim() else "a tensor without dims"
+
+
+def _row(target: Any, dtypes: tuple[torch.dtype, ...], build: Build, constraints: str = "", refuses: Any = None) -> Row:
+    return Row(target, dtypes, constraints, refuses, build=build)
+
+
+_UNARY = {
+    aten.relu: ops.relu, aten.sigmoid: ops.sigmoid, aten.tanh: ops.tanh, aten.exp: ops.exp, aten.log: ops.log,
+    aten.sqrt: ops.sqrt, aten.neg: ops.negative, aten.abs: ops.absolute, aten.sin: ops.sin, aten.cos: ops.cos,
+    aten.erf: ops.erf, aten.floor: ops.floor, aten.ceil: ops.ceiling,
+    aten.hardswish: ops.hswish,
+}  # fmt: skip
+_BINARY = {
+    aten.add: ops.add, aten.sub: ops.subtract, aten.mul: ops.multiply,
+}  # fmt: skip
+_COMPARE = {
+    aten.eq: ops.equal, aten.ne: ops.not_equal, aten.gt: ops.greater, aten.ge: ops.greater_equal, aten.lt: ops.less,
+    aten.le: ops.less_equal,
+}  # fmt: skip
+
+ROWS = [
+    *(_row(operator.default, F32, _unary(function)) for operator, function in _UNARY.items()),
+    *(_row(getattr(operator, kind), F32, _binary(function)) for operator, function in _BINARY.items()
+      for kind in ("Tensor", "Scalar")),
+    *(_row(getattr(operator, kind), TRUTH, _binary(function), "of float32") for operator, function in _COMPARE.items()
+      for kind in ("Tensor", "Scalar")),
+    _row(aten.div.Tensor, F32, _binary(ops.divide)),
+    _row(aten.div.Scalar, F32, _binary(ops.divide)),
+    _row(aten.div.Tensor_mode, F32, _binary(ops.divide), "rounding_mode None", _div_refuses),
+    _row(aten.maximum.default, F32, _binary(ops.maximum), "NaN is not carried on"),
+    _row(aten.minimum.default, F32, _binary(ops.minimum), "NaN is not carried on"),
+    _row(aten.pow.Tensor_Scalar, F32, _binary(ops.power)),
+    _row(aten.pow.Tensor_Tensor, F32, _binary(ops.power)),
+    _row(aten.rsub.Scalar, F32, _rsub),
+    _row(aten.clamp.default, F32, _clamp, "NaN is not carried on"),
+    _row(aten.hardtanh.default, F32, _hardtanh, "NaN is not carried on"),
+    _row(aten.hardsigmoid.default, F32, lambda b, node: ops.hard_sigmoid(b.value(node.args[0]), number(1 / 6), number(0.5))),
+    _row(aten.gelu.default, F32, _gelu),
+    _row(aten.silu.default, F32, _silu),
+    _row(aten.elu.default, F32, _elu, "scale and input_scale must be 1", _elu_scales),
+    _row(aten.leaky_relu.default, F32, _leaky_relu),
+    _row(aten.reciprocal.default, F32, _reciprocal),
+    _row(aten.rsqrt.default, F32, _rsqrt),
+    _row(aten.round.default, F32, lambda b, node: ops.round(b.value(node.args[0]), "HALF_TO_EVEN")),
+    _row(aten.logical_not.default, BOOL, _logical(ops.logical_not)),
+    _row(aten.logical_and.default, BOOL, _logical(ops.logical_and)),
+    _row(aten.logical_or.default, BOOL, _logical(ops.logical_or)),
+    _row(aten.where.self, TRUTH, _where, "values of float32"),
+    _row(aten.full_like.default, F32, _full_like),
+    _row(aten._to_copy.default, (torch.float32, torch.bool, torch.int32), _to_copy, "to float32", _to_copy_refuses),
+    _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), refuses=_scalar),
+    _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), refuses=_scalar),
+    _row(aten.amax.default, F32, _reduce(ops.reduce_max), refuses=_scalar),
+    _row(aten.amin.default, F32, _reduce(ops.reduce_min), refuses=_scalar),
+    _row(aten.any.dim, BOOL, _reduce(ops.reduce_logical_or), refuses=_scalar),
+]  # fmt: skip

@@ -1,0 +1,193 @@
+"""Convolutions, products, pooling, norms, softmax and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from openvino import opset15 as ops
+from torch.fx import Node
+
+from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, ints, number, rank, shape
+
+aten = torch.ops.aten
+F32 = (torch.float32,)
+
+
+def _pairs(values: Any, count: int) -> list[int]:
+    given = list(values) if isinstance(values, (list, tuple)) else [values]
+    return given * count if len(given) == 1 else given
+
+
+def _convolution(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    count = rank(node) - 2
+    stride, pads, dilation = (_pairs(given[key], count) for key in ("stride", "padding", "dilation"))
+    x, weight, groups = b.value(given["input"]), b.value(given["weight"]), given["groups"]
+    if groups > 1:
+        sizes = shape(given["weight"])
+        weight = ops.reshape(weight, ints([groups, sizes[0] // groups, *sizes[1:]]), special_zero=False)
+    if given["transposed"]:
+        function = ops.group_convolution_backprop_data if groups > 1 else ops.convolution_backprop_data
+        result = function(
+            x, weight, strides=stride, pads_begin=pads, pads_end=pads, dilations=dilation,
+            output_padding=_pairs(given["output_padding"], count),
+        )  # fmt: skip
+    else:
+        function = ops.group_convolution if groups > 1 else ops.convolution
+        result = function(x, weight, stride, pads, pads, dilation)
+    if given["bias"] is not None:
+        bias = ops.reshape(b.value(given["bias"]), ints([1, -1] + [1] * count), special_zero=False)
+        result = ops.add(result, bias)
+    return result
+
+
+def _linear(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    product = ops.matmul(b.value(given["input"]), b.value(given["weight"]), False, True)
+    return product if given["bias"] is None else ops.add(product, b.value(given["bias"]))
+
+
+def _addmm(b: Builder, node: Node) -> Any:
+    bias, left, right = (b.value(source) for source in node.args[:3])
+    return ops.add(ops.matmul(left, right, False, False), bias)
+
+
+def _addmm_refuses(node: Node) -> str | None:
+    given = arguments(node)
+    return None if given["alpha"] == given["beta"] == 1 else "alpha or beta is not 1"
+
+
+def _product(b: Builder, node: Node) -> Any:
+    return ops.matmul(b.value(node.args[0]), b.value(node.args[1]), False, False)
+
+
+def _attention(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    query, key, value = (b.value(given[name]) for name in ("query", "key", "value"))
+    scale = given["scale"]
+    width = shape(given["query"])[-1]
+    scores = ops.matmul(query, key, False, True)
+    scores = ops.multiply(scores, number(width**-0.5 if scale is None else scale))
+    if given["attn_mask"] is not None:
+        mask = b.value(given["attn_mask"])
+        if given["attn_mask"].meta["val"].dtype == torch.bool:
+            mask = ops.select(mask, number(0), number(-np.inf))
+        scores = ops.add(scores, mask)
+    return ops.matmul(ops.softmax(scores, -1), value, False, False)
+
+
+def _max_pool(b: Builder, node: Node) -> Any:
+    given, count = arguments(node), 2
+    kernel = _pairs(given["kernel_size"], count)
+    stride = _pairs(given["stride"] or kernel, count)
+    pads, dilation = _pairs(given["padding"], count), _pairs(given["dilation"], count)
+    rounding = "ceil_torch" if given["ceil_mode"] else "floor"
+    pooled = ops.max_pool(b.value(node.args[0]), stride, dilation, pads, pads, kernel, rounding)
+    return [pooled.output(0)]
+
+
+def _avg_pool(b: Builder, node: Node) -> Any:
+    given, count = arguments(node), 2
+    kernel = _pairs(given["kernel_size"], count)
+    stride, pads = _pairs(given["stride"] or kernel, count), _pairs(given["padding"], count)
+    rounding = "ceil_torch" if given["ceil_mode"] else "floor"
+    return ops.avg_pool(
+        b.value(node.args[0]), stride, pads, pads, kernel, not given["count_include_pad"], rounding, "explicit"
+    )
+
+
+def _avg_pool_refuses(node: Node) -> str | None:
+    return _image(node) or (None if arguments(node)["divisor_override"] is None else "divisor_override is given")
+
+
+def _image(node: Node) -> str | None:
+    source: Any = node.args[0]
+    return None if rank(source) == 4 else f"{rank(source)} dims instead of 4"
+
+
+def _adaptive(b: Builder, node: Node) -> Any:
+    source: Any = node.args[0]
+    return ops.adaptive_avg_pool(b.value(source), ints(shape(node)[2:]))
+
+
+def _only_first(node: Node) -> str | None:
+    """Of the operators with several results OpenVINO gives the first."""
+    for user in node.users:
+        if user.args[1] != 0 and user.users:
+            return f"result {user.args[1]} is used, too"
+    return None
+
+
+def _max_pool_refuses(node: Node) -> str | None:
+    return _only_first(node) or _image(node)
+
+
+def _layer_norm(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    count = len(given["normalized_shape"])
+    value = ops.mvn(b.value(node.args[0]), ints(range(-count, 0)), True, float(given["eps"]), "inside_sqrt")
+    if given["weight"] is not None:
+        value = ops.multiply(value, b.value(given["weight"]))
+    return [value if given["bias"] is None else ops.add(value, b.value(given["bias"]))]
+
+
+def _group_norm(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    channels = given["C"]
+    weight = number(1) if given["weight"] is None else b.value(given["weight"])
+    bias = number(0) if given["bias"] is None else b.value(given["bias"])
+    scale, shift = (ops.broadcast(value, ints([channels])) for value in (weight, bias))
+    return [ops.group_normalization(b.value(node.args[0]), scale, shift, given["group"], float(given["eps"]))]
+
+
+def _batch_norm(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    channels = ints([shape(node.args[0])[1]])
+    scale, shift = (
+        ops.broadcast(number(neutral) if given[name] is None else b.value(given[name]), channels)
+        for name, neutral in (("weight", 1.0), ("bias", 0.0))
+    )
+    mean, var = b.value(given["running_mean"]), b.value(given["running_var"])
+    return [ops.batch_norm_inference(b.value(node.args[0]), scale, shift, mean, var, float(given["eps"]))]
+
+
+def _softmax(function: Any) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        source, dim = node.args[:2]
+        return function(b.value(source), dim % rank(source))  # type: ignore[operator]
+
+    return build
+
+
+def _has_dims(node: Node) -> str | None:
+    return None if rank(node.args[0]) else "a tensor without dims"
+
+
+def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, dtypes: Any = F32, **more: Any) -> Row:
+    return Row(target, dtypes, constraints, refuses, build=build, **more)
+
+
+FIRST = "only the first result"
+ROWS = [
+    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", lambda node: _spatial(node)),
+    _row(aten.linear.default, _linear),
+    _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _addmm_refuses),
+    _row(aten.mm.default, _product),
+    _row(aten.bmm.default, _product),
+    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _max_pool_refuses,
+         (torch.float32, torch.int64)),
+    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _avg_pool_refuses),
+    _row(aten._adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
+    _row(aten.native_layer_norm.default, _layer_norm, FIRST, _only_first),
+    _row(aten.native_group_norm.default, _group_norm, FIRST, _only_first),
+    _row(aten._native_batch_norm_legit_no_training.default, _batch_norm, FIRST, _only_first),
+    _row(aten._softmax.default, _softmax(ops.softmax), refuses=_has_dims),
+    _row(aten._log_softmax.default, _softmax(ops.log_softmax), refuses=_has_dims),
+]  # fmt: skip
+
+
+def _spatial(node: Node) -> str | None:
+    count = rank(node) - 2
+    return None if 1 <= count <= 3 else f"{count} spatial dims"

@@ -1,0 +1,188 @@
+"""Operators that move data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from openvino import opset15 as ops
+from torch.fx import Node
+
+from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, axes, ints, number, rank, shape
+
+aten = torch.ops.aten
+ANY = (torch.float32, torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
+F32 = (torch.float32,)
+
+
+def _view(b: Builder, node: Node) -> Any:
+    return ops.reshape(b.value(node.args[0]), ints(_sizes(node)), special_zero=False)
+
+
+def _sizes(node: Node) -> list[int]:
+    """The shape of a result, -1 for the one size that varies."""
+    return [size if isinstance(size, int) else -1 for size in shape(node)]
+
+
+def _one_symbol(node: Node) -> str | None:
+    return "several sizes vary" if _sizes(node).count(-1) > 1 else None
+
+
+def _permute(b: Builder, node: Node) -> Any:
+    source, dims = node.args
+    return ops.transpose(b.value(source), ints(axes(dims, source)))  # type: ignore[arg-type]
+
+
+def _transpose(b: Builder, node: Node) -> Any:
+    source, first, second = node.args
+    order = list(range(rank(source)))
+    if order:
+        order[first], order[second] = order[second], order[first]  # type: ignore[index]
+    return ops.transpose(b.value(source), ints(order))
+
+
+def _unsqueeze(b: Builder, node: Node) -> Any:
+    return ops.unsqueeze(b.value(node.args[0]), ints([node.args[1] % rank(node)]))  # type: ignore[operator]
+
+
+def _squeeze(b: Builder, node: Node) -> Any:
+    source, dims = node.args
+    chosen = [d for d in axes([dims] if isinstance(dims, int) else dims, source) if shape(source)[d] == 1]  # type: ignore[arg-type]
+    return ops.squeeze(b.value(source), ints(chosen)) if chosen else b.value(source)
+
+
+def _expand(b: Builder, node: Node) -> Any:
+    """A size of -1 stays what it is, as one of 1 does in OpenVINO's broadcasting in both directions."""
+    return ops.broadcast(b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL")
+
+
+def _cat(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    return ops.concat([b.value(source) for source in given["tensors"]], given["dim"] % rank(node))
+
+
+def _cat_refuses(node: Node) -> str | None:
+    ranks = {rank(source) for source in node.all_input_nodes}
+    return "tensors of different ranks" if len(ranks) > 1 else None
+
+
+def _stack(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    axis = given["dim"] % rank(node)
+    return ops.concat([ops.unsqueeze(b.value(source), ints([axis])) for source in given["tensors"]], axis)
+
+
+def _slice(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    start, end = given["start"], given["end"]
+    last = np.iinfo(np.int64).max
+    begin, stop = ints([0 if start is None else start]), ints([last if end is None else end])
+    axis = given["dim"] % rank(node)
+    return ops.slice(b.value(node.args[0]), begin, stop, ints([given["step"]]), ints([axis]))
+
+
+def _select(b: Builder, node: Node) -> Any:
+    source, dim, index = node.args
+    axis = dim % rank(source)  # type: ignore[operator]
+    return ops.gather(b.value(source), ops.constant(np.int64(index)), ops.constant(np.int64(axis)))  # type: ignore[arg-type]
+
+
+def _split(b: Builder, node: Node) -> Any:
+    given = arguments(node)
+    axis = ops.constant(np.int64(given["dim"] % rank(node.args[0])))
+    return ops.variadic_split(b.value(node.args[0]), axis, ints(given["split_sizes"])).outputs()
+
+
+def _pad(b: Builder, node: Node) -> Any:
+    given, count = arguments(node), rank(node)
+    before, after = [0] * count, [0] * count
+    for index in range(len(given["pad"]) // 2):
+        before[count - 1 - index], after[count - 1 - index] = given["pad"][2 * index : 2 * index + 2]
+    return ops.pad(b.value(node.args[0]), ints(before), ints(after), "constant", number(given["value"]))
+
+
+def _repeat(b: Builder, node: Node) -> Any:
+    return ops.tile(b.value(node.args[0]), ints(node.args[1]))  # type: ignore[arg-type]
+
+
+def _flip(b: Builder, node: Node) -> Any:
+    value, last = b.value(node.args[0]), -np.iinfo(np.int64).max
+    for axis in axes(node.args[1], node):  # type: ignore[arg-type]
+        value = ops.slice(value, ints([-1]), ints([last]), ints([-1]), ints([axis]))
+    return value
+
+
+def _embedding(b: Builder, node: Node) -> Any:
+    return ops.gather(b.value(node.args[0]), b.value(node.args[1]), ops.constant(np.int64(0)))
+
+
+def _embedding_refuses(node: Node) -> str | None:
+    weight: Any = node.args[0]
+    dtype = weight.meta["val"].dtype
+    return None if dtype == torch.float32 else f"a table of {dtype}"
+
+
+def _index_select(b: Builder, node: Node) -> Any:
+    source, dim, index = node.args
+    return ops.gather(b.value(source), b.value(index), ops.constant(np.int64(dim % rank(source))))  # type: ignore[operator]
+
+
+def _pixel_shuffle(b: Builder, node: Node) -> Any:
+    return ops.depth_to_space(b.value(node.args[0]), "depth_first", node.args[1])
+
+
+def _image(node: Node) -> str | None:
+    return None if rank(node) == 4 else f"{rank(node)} dims instead of 4"
+
+
+def _fixed(node: Node) -> str | None:
+    return None if all(isinstance(size, int) for size in shape(node)[2:]) else "height or width vary"
+
+
+def _resize(mode: str) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        given, source = arguments(node), node.args[0]
+        align = bool(given.get("align_corners", False))
+        where = "asymmetric" if mode == "nearest" else "align_corners" if align else "pytorch_half_pixel"
+        wanted = shape(node)[2:]
+        factors = given["scale_factors"]
+        sizes = factors or [out / size for out, size in zip(wanted, shape(source)[2:], strict=True)]
+        return ops.interpolate(
+            b.value(source),
+            ops.constant(np.asarray(sizes, dtype=np.float32)) if factors else ints(wanted),
+            mode=mode, shape_calculation_mode="scales" if factors else "sizes",
+            coordinate_transformation_mode=where, nearest_mode="floor", axes=ints([2, 3]),
+        )  # fmt: skip
+
+    return build
+
+
+def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, dtypes: Any = ANY) -> Row:
+    return Row(target, dtypes, constraints, refuses, build=build)
+
+
+ROWS = [
+    _row(aten.view_copy.default, _view, "one size may vary", _one_symbol),
+    _row(aten.permute_copy.default, _permute),
+    _row(aten.transpose_copy.int, _transpose),
+    _row(aten.unsqueeze_copy.default, _unsqueeze),
+    _row(aten.squeeze_copy.dim, _squeeze),
+    _row(aten.squeeze_copy.dims, _squeeze),
+    _row(aten.expand_copy.default, _expand),
+    _row(aten.clone.default, lambda b, node: b.value(node.args[0])),
+    _row(aten.cat.default, _cat, "tensors of one rank", _cat_refuses),
+    _row(aten.stack.default, _stack),
+    _row(aten.slice_copy.Tensor, _slice),
+    _row(aten.select_copy.int, _select),
+    _row(aten.split_with_sizes_copy.default, _split),
+    _row(aten.repeat.default, _repeat),
+    _row(aten.flip.default, _flip),
+    _row(aten.constant_pad_nd.default, _pad, dtypes=F32),
+    _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, F32),
+    _row(aten.embedding.default, _embedding, "a table of float32", _embedding_refuses,
+         (torch.float32, torch.int32, torch.int64)),
+    _row(aten.index_select.default, _index_select),
+    _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "height and width do not vary", _fixed, F32),
+    _row(aten.upsample_nearest2d.vec, _resize("nearest"), "height and width do not vary", _fixed, F32),
+]  # fmt: skip

@@ -1,0 +1,115 @@
+"""From a partition to a blob: the model is built operator by operator, and written as text and weights, or compiled."""
+
+from __future__ import annotations
+
+import operator
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+import torch
+from openvino import opset15 as ops
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.partition import Part, debug_handles
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
+from edgecore_openvino.operators import ROWS
+from edgecore_openvino.operators.builder import OV_TYPES, Builder
+
+DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
+"""Keys of compile specs; all others are OpenVINO's properties. executorch's backend has `device`, too."""
+
+
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+    """Compile one partition: a program of its own whose weights are placeholders, as its inputs are.
+
+    Raises:
+        CompileError: OpenVINO does not compile the model for the device (`payload="blob"`).
+    """
+    properties = {spec.key: spec.value.decode() for spec in specs}
+    device, kind = properties.pop(DEVICE, "CPU"), properties.pop(PAYLOAD, "portable")
+    half_weights = properties.pop(HALF_WEIGHTS, "") == "yes"
+    part = Part(program)
+    inputs, outputs = (tuple(_argument(part, node) for node in nodes) for nodes in (part.inputs, part.outputs))
+    model = build(part, inputs)
+    if half_weights:
+        _halve(model)
+    if kind == "blob":
+        content, weights, compatibility = _compiled(model, device, properties), b"", _compiled_for(device)
+    else:
+        (content, weights), compatibility = _written(model), f"openvino-ir {VERSION}"
+    payload = Payload(
+        Kind.DEVICE if kind == "blob" else Kind.PORTABLE, inputs, outputs, device, content, weights, properties
+    )
+    held = sum(part.greatest_bytes(node) for node in part.calls if isinstance(node.meta["val"], torch.Tensor))
+    return PreprocessResult(
+        blob=encode(payload),
+        debug_handle_map={0: debug_handles(*part.calls)},
+        compatibility=compatibility,
+        memory=(MemoryNeed("persistent", held),) if held else (),
+    )
+
+
+def build(part: Part, inputs: Sequence[Argument]) -> ov.Model:
+    """The model of a partition; its names depend on nothing else, so equal partitions give equal bytes."""
+    builder = Builder(part)
+    parameters = []
+    for node, argument in zip(part.inputs, inputs, strict=True):
+        sizes = [ov.Dimension(least, greatest) for least, greatest in argument.sizes]
+        parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
+        builder.values[node] = parameters[-1]
+    for node in part.calls:
+        if node.target is operator.getitem:
+            producer: Any = node.args[0]
+            results = builder.values[producer]
+            index: Any = node.args[1]
+            if index < len(results):  # results that nobody uses are not computed
+                builder.values[node] = results[index]
+            continue
+        builder.values[node] = ROWS[node.target].build(builder, node)
+    results = [ops.result(builder.values[node]) for node in part.outputs]
+    model = ov.Model(results, parameters, "edgecore")
+    for index, op in enumerate(model.get_ordered_ops()):
+        op.set_friendly_name(f"{op.get_type_name()}_{index}")
+    return model
+
+
+def _argument(part: Part, node: Node) -> Argument:
+    sizes = zip(node.meta["val"].shape, part.greatest_shape(node), strict=True)
+    # A size that varies may be anything up to its bound: OpenVINO and the delegate check no more.
+    return Argument(
+        node.meta["val"].dtype, tuple((most if isinstance(size, int) else 0, most) for size, most in sizes)
+    )
+
+
+def _halve(model: ov.Model) -> None:
+    from openvino._offline_transformations import compress_model_transformation
+
+    compress_model_transformation(model)
+
+
+def _written(model: ov.Model) -> tuple[bytes, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        text, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        ov.serialize(model, text, weights)
+        return text.read_bytes(), weights.read_bytes()
+
+
+def _compiled(model: ov.Model, device: str, properties: dict[str, str]) -> bytes:
+    try:
+        return bytes(ov.Core().compile_model(model, device, properties).export_model())
+    except RuntimeError as error:
+        lines = [line for line in str(error).splitlines() if line and not line.startswith("Exception from ")]
+        raise CompileError(
+            f"OpenVINO does not compile for {device}: {' '.join(lines)}; payload='portable' leaves it to the machine that "
+            "runs the file"
+        ) from error
+
+
+def _compiled_for(device: str) -> str:
+    return f"openvino-blob {VERSION} {device} {ov.get_version()}"
