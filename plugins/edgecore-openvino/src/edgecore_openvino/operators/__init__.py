@@ -19,6 +19,6 @@ def _no_empty(node: Node) -> str | None:
 
 
 ROWS: dict[object, Row] = {
-    row.target: row for row in (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.rows())
+    row.target: row for row in (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)
 }
 TABLE = OperatorTable(ROWS.values(), common=[contiguous_only, at_most_dims(MAX_RANK), _no_empty])

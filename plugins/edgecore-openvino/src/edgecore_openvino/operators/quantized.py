@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
 from openvino import opset15 as ops
 from torch.fx import Node
 
@@ -65,19 +66,15 @@ def _constant_scales(node: Node) -> str | None:
     return None if all(source.op == "placeholder" for source in found) else "scales that are computed"
 
 
-def rows() -> list[Row]:
-    """Of `quantized_decomposed`, which torchao registers."""
-    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
-
-    quantized = torch.ops.quantized_decomposed
-    return [
-        Row(quantized.quantize_per_tensor.default, _DTYPES, "int8 or uint8", _range, build=_quantize),
-        Row(quantized.dequantize_per_tensor.default, _DTYPES, "of int8 or uint8", build=_dequantize),
-        Row(
-            quantized.dequantize_per_channel.default,
-            (*_DTYPES, torch.float64, torch.int32, torch.int64),
-            "of int8 or uint8; constant scales",
-            _constant_scales,
-            build=_dequantize_channels,
-        ),
-    ]
+quantized = torch.ops.quantized_decomposed
+ROWS = [
+    Row(quantized.quantize_per_tensor.default, _DTYPES, "int8 or uint8", _range, build=_quantize),
+    Row(quantized.dequantize_per_tensor.default, _DTYPES, "of int8 or uint8", build=_dequantize),
+    Row(
+        quantized.dequantize_per_channel.default,
+        (*_DTYPES, torch.float64, torch.int32, torch.int64),
+        "of int8 or uint8; constant scales",
+        _constant_scales,
+        build=_dequantize_channels,
+    ),
+]
