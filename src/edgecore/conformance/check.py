@@ -44,7 +44,8 @@ class Declared:
     """What the table of the native library says: its flags by name, and whether it could be read."""
 
     flags: frozenset[str] = frozenset()
-    load_options: tuple[str, ...] = ()
+    load_options: tuple[Mapping[str, Any], ...] = ()
+    """name, type, when, help of each."""
 
 
 @dataclass

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
 
+from edgecore.conformance.process import Event, call
 from edgecore.conformance.report import Report, Row
+
+START_SECONDS = 120
+"""How long importing the package and listing its checks may take."""
 
 
 def run(
@@ -35,27 +40,97 @@ def run(
     from edgecore.plugin.registry import select
 
     select(name)
-    settings = _settings(name, options, load_options, quick, tolerance)
+    settings = make_settings(
+        name, options=options, load_options=load_options, quick=quick, tolerance=tolerance
+    )
     return Report(name, list(rows(settings, [only] if only else ["*"])))
 
 
 def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: bool = False) -> list[str]:
-    """Names of all checks for an installed backend, in their order."""
-    raise NotImplementedError
+    """Names of all checks for an installed backend, in their order.
+
+    Raises:
+        BackendBroken: The package, or its compiler, does not import.
+    """
+    from edgecore.errors import BackendBroken
+
+    settings = make_settings(name, options=options, quick=quick)
+    for kind, value in _work(settings, ["*"], [], list_only=True):
+        if kind == "checks":
+            return list(value)
+        if kind == "died":
+            raise BackendBroken(f"the checks for backend {name!r} cannot be listed: the process {value}")
+    return []
 
 
 def rows(settings: Mapping[str, Any], patterns: Sequence[str]) -> Iterator[Row]:
     """The rows of all checks that one of `patterns` names, as they are done."""
-    raise NotImplementedError
+    done: list[str] = []
+    chosen_checks: list[str] | None = None
+    retry = ""
+    while chosen_checks is None or len(done) < len(chosen_checks):
+        current, last, begun = "", "", time.monotonic()
+        died = ""
+        for kind, value in _work(settings, patterns, done, retry=retry):
+            if kind == "checks":
+                chosen_checks = value
+            elif kind == "begin":
+                current, last, begun = value, "", time.monotonic()
+            elif kind == "input":
+                last = value
+            elif kind == "row":
+                yield Row(*value)
+                done.append(value[0])
+                current = ""
+            elif kind == "died":
+                died = value
+        if not died:
+            return
+        if not current:
+            # It died while the package was imported, asked what it supports, or between two checks.
+            yield Row("installation/start", "installation", "failed", f"the process {died}", 0.0)
+            return
+        if retry == current or not _tries_many(current):
+            where = f"{last}: the process {died}" if last else f"the process {died}"
+            yield Row(current, current.partition("/")[0], "failed", where, round(time.monotonic() - begun, 3))
+            done.append(current)
+            retry = ""
+        else:
+            retry = current
 
 
-def _settings(
+def _tries_many(check: str) -> bool:
+    """Whether a check gives its inputs together at first: after a death it is run again, one by one."""
+    return check.startswith("operators/")
+
+
+def _work(
+    settings: Mapping[str, Any],
+    patterns: Sequence[str],
+    done: Sequence[str],
+    *,
+    retry: str = "",
+    list_only: bool = False,
+) -> Iterator[Event]:
+    arguments = {
+        "settings": dict(settings),
+        "patterns": list(patterns),
+        "done": list(done),
+        "retry": retry,
+        "list_only": list_only,
+    }
+    return call("edgecore.conformance.worker:main", arguments, seconds=START_SECONDS)
+
+
+def make_settings(
     name: str,
-    options: Mapping[str, Any] | None,
-    load_options: Mapping[str, Any] | None,
-    quick: bool,
-    tolerance: float | None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    load_options: Mapping[str, Any] | None = None,
+    quick: bool = False,
+    tolerance: float | None = None,
 ) -> dict[str, Any]:
+    """What the worker needs to know; see `run`."""
     return {
         "name": name,
         "options": dict(options or {}),

@@ -1,0 +1,119 @@
+"""Calls a function of the suite in a process of its own, which may die or hang.
+
+The function is called with `emit(kind, value)` and its arguments; what it emits comes back as it happens. Unless it
+ends well, an event of kind `died` follows: how.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Event = tuple[str, Any]
+
+
+def call(
+    target: str, arguments: Mapping[str, Any], *, seconds: float = 60, environment: Mapping[str, str] | None = None
+) -> Iterator[Event]:
+    """Events of `module:function`, which is killed after `seconds` of silence.
+
+    It may change its time itself: the number of an event of kind `seconds` counts from then on. `environment` is added
+    to that of this process. The last lines on stderr of a process that died are part of how.
+    """
+    read, write = os.pipe()
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "edgecore.conformance.child", str(write)],
+            stdin=subprocess.PIPE,
+            stdout=errors,
+            stderr=errors,
+            pass_fds=[write],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(environment or {})},
+        )
+        os.close(write)
+        try:
+            assert child.stdin is not None
+            try:
+                child.stdin.write(json.dumps({"target": target, "arguments": dict(arguments)}).encode())
+                child.stdin.close()
+            except BrokenPipeError:
+                pass
+            ended = hung = False
+            for event in _events(read, seconds):
+                if event[0] == "hung":
+                    hung, seconds = True, event[1]
+                elif event[0] == "end":
+                    ended = True
+                else:
+                    yield event
+            if hung:
+                child.kill()
+            status = child.wait()
+            if hung:
+                yield "died", f"gave no sign for {seconds:g} s and was stopped"
+            elif not ended:
+                errors.seek(0)
+                yield "died", _how(status, errors.read().decode(errors="replace"))
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            os.close(read)
+
+
+def results(events: Iterator[Event]) -> list[Any]:
+    """The values of kind `result`. Raises `Failed` with the last input (kind `input`) where the process died."""
+    from edgecore.conformance.check import Failed
+
+    found, last = [], ""
+    for kind, value in events:
+        if kind == "input":
+            last = value
+        elif kind == "died":
+            raise Failed(f"{last or 'the process'}: {value}")
+        elif kind == "result":
+            found.append(value)
+    return found
+
+
+def _events(descriptor: int, seconds: float) -> Iterator[Event]:
+    """Parsed lines until the pipe is closed by all who hold it, or the child says that it ends."""
+    pending = b""
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                yield "hung", seconds
+                return
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                return
+            *lines, pending = (pending + piece).split(b"\n")
+            for line in lines:
+                kind, value = json.loads(line)
+                if kind == "seconds":
+                    seconds = value
+                else:
+                    yield kind, value
+                if kind == "end":
+                    return
+            deadline = time.monotonic() + seconds
+
+
+def _how(status: int, output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if status < 0:
+        # Of faulthandler's report the first line says nothing that the signal does not.
+        told = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
+        said = f"; its last words: {told[-1][:200]}" if told and "Extension modules" not in told[-1] else ""
+        return f"died of signal {-status} ({signal.Signals(-status).name}){said}"
+    return f"ended with status {status}: {lines[-1][:300] if lines else 'without a word'}"
