@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli import backends, bench, compile, doctor, inspect, kernels, run, verify
+from edgecore.cli import backends, bench, compile, conformance, doctor, inspect, kernels, run, verify
 from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def _options(
     """Compile PyTorch models for edge devices, run the files, look into them."""
 
 
-for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor):
+for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, conformance):
     app.command(_command.__name__.rpartition(".")[2])(_command.command)
 
 

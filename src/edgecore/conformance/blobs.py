@@ -24,7 +24,7 @@ ADDRESS_SPACE = 8 << 30
 def checks(subject: Subject) -> Iterator[Check]:
     """A row for each kind of damage."""
     for kind in KINDS:
-        yield Check(f"blobs/{kind}", _Damage(kind), seconds=2 * HANG, needs_run=True)
+        yield Check(f"blobs/{kind}", _Damage(kind), seconds=3 * HANG, needs_run=True)
 
 
 class _Damage:
@@ -41,7 +41,7 @@ class _Damage:
         arguments = {"kind": self.kind, "count": count, **{key: files[key] for key in ("program", "inputs", "options")}}
         ends: dict[str, int] = {"ran": 0, "refused": 0, "out of memory": 0}
         last = ""
-        for event, value in call("edgecore.conformance.blobs:try_all", arguments, seconds=HANG):
+        for event, value in call("edgecore.conformance.blobs:try_all", arguments, seconds=subject.seconds or HANG):
             if event == "input":
                 last = value
                 subject.trying(value)

@@ -60,6 +60,7 @@ class Subject:
     load_options: Mapping[str, Any]
     quick: bool
     tolerance: float | None
+    seconds: float | None
     folder: Path
     """For files of the checks; removed afterwards."""
     library: Path | None

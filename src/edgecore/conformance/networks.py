@@ -34,7 +34,12 @@ def elementwise() -> tuple[nn.Module, Inputs]:
     return _seeded(_Elementwise), (_random(3, 8), _random(3, 8))
 
 
-NETWORKS = {"mlp": mlp, "convnet": convnet, "attention": attention, "elementwise": elementwise}
+def mixed() -> tuple[nn.Module, Inputs]:
+    """Sums around a running total and a sorted tensor, which hardly any backend takes; two inputs [rows, 8]."""
+    return _seeded(_Mixed), (_random(3, 8), _random(3, 8))
+
+
+NETWORKS = {"mlp": mlp, "convnet": convnet, "attention": attention, "elementwise": elementwise, "mixed": mixed}
 
 
 def network(subject: Subject, name: str) -> tuple[nn.Module, Inputs, Any]:
@@ -172,3 +177,9 @@ class _Elementwise(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         total = x + y
         return torch.relu(total * x), torch.sigmoid(total) - y.abs()
+
+
+class _Mixed(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        total = torch.cumsum(x * y + x, 1)
+        return torch.relu(total + torch.sort(y, 1).values) * x

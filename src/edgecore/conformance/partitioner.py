@@ -123,7 +123,7 @@ def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: d
 
     info = registry.find_by_name(backend)
     compiler = registry.load_compiler(info)
-    subject = Subject(backend, info, compiler, "", options, {}, True, None, Path(), None, Declared())
+    subject = Subject(backend, info, compiler, "", options, {}, True, None, None, Path(), None, Declared())
     emit("result", _digests(subject))
 
 

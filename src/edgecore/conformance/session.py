@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
 
@@ -22,6 +22,8 @@ def run(
     only: str = "",
     quick: bool = False,
     tolerance: float | None = None,
+    seconds: float | None = None,
+    on_row: Callable[[Row], None] | None = None,
 ) -> Report:
     """Check an installed backend.
 
@@ -33,6 +35,8 @@ def run(
         quick: Fewer sizes and repetitions.
         tolerance: Greatest difference from eager of floating-point results, relative to the greatest value; for a
             backend that computes in less precision than its inputs have. By default by dtype (float32 1e-4).
+        seconds: How long a check may be silent before it counts as hanging, in place of its own time.
+        on_row: Called with each row as soon as it is there.
 
     Raises:
         BackendNotFound: No installed backend is called `name`.
@@ -41,9 +45,14 @@ def run(
 
     select(name)
     settings = make_settings(
-        name, options=options, load_options=load_options, quick=quick, tolerance=tolerance
+        name, options=options, load_options=load_options, quick=quick, tolerance=tolerance, seconds=seconds
     )
-    return Report(name, list(rows(settings, [only] if only else ["*"])))
+    report = Report(name)
+    for row in rows(settings, [only] if only else ["*"]):
+        report.rows.append(row)
+        if on_row is not None:
+            on_row(row)
+    return report
 
 
 def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: bool = False) -> list[str]:
@@ -63,15 +72,15 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
     return []
 
 
-def rows(settings: Mapping[str, Any], patterns: Sequence[str]) -> Iterator[Row]:
-    """The rows of all checks that one of `patterns` names, as they are done."""
+def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool = False) -> Iterator[Row]:
+    """The rows of all checks that one of `patterns` names, as they are done. `exactly`: the patterns are whole names."""
     done: list[str] = []
     chosen_checks: list[str] | None = None
     retry = ""
     while chosen_checks is None or len(done) < len(chosen_checks):
         current, last, begun = "", "", time.monotonic()
         died = ""
-        for kind, value in _work(settings, patterns, done, retry=retry):
+        for kind, value in _work(settings, patterns, done, retry=retry, exactly=exactly):
             if kind == "checks":
                 chosen_checks = value
             elif kind == "begin":
@@ -111,6 +120,7 @@ def _work(
     *,
     retry: str = "",
     list_only: bool = False,
+    exactly: bool = False,
 ) -> Iterator[Event]:
     arguments = {
         "settings": dict(settings),
@@ -118,6 +128,7 @@ def _work(
         "done": list(done),
         "retry": retry,
         "list_only": list_only,
+        "exactly": exactly,
     }
     return call("edgecore.conformance.worker:main", arguments, seconds=START_SECONDS)
 
@@ -129,6 +140,7 @@ def make_settings(
     load_options: Mapping[str, Any] | None = None,
     quick: bool = False,
     tolerance: float | None = None,
+    seconds: float | None = None,
 ) -> dict[str, Any]:
     """What the worker needs to know; see `run`."""
     return {
@@ -137,9 +149,10 @@ def make_settings(
         "load_options": dict(load_options or {}),
         "quick": quick,
         "tolerance": tolerance,
+        "seconds": seconds,
     }
 
 
-def chosen(check: str, patterns: Sequence[str]) -> bool:
+def chosen(check: str, patterns: Sequence[str], exactly: bool) -> bool:
     """Whether a pattern names the check."""
-    return any(pattern in check or fnmatch(check, pattern) for pattern in patterns)
+    return check in patterns if exactly else any(pattern in check or fnmatch(check, pattern) for pattern in patterns)

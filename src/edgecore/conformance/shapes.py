@@ -19,7 +19,7 @@ LEAST, MOST = 1, 9
 ORDER = (LEAST, 4, MOST, 3, LEAST, MOST)
 
 # Which dimension of the inputs varies.
-VARIES = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0}
+VARIES = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
 
 
 def checks(subject: Subject) -> Iterator[Check]:

@@ -31,19 +31,25 @@ Emit = Callable[[str, Any], None]
 
 
 def main(
-    emit: Emit, settings: dict[str, Any], patterns: Sequence[str], done: Sequence[str], retry: str, list_only: bool
+    emit: Emit,
+    settings: dict[str, Any],
+    patterns: Sequence[str],
+    done: Sequence[str],
+    retry: str,
+    list_only: bool,
+    exactly: bool,
 ) -> None:
     """Emit `checks` (their names), then for each chosen one that is not `done` a `begin`, `input`s and a `row`."""
     from edgecore.conformance.session import chosen
 
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
-        found = [check for check in _checks(subject) if chosen(check.name, patterns)]
+        found = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
         emit("checks", [check.name for check in found])
         for check in found if not list_only else ():
             if check.name in done:
                 continue
-            emit("seconds", check.seconds)
+            emit("seconds", settings["seconds"] or check.seconds)
             emit("begin", check.name)
             subject.individually = check.name == retry
             start = time.perf_counter()
@@ -98,6 +104,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
         load_options=settings["load_options"],
         quick=settings["quick"],
         tolerance=settings["tolerance"],
+        seconds=settings["seconds"],
         folder=folder,
         library=library,
         declared=declared,
