@@ -69,7 +69,8 @@ def written(subject: Subject) -> dict[str, Any]:
         folder = subject.folder
         paths = {"program": folder / f"{name}.pte"}
         paths["program"].write_bytes(program.buffer)
-            paths |= {"inputs": _save(folder / "inputs.npz", inputs), "outputs": _save(folder / "outputs.npz", eager(model, inputs))}
+        paths["inputs"] = _save(folder / "inputs.npz", inputs)
+        paths["outputs"] = _save(folder / "outputs.npz", eager(model, inputs))
         options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else {}
         subject.cache["written"] = {key: str(path) for key, path in paths.items()} | {"options": options}
     found: dict[str, Any] = subject.cache["written"]

@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _plugin() -> Any:
     import pytest
 
+    from edgecore.errors import BackendError
     from edgecore.conformance.session import list_checks, make_settings, rows
 
     class Backend(pytest.Collector):
@@ -37,7 +38,10 @@ def _plugin() -> Any:
             self.settings = make_settings(self.name, quick=quick)
             self.rows: Iterator[Row] | None = None
             self.done: dict[str, Row] = {}
-            names = list_checks(self.name, quick=quick)
+            try:
+                names = list_checks(self.name, quick=quick)
+            except BackendError as error:
+                raise pytest.UsageError(str(error)) from None
             return [CheckItem.from_parent(self, name=f"{self.name}/{name}", check=name) for name in names]
 
         def collect(self) -> list[pytest.Item]:

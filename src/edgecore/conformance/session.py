@@ -59,10 +59,13 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
     """Names of all checks for an installed backend, in their order.
 
     Raises:
+        BackendNotFound: No installed backend is called `name`.
         BackendBroken: The package, or its compiler, does not import.
     """
     from edgecore.errors import BackendBroken
+    from edgecore.plugin.registry import select
 
+    select(name)
     settings = make_settings(name, options=options, quick=quick)
     for kind, value in _work(settings, ["*"], [], list_only=True):
         if kind == "checks":
