@@ -26,8 +26,13 @@ def command(
         typer.Option("--load-option", metavar="KEY=VALUE", help="Option of the backend for loading; may be repeated."),
     ] = None,
     only: Annotated[
-        str, typer.Option("-k", metavar="PATTERN", help="Only checks whose name holds this text or matches it (*, ?).")
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            "-k",
+            metavar="PATTERN",
+            help="Only checks whose name holds this text or matches it (*, ?); may be repeated.",
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
     tolerance: Annotated[
         float | None,
@@ -62,7 +67,7 @@ def command(
         name,
         options=_pairs(option, "--option"),
         load_options=_pairs(load_option, "--load-option"),
-        only=only,
+        only=only or (),
         quick=quick,
         tolerance=tolerance,
         seconds=seconds,

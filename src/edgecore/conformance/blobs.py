@@ -106,11 +106,16 @@ def _overwritten(blob: bytes, count: int, rng: random.Random) -> Damaged:
             continue
         at = rng.randrange(0, len(blob) - width + 1) // width * width
         value = rng.choice(values) & ((1 << 8 * width) - 1)
-        yield f"byte {at} and {width - 1} more set to {value:#x}", blob[:at] + value.to_bytes(width, "little") + blob[at + width :]
+        yield (
+            f"byte {at} and {width - 1} more set to {value:#x}",
+            blob[:at] + value.to_bytes(width, "little") + blob[at + width :],
+        )
 
 
 def _truncated(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    places = sorted({0, 1, 4, 8, 16, 32, len(blob) // 2, len(blob) - 1} | {rng.randrange(len(blob)) for _ in range(count // 4)})
+    places = sorted(
+        {0, 1, 4, 8, 16, 32, len(blob) // 2, len(blob) - 1} | {rng.randrange(len(blob)) for _ in range(count // 4)}
+    )
     for size in places:
         if 0 <= size < len(blob):
             yield f"cut to {size} bytes" if size else "empty", blob[:size]

@@ -32,15 +32,19 @@ def threads(subject: Subject) -> str:
         raise Skipped("it reads /proc")
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "options")}
-    counts = results(call("edgecore.conformance.measure:threads_during", arguments))[0]
+    counts = results(call("edgecore.conformance.measure:threads_during", arguments), subject.trying)[0]
     declared = next(iter(subject.declared.flags & {"HOST_THREADS", "OWN_THREADS", "NO_THREADS"}), "nothing")
     before, most, after = counts["before"], counts["most"], counts["after"]
     if declared != "OWN_THREADS" and most > before:
-        raise Failed(f"it declares {declared}, but with threads=1 there are {most - before} more threads while it executes")
+        raise Failed(
+            f"it declares {declared}, but with threads=1 there are {most - before} more threads while it executes"
+        )
     if after > before:
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
     if counts["busy"] > IDLE * 0.3:
-        raise Failed(f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor while nobody calls it")
+        raise Failed(
+            f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor while nobody calls it"
+        )
     return f"{declared}: {most - before} more while executing with threads=1, none left"
 
 
@@ -62,7 +66,7 @@ def buffers(subject: Subject) -> str:
     """Inputs and outputs at the end of mapped memory, at odd addresses, and an output in an input's memory."""
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
-    problems = results(call("edgecore.conformance.measure:guarded", arguments))
+    problems = results(call("edgecore.conformance.measure:guarded", arguments), subject.trying)
     if problems:
         raise Failed(problems[0])
     staging = load(subject, delegated(subject)[3]).forward.staging_bytes
@@ -79,7 +83,7 @@ def trust(subject: Subject) -> str:
     path = subject.folder / "untrusted.pte"
     path.write_bytes(fmt.write_pte(pte))
     arguments = {"program": str(path), "options": written(subject)["options"]}
-    error = results(call("edgecore.conformance.measure:trusts", arguments))[0]
+    error = results(call("edgecore.conformance.measure:trusts", arguments), subject.trying)[0]
     if not error:
         raise Failed("a file whose blob was changed loads without trust=True, although it declares NEEDS_TRUSTED_BLOBS")
     return f"NEEDS_TRUSTED_BLOBS: {error}"

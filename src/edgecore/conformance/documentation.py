@@ -27,9 +27,9 @@ def checks(subject: Subject) -> Iterator[Check]:
 
 def metadata(subject: Subject) -> str:
     """Summary, licence, the least Python, and that it depends on edgecore."""
-    fields = distribution(subject.distribution).metadata
-    missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name)]
-    if not (fields.get("License-Expression") or fields.get("License")):
+    fields = distribution(subject.distribution).metadata.json
+    missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name.lower().replace("-", "_"))]
+    if not (fields.get("license_expression") or fields.get("license")):
         missing.append("License-Expression")
     if missing:
         raise Failed(f"the metadata of {subject.distribution} lack {', '.join(missing)}")
@@ -38,7 +38,7 @@ def metadata(subject: Subject) -> str:
     if "edgecore" not in names:
         raise Failed(f"{subject.distribution} does not depend on edgecore (dependencies in pyproject.toml)")
     line = next(line for line in required if normalised(line).startswith("edgecore"))
-    return f"{fields.get('Summary')}; requires {line}"
+    return f"{fields.get('summary')}; requires {line}"
 
 
 def readme(subject: Subject) -> str:
@@ -56,7 +56,9 @@ def readme(subject: Subject) -> str:
         if not any(re.search(rf"\b({words})\b", place, re.IGNORECASE) for place in [*headings, head])
     ]
     if missing:
-        raise Failed(f"the README has no section on {', '.join(missing)}; its sections are: {', '.join(headings) or 'none'}")
+        raise Failed(
+            f"the README has no section on {', '.join(missing)}; its sections are: {', '.join(headings) or 'none'}"
+        )
     absent = [name for name in subject.compiler.Options.model_fields if name not in text]
     if absent:
         raise Failed(f"the README does not mention the options {', '.join(absent)}")
@@ -82,6 +84,4 @@ def operators(subject: Subject) -> str:
 
 
 def _description(found: Distribution) -> str:
-    text = found.metadata.get("Description")
-    body = found.metadata.get_payload() if hasattr(found.metadata, "get_payload") else ""  # where new metadata have it
-    return str(text or body or "")
+    return str(found.metadata.json.get("description", ""))

@@ -7,11 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from edgecore.conformance.check import Check, Failed, Skipped, Subject
 from edgecore.conformance.elf import exported_symbols
@@ -72,7 +71,9 @@ def light_import(subject: Subject) -> str:
         capture_output=True, text=True, timeout=60, check=False, env=_environment(),
     )  # fmt: skip
     if done.returncode != 0:
-        raise Failed(f"importing {package} and calling its hook ends with status {done.returncode}: {done.stderr[-300:]}")
+        raise Failed(
+            f"importing {package} and calling its hook ends with status {done.returncode}: {done.stderr[-300:]}"
+        )
     before, _, answer = done.stdout.rpartition("conformance ")
     seconds, heavy = json.loads(answer)
     if heavy:
@@ -80,7 +81,9 @@ def light_import(subject: Subject) -> str:
     if said := (before + done.stderr).strip():
         raise Failed(f"importing {package} prints {said[:200]!r}")
     if seconds > IMPORT_SECONDS:
-        raise Failed(f"importing {package} and calling its hook takes {seconds * 1e3:.0f} ms, at most {IMPORT_SECONDS * 1e3:.0f}")
+        raise Failed(
+            f"importing {package} and calling its hook takes {seconds * 1e3:.0f} ms, at most {IMPORT_SECONDS * 1e3:.0f}"
+        )
     return f"{seconds * 1e3:.1f} ms"
 
 
@@ -118,7 +121,9 @@ def missing_library(subject: Subject) -> str:
         _copy_metadata(subject.distribution, folder)
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject))}
     environment = {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
-    answer = results(call("edgecore.conformance.installation:load_and_check", arguments, environment=environment))[0]
+    answer = results(
+        call("edgecore.conformance.measure:load_and_check", arguments, environment=environment), subject.trying
+    )[0]
     if Path(answer["library"]).is_relative_to(source):
         raise Skipped("the package finds its library by a path that does not depend on where the package lies")
     _expect_sentence(answer["error"], "loading a file without the library", subject.library.name)
@@ -130,52 +135,9 @@ def missing_library(subject: Subject) -> str:
 def foreign_version(subject: Subject) -> str:
     """Its table, patched in memory to say that it was built for another interface: refused in a sentence."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
-    answer = results(call("edgecore.conformance.installation:load_patched", arguments))[0]
+    answer = results(call("edgecore.conformance.measure:load_patched", arguments), subject.trying)[0]
     _expect_sentence(answer["error"], "loading a library of interface version 99.0", "99.0")
     return str(answer["error"])
-
-
-def load_and_check(emit: Callable[[str, Any], None], backend_id: str, program: str) -> None:
-    """In a process of its own: the library's path, the error of loading, the problems that the compiler reports."""
-    from edgecore.plugin import registry
-
-    info = registry.find(backend_id)
-    assert info.native_library is not None
-    emit("input", "a copy of the package without its library")
-    answer: dict[str, Any] = {"library": str(info.native_library()), "error": _load_error(program)}
-    answer["problems"] = [problem.what for problem in registry.load_compiler(info).check()]
-    emit("result", answer)
-
-
-def load_patched(emit: Callable[[str, Any], None], backend_id: str, program: str, library: str) -> None:
-    """In a process of its own: load the library, patch its table, and load a file that needs it."""
-    import ctypes
-    import mmap
-
-    emit("input", "a library that says it was built for interface version 99.0")
-    entry = getattr(ctypes.CDLL(library), SYMBOL)
-    entry.restype = ctypes.c_void_p
-    address = entry()
-    page = address & ~(mmap.PAGESIZE - 1)
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    size = ctypes.c_size_t(2 * mmap.PAGESIZE)
-    if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        size = ctypes.c_size_t(mmap.PAGESIZE)  # the table's page is the last one of its mapping
-        protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
-    versions = (ctypes.c_uint16 * 4).from_address(address + 4)
-    versions[0], versions[1], versions[2], versions[3] = 99, 0, 99, 0
-    emit("result", {"error": _load_error(program)})
-
-
-def _load_error(program: str) -> str:
-    import edgecore
-    from edgecore.errors import EdgecoreError
-
-    try:
-        edgecore.load(program, trust=True)
-    except EdgecoreError as error:
-        return str(error)
-    return ""
 
 
 def _expect_sentence(error: str, what: str, names: str) -> None:

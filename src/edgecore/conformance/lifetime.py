@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,12 @@ def _steady(subject: Subject, *, rounds: int, calls: int, what: str) -> str:
     subject.trying(what)
     settings = {"inputs": files["inputs"], "rounds": rounds, "calls": calls}
     target = "edgecore.conformance.measure:repeat"
-    counts = results(call(target, {"program": files["program"], "options": files["options"], **settings}))
+    counts = results(
+        call(target, {"program": files["program"], "options": files["options"], **settings}), subject.trying
+    )
     each, units = ("load", rounds) if rounds > 1 else ("call", calls)
     # A leak grows all the time; what caches and pools take, they take once.
-    heap, pages = (min(later[i] - earlier[i] for earlier, later in zip(counts, counts[1:], strict=False)) for i in (0, 1))
+    heap, pages = (min(later[i] - earlier[i] for earlier, later in pairwise(counts)) for i in (0, 1))
     if heap / units > HEAP:
         raise Failed(f"it leaks {heap / units:.0f} bytes of heap with each {each} ({what}, measured by mallinfo2)")
     if pages >= PAGE:

@@ -1,4 +1,4 @@
-"""What runs in processes of its own without torch: loading, running and destroying while something is counted or guarded."""
+"""What runs in processes of its own: loading, running and destroying while something is counted, guarded or missing."""
 
 from __future__ import annotations
 
@@ -110,6 +110,43 @@ def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
     emit("result", "")
 
 
+def load_and_check(emit: Emit, backend_id: str, program: str) -> None:
+    """In a process of its own: the library's path, the error of loading, the problems that the compiler reports."""
+    from edgecore.plugin import registry
+
+    info = registry.find(backend_id)
+    assert info.native_library is not None
+    emit("input", "a copy of the package without its library")
+    answer: dict[str, Any] = {"library": str(info.native_library()), "error": _load_error(program)}
+    answer["problems"] = [problem.what for problem in registry.load_compiler(info).check()]
+    emit("result", answer)
+
+
+def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
+    """In a process of its own: load the library, patch its table, and load a file that needs it."""
+    emit("input", "a library that says it was built for interface version 99.0")
+    entry = getattr(ctypes.CDLL(library), "edgecore_backend_v0")
+    entry.restype = ctypes.c_void_p
+    address = entry()
+    page = address & ~(mmap.PAGESIZE - 1)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    size = ctypes.c_size_t(2 * mmap.PAGESIZE)
+    if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
+        size = ctypes.c_size_t(mmap.PAGESIZE)  # the table's page is the last one of its mapping
+        protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
+    versions = (ctypes.c_uint16 * 4).from_address(address + 4)
+    versions[0], versions[1], versions[2], versions[3] = 99, 0, 99, 0
+    emit("result", {"error": _load_error(program)})
+
+
+def _load_error(program: str) -> str:
+    try:
+        edgecore.load(program, trust=True)
+    except EdgecoreError as error:
+        return str(error)
+    return ""
+
+
 def _compare(emit: Emit, what: str, got: Any, want: list[Any]) -> None:
     for index, (one, two) in enumerate(zip(got if isinstance(got, list) else [got], want, strict=True)):
         scale = max(float(np.abs(two).max(initial=0)), 1e-6)
@@ -149,7 +186,18 @@ def arrays_of(path: str) -> list[Any]:
 class _MallInfo(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_size_t)
-        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keep")
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keep",
+        )
     )
 
 

@@ -127,5 +127,3 @@ def _at_once(work: Callable[[int], None], count: int = THREADS) -> None:
         if isinstance(problem, (Failed, edgecore.errors.EdgecoreError)):
             raise problem
         raise Failed(f"in a thread: {type(problem).__name__}: {problem}") from problem
-
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -64,15 +64,13 @@ def recipe_programs(subject: Subject) -> dict[str, Any]:
     """The MLP and the convnet, quantized by each recipe of the backend: program by `recipe, network`."""
     if "recipes" not in subject.cache:
         programs = {}
-        recipes = getattr(subject.compiler, "recipes", dict)()
+        recipes: Mapping[str, Any] = getattr(subject.compiler, "recipes", dict)()
         for recipe, details in recipes.items():
             for name in ("mlp", "convnet"):
                 subject.trying(f"{name} with quantize={recipe!r}")
                 model, inputs = NETWORKS[name]()
                 samples = [inputs] if getattr(details, "calibrates", False) else None
-                programs[f"{recipe}, {name}"] = compiled(
-                    subject, model, inputs, quantize=recipe, calibration=samples
-                )
+                programs[f"{recipe}, {name}"] = compiled(subject, model, inputs, quantize=recipe, calibration=samples)
         subject.cache["recipes"] = programs
     found: dict[str, Any] = subject.cache["recipes"]
     return found
@@ -152,7 +150,8 @@ class _ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x)
         x = nn.functional.max_pool2d(x + self.inner(x), 2)
-        return torch.softmax(self.head(x.mean((2, 3))), -1)
+        probabilities: torch.Tensor = torch.softmax(self.head(x.mean((2, 3))), -1)
+        return probabilities
 
 
 class _Attention(nn.Module):

@@ -146,7 +146,7 @@ def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]
 
 def _without_backend(operator: str, sample: Sample) -> bool:
     try:
-        model = _Calls(operator, [sample], "")
+        model = _Calls(operator, [sample], "").eval()
         _reference(model, sample.inputs)
     except EdgecoreError:
         return False

@@ -81,7 +81,7 @@ def reasons(subject: Subject) -> str:
 
 def debug_handles(subject: Subject) -> str:
     """`debug_handle_map` leads from the blob back to every operator that it holds, and to nothing else."""
-    name, _, inputs, _ = delegated(subject)
+    name, _, _, _ = delegated(subject)
     count = 0
     for node, module in delegates(_lowered(subject, name).exported_program()):
         handles = set(node.meta["debug_handle"])
@@ -89,7 +89,9 @@ def debug_handles(subject: Subject) -> str:
         if not mapped:
             raise Failed(f"{name}: debug_handle_map is empty; profiles could not name the operators of a delegate")
         if foreign := mapped - handles:
-            raise Failed(f"{name}: debug_handle_map names the handles {sorted(foreign)}, which the partition does not have")
+            raise Failed(
+                f"{name}: debug_handle_map names the handles {sorted(foreign)}, which the partition does not have"
+            )
         if forgotten := handles - mapped:
             operators = [
                 str(inner.target)
@@ -108,7 +110,7 @@ def reproducible(subject: Subject) -> str:
     settings = {"backend": subject.name, "options": dict(subject.options)}
     target = "edgecore.conformance.partitioner:digests_elsewhere"
     subject.trying("another process")
-    elsewhere = results(call(target, settings, environment={"PYTHONHASHSEED": "4711"}))[0]
+    elsewhere = results(call(target, settings, environment={"PYTHONHASHSEED": "4711"}), subject.trying)[0]
     for other, where in ((second, "the second time"), (elsewhere, "in another process, with another PYTHONHASHSEED")):
         for key in first.keys() | other.keys():
             if first.get(key) != other.get(key):

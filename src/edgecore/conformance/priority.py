@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -55,7 +56,9 @@ class _With:
             check_results(subject, f"{name}, {first} first", got, eager(model, inputs))
             counts.append(len(took(subject, program)))
             if first == subject.name and counts[0] != len(took(subject, alone)):
-                raise Failed(f"{name}: it takes {len(took(subject, alone))} operators alone and {counts[0]} before {first}")
+                raise Failed(
+                    f"{name}: it takes {len(took(subject, alone))} operators alone and {counts[0]} before {first}"
+                )
         return f"{name}: takes {counts[0]} operators before it, {counts[1]} after it"
 
 
@@ -65,7 +68,7 @@ class _Twice(torch.nn.Module):
     def __init__(self, model: torch.nn.Module, between: str) -> None:
         super().__init__()
         self.model = model
-        self.between = resolve(between)
+        self.between: Any = resolve(between)
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         """Results of the first run, and of a run on inputs that depend on them."""

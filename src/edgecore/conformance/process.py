@@ -6,6 +6,7 @@ ends well, an event of kind `died` follows: how.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -14,38 +15,39 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from edgecore.conformance.server import Worker, server
 
 Event = tuple[str, Any]
 
 
 def call(
-    target: str, arguments: Mapping[str, Any], *, seconds: float = 60, environment: Mapping[str, str] | None = None
+    target: str,
+    arguments: Mapping[str, Any],
+    *,
+    seconds: float = 60,
+    environment: Mapping[str, str] | None = None,
+    prepared: bool = False,
 ) -> Iterator[Event]:
     """Events of `module:function`, which is killed after `seconds` of silence.
 
     It may change its time itself: the number of an event of kind `seconds` counts from then on. `environment` is added
-    to that of this process. The last lines on stderr of a process that died are part of how.
+    to that of this process. `prepared`: in a process that has imported the compiler already (see `server.py`). The last
+    line on stderr of a process that died is part of how.
     """
     read, write = os.pipe()
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "edgecore.conformance.child", str(write)],
-            stdin=subprocess.PIPE,
-            stdout=errors,
-            stderr=errors,
-            pass_fds=[write],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(environment or {})},
-        )
+    with tempfile.TemporaryFile() as output:
+        request = {"target": target, "arguments": dict(arguments)}
+        everything = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(environment or {})}
+        child: Worker | subprocess.Popen[bytes]
+        if prepared:
+            child = server().start({**request, "environment": everything}, (write, output.fileno()))
+        else:
+            child = _start(request, everything, write, output)
         os.close(write)
         try:
-            assert child.stdin is not None
-            try:
-                child.stdin.write(json.dumps({"target": target, "arguments": dict(arguments)}).encode())
-                child.stdin.close()
-            except BrokenPipeError:
-                pass
             ended = hung = False
             for event in _events(read, seconds):
                 if event[0] == "hung":
@@ -60,23 +62,45 @@ def call(
             if hung:
                 yield "died", f"gave no sign for {seconds:g} s and was stopped"
             elif not ended:
-                errors.seek(0)
-                yield "died", _how(status, errors.read().decode(errors="replace"))
+                output.seek(0)
+                yield "died", _how(status, output.read().decode(errors="replace"))
         finally:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
+            child.kill()
+            child.wait()
             os.close(read)
 
 
-def results(events: Iterator[Event]) -> list[Any]:
-    """The values of kind `result`. Raises `Failed` with the last input (kind `input`) where the process died."""
+def _start(
+    request: Mapping[str, Any], environment: Mapping[str, str], events: int, output: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", "edgecore.conformance.child", str(events)],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        pass_fds=[events],
+        env=environment,
+    )
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(json.dumps(request).encode())
+        child.stdin.close()
+    return child
+
+
+def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]:
+    """The values of kind `result`; each `input` is handed to `trying`.
+
+    Raises:
+        Failed: The process died; the last input is named.
+    """
     from edgecore.conformance.check import Failed
 
     found, last = [], ""
     for kind, value in events:
         if kind == "input":
             last = value
+            trying(value)
         elif kind == "died":
             raise Failed(f"{last or 'the process'}: {value}")
         elif kind == "result":

@@ -28,8 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _plugin() -> Any:
     import pytest
 
-    from edgecore.errors import BackendError
     from edgecore.conformance.session import list_checks, make_settings, rows
+    from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
         """A backend: runs the chosen checks in one go when the first of its tests runs, and hands out the rows."""

@@ -73,9 +73,7 @@ TABLE["aten.clamp.Tensor"] = lambda make: [
     Sample((make(3, 5), Weight(make(3, 5, low=-1, high=0)), Weight(make(5, low=0, high=1)))),
     Sample((make(3, 5), make(3, 5, low=-1, high=0), make(1, 5, low=0, high=1))),
 ]
-TABLE["aten.gelu.default"] = _several(
-    _each(), lambda make: [Sample((make(3, 5),), {"approximate": "tanh"})]
-)
+TABLE["aten.gelu.default"] = _several(_each(), lambda make: [Sample((make(3, 5),), {"approximate": "tanh"})])
 TABLE["aten.elu.default"] = _each((0.5,), (1.0, 1.5), (1.0, 1.0, 0.5))
 TABLE["aten.celu.default"] = _each((0.5,))
 TABLE["aten.leaky_relu.default"] = _each((0.2,), (-0.1,))
@@ -83,7 +81,7 @@ TABLE["aten.hardtanh.default"] = _each((0, 6), (-0.5, 0.25))
 TABLE["aten.softplus.default"] = _each((2.0,), (1.0, 5.0))
 TABLE["aten.softshrink.default"] = TABLE["aten.hardshrink.default"] = _each((0.25,))
 TABLE["aten.threshold.default"] = lambda make: [Sample((make(3, 5, 7), 0.5, -1.0))]
-TABLE["aten.glu.default"] = _on(((3, 4),), (IMAGE[:2] + (4, 6), 2), ((6, 3), 0))
+TABLE["aten.glu.default"] = _on(((3, 4),), ((*IMAGE[:2], 4, 6), 2), ((6, 3), 0))
 TABLE["aten.prelu.default"] = TABLE["aten._prelu_kernel.default"] = lambda make: [
     Sample((make(2, 3, 5), Weight(make(1)))),
     *(Sample((make(*IMAGE, channels_last=last), Weight(make(3)))) for last in (False, True)),
@@ -113,7 +111,9 @@ TABLE["aten.cumsum.default"] = TABLE["aten.argmax.default"] = TABLE["aten.argmin
 TABLE["aten.topk.default"] = lambda make: [Sample((make(3, 50), 5), take=0)]
 
 # Shapes and selections.
-TABLE["aten.view_copy.default"] = _on(((3, 4, 5), [12, 5]), ((6,), [2, 3, 1]), ((0, 3), [3, 0]), ((2, 3, 4, 5), [2, -1]))
+TABLE["aten.view_copy.default"] = _on(
+    ((3, 4, 5), [12, 5]), ((6,), [2, 3, 1]), ((0, 3), [3, 0]), ((2, 3, 4, 5), [2, -1])
+)
 TABLE["aten.permute_copy.default"] = _on(((3, 4, 5), [2, 0, 1]), (IMAGE, [0, 2, 3, 1]), ((3, 4), [1, 0]))
 TABLE["aten.transpose_copy.int"] = _on(((3, 4, 5), 0, 2), (IMAGE, 1, 3), ((3, 4), -1, -2))
 TABLE["aten.t_copy.default"] = _on(((3, 4),), ((5,),))
@@ -134,9 +134,10 @@ TABLE["aten.tril.default"] = TABLE["aten.triu.default"] = _on(((5, 7),), ((2, 5,
 TABLE["aten.pixel_shuffle.default"] = _on(((2, 8, 3, 5), 2))
 TABLE["aten.pixel_unshuffle.default"] = _on(((2, 3, 4, 6), 2))
 for _name in ("cat.default", "stack.default"):
-    TABLE[f"aten.{_name}"] = lambda make: [
-        Sample(([make(3, 5, 7), make(3, 5, 7)], dim)) for dim in (0, 1, -1)
-    ] + [Sample(([make(*IMAGE, channels_last=True), make(*IMAGE, channels_last=True), make(*IMAGE)], 1))]
+    TABLE[f"aten.{_name}"] = lambda make: (
+        [Sample(([make(3, 5, 7), make(3, 5, 7)], dim)) for dim in (0, 1, -1)]
+        + [Sample(([make(*IMAGE, channels_last=True), make(*IMAGE, channels_last=True), make(*IMAGE)], 1))]
+    )
 TABLE["aten.select_scatter.default"] = lambda make: [Sample((make(3, 5), make(5), 0, 1))]
 TABLE["aten.slice_scatter.default"] = lambda make: [Sample((make(6, 5), make(3, 5), 0, 1, 4))]
 TABLE["aten.copy.default"] = lambda make: [Sample((make(3, 5), make(3, 5))), Sample((make(3, 5), make(1, 5)))]
@@ -223,15 +224,16 @@ TABLE["aten.upsample_bilinear2d.vec"] = _on(
 TABLE["aten.upsample_nearest2d.vec"] = _on((IMAGE, None, [2.0, 2.0]), (IMAGE, [16, 27], None), (IMAGE, [5, 7], None))
 TABLE["aten.upsample_nearest1d.vec"] = _on(((2, 3, 5), None, [2.0]), ((2, 3, 5), [7], None))
 TABLE["aten._native_batch_norm_legit_no_training.default"] = lambda make: [
-    Sample(
-        (make(*IMAGE, channels_last=last), *(Weight(make(3, low=0.5, high=2)) for _ in range(4)), 0.1, 1e-5), take=0
-    )
+    Sample((make(*IMAGE, channels_last=last), *(Weight(make(3, low=0.5, high=2)) for _ in range(4)), 0.1, 1e-5), take=0)
     for last in (False, True)
 ]
-TABLE["aten.native_layer_norm.default"] = lambda make: [
-    Sample((make(*shape), [shape[-1]], Weight(make(shape[-1])), Weight(make(shape[-1])), 1e-5), take=0)
-    for shape in ((4, 16), (2, 3, 7), (1, 129))
-] + [Sample((make(2, 3, 8), [3, 8], None, None, 1e-3), take=0)]
+TABLE["aten.native_layer_norm.default"] = lambda make: (
+    [
+        Sample((make(*shape), [shape[-1]], Weight(make(shape[-1])), Weight(make(shape[-1])), 1e-5), take=0)
+        for shape in ((4, 16), (2, 3, 7), (1, 129))
+    ]
+    + [Sample((make(2, 3, 8), [3, 8], None, None, 1e-3), take=0)]
+)
 TABLE["aten.layer_norm.default"] = lambda make: [
     Sample((make(2, 3, 8), [8], Weight(make(8)), Weight(make(8)))), Sample((make(2, 3, 8), [3, 8]))
 ]  # fmt: skip

@@ -61,8 +61,6 @@ class Sample:
         return [arg for arg in _flat(self.args) if isinstance(arg, torch.Tensor)]
 
 
-
-
 class Make:
     """Makes tensors of one dtype; the same ones in every run."""
 
@@ -126,7 +124,7 @@ def resolve(operator: str) -> OpOverload | None:
     return _VIEWS.get(target, target) if isinstance(target, OpOverload) else None
 
 
-_VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not view.name().startswith("aten::_")}
+_VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not view._schema.name.startswith("aten::_")}
 
 
 def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> Any:
@@ -176,8 +174,8 @@ def binary(make: Make, low: float = -2, high: float = 2, **kwargs: Any) -> list[
     found = []
     for left, right in make.some(BROADCASTS):
         found.append(Sample((make(*left), make(*right, low=low, high=high)), kwargs))
-    last = {"channels_last": True, "low": low, "high": high}
-    found.append(Sample((make(*IMAGE, channels_last=True), make(*IMAGE, **last)), kwargs))
+    last = make(*IMAGE, low=low, high=high, channels_last=True)
+    found.append(Sample((make(*IMAGE, channels_last=True), last), kwargs))
     found.append(Sample((make(*IMAGE), Weight(make(1, 3, 1, 1, low=low, high=high))), kwargs))
     return found
 

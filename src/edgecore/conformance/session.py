@@ -19,7 +19,7 @@ def run(
     *,
     options: Mapping[str, Any] | None = None,
     load_options: Mapping[str, Any] | None = None,
-    only: str = "",
+    only: str | Sequence[str] = (),
     quick: bool = False,
     tolerance: float | None = None,
     seconds: float | None = None,
@@ -31,7 +31,7 @@ def run(
         name: As users write it: the backend's name, its backend_id or its distribution.
         options: Of the backend for compiling, as in `Backend("acme", soc="A1")`.
         load_options: Of the backend for loading, as in `edgecore.load(..., options={"acme": {...}})`.
-        only: Run the checks whose name holds this text or matches this pattern (`operators/*`).
+        only: Run the checks whose name holds this text, or one of these, or matches it as a pattern (`operators/*`).
         quick: Fewer sizes and repetitions.
         tolerance: Greatest difference from eager of floating-point results, relative to the greatest value; for a
             backend that computes in less precision than its inputs have. By default by dtype (float32 1e-4).
@@ -48,7 +48,7 @@ def run(
         name, options=options, load_options=load_options, quick=quick, tolerance=tolerance, seconds=seconds
     )
     report = Report(name)
-    for row in rows(settings, [only] if only else ["*"]):
+    for row in rows(settings, [only] if isinstance(only, str) else list(only) or ["*"]):
         report.rows.append(row)
         if on_row is not None:
             on_row(row)
@@ -133,7 +133,7 @@ def _work(
         "list_only": list_only,
         "exactly": exactly,
     }
-    return call("edgecore.conformance.worker:main", arguments, seconds=START_SECONDS)
+    return call("edgecore.conformance.worker:main", arguments, seconds=START_SECONDS, prepared=True)
 
 
 def make_settings(

@@ -98,7 +98,8 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_de
     for (const Op &op : delegate->ops) delegate->outputs += op.output != kNone;
   }
   *out = delegate;
-  if (fault("leak")) malloc(100);
+  static void *volatile lost;
+  if (fault("leak")) lost = malloc(100);
   if (fault("descriptors")) open("/dev/null", O_RDONLY);
   return EDGECORE_OK;
 }
@@ -210,7 +211,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
       to = argument(args, stride, delegate.inputs + op.output)->dl.data;
     }
     data.push_back(to);
-    if (fault("hang") && op.code == 2 && like.ndim == 0) wait_forever(nullptr);
+    if (fault("hang") && op.code == 2 && count == 0) wait_forever(nullptr);
     if (fault("crash") && op.code == 2 && like.ndim == 1) abort();
     if (fault("overread") && count > 0) {
       volatile uint8_t beyond = static_cast<const volatile uint8_t *>(data[op.left])[4 * count];

@@ -1,6 +1,7 @@
 """The package of `fault_backend.cpp`; EDGECORE_TOY_FAULT names what it does wrong, comma-separated."""
 
 import os
+from pathlib import Path
 
 from edgecore.plugin import BackendInfo, hookimpl
 
@@ -12,7 +13,7 @@ if "prints" in FAULTS:
 
 def native_library():
     name = "libfault_extra.so" if "symbol" in FAULTS else "libfault.so"
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    return Path(__file__).resolve().parent / name
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgecore.ir.constants import Constants
 from edgecore.partition import CapabilityPartitioner, PartitionResult, Rejection
-from edgecore.plugin import MemoryNeed, OperatorSupport, PreprocessResult, Problem
+from edgecore.plugin import CompileSpec, MemoryNeed, OperatorSupport, PreprocessResult, Problem
 from edgecore_fault import FAULTS, native_library
 
 CODES = {torch.ops.aten.add.Tensor: 0, torch.ops.aten.mul.Tensor: 1, torch.ops.aten.relu.default: 2}
@@ -67,7 +67,8 @@ class FaultCompiler:
     Options = Options
 
     def partitioner(self, options, *, runtime):
-        return FaultPartitioner("FaultBackend", check_for)
+        specs = [CompileSpec(key, str(value).encode()) for key, value in options.model_dump().items()]
+        return FaultPartitioner("FaultBackend", check_for, compile_specs=specs)
 
     def preprocess(self, program, specs):
         names, ops, handles, scratch = {}, [], {}, 0
@@ -112,7 +113,6 @@ class FaultCompiler:
 def greatest(value):
     count = 4
     for size in value.shape:
-        if isinstance(size, torch.SymInt):
-            size = int(size.node.shape_env.bound_sympy(size.node.expr).upper)
-        count *= size
+        symbolic = isinstance(size, torch.SymInt)
+        count *= int(size.node.shape_env.bound_sympy(size.node.expr).upper) if symbolic else size
     return count
