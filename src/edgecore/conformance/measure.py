@@ -179,6 +179,7 @@ def _odd(array: Any, keep: list[Any]) -> Any:
 
 
 def arrays_of(path: str) -> list[Any]:
+    """The arrays of a `.npz` file that was written without names, in their order."""
     with np.load(path) as stored:
         return [stored[f"arr_{index}"] for index in range(len(stored.files))]
 

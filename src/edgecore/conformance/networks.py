@@ -169,7 +169,8 @@ class _Attention(nn.Module):
         )
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(nn.functional.gelu(self.up(self.second(x))))
+        made: torch.Tensor = x + self.down(nn.functional.gelu(self.up(self.second(x))))
+        return made
 
 
 class _Elementwise(nn.Module):
