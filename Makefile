@@ -65,7 +65,7 @@ pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
 
-fuzz: $(DONE)/system
+fuzz: $(DONE)/system $(DONE)/xnnpack-library
 	$(SAY) "fuzzers"
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
@@ -77,6 +77,14 @@ fuzz: $(DONE)/system
 		-DEDGECORE_SANITIZE=thread
 	cmake --build build/threads --target host_test
 	ctest --test-dir build/threads -R '^host$$' --output-on-failure --no-tests=error
+	$(SAY) "sanitizers: what XNNPACK delegates share"
+	for kind in thread address,undefined; do \
+		cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-$${kind%%,*} -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+			-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON \
+			-DCMAKE_CXX_FLAGS="-fsanitize=$$kind -fno-sanitize=vptr -fno-sanitize-recover=all" && \
+		cmake --build build/xnnpack-$${kind%%,*} --target edgecore_xnnpack_tests && \
+		ctest --test-dir build/xnnpack-$${kind%%,*} --output-on-failure --no-tests=error || exit 1; \
+	done
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

@@ -138,6 +138,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
     memset(&instance, 0, sizeof(instance));
     instance.header = {sizeof(instance), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
     instance.scope = &state.scope;
+    instance.flags = config.tracer == nullptr ? 0 : EDGECORE_INSTANCE_PROFILED;
     code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
     if (code == EDGECORE_OK) return Status();
     state.instance = nullptr;

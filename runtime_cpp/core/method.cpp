@@ -134,8 +134,11 @@ Result<Method *> Method::load(const Program &program, StringView name, const Met
   method->name = program.method(*index).name();
   method->host = config.host == nullptr ? core_services() : *config.host;
   method->host.header.struct_size = sizeof(edgecore_host);
-  if (config.tracer == nullptr) method->host.event_begin = nullptr;
-  if (config.tracer == nullptr) method->host.event_end = nullptr;
+  if (config.tracer == nullptr) {
+    method->host.event_begin = nullptr;
+    method->host.event_end = nullptr;
+    method->host.event_add = nullptr;
+  }
   method->scope = {&program, method, config.context};
   const Status status = build(*method, error);
   if (!status.ok()) {

@@ -109,6 +109,13 @@ void EDGECORE_CALL service_event_end(edgecore_scope *scope, uint64_t event) {
   if (tracer != nullptr) tracer->end(event);
 }
 
+void EDGECORE_CALL service_event_add(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
+                                     uint64_t end) {
+  if (scope->method == nullptr) return;
+  EventTracer *tracer = MethodImpl::of(scope->method).config.tracer;
+  if (tracer != nullptr) tracer->add(StringView(name), debug_id, begin, end);
+}
+
 void EDGECORE_CALL service_progress(edgecore_scope *, edgecore_str, uint64_t, uint64_t) {}
 
 }  // namespace
@@ -128,6 +135,7 @@ edgecore_host core_services() {
   host.resize = service_resize;
   host.event_begin = service_event_begin;
   host.event_end = service_event_end;
+  host.event_add = service_event_add;
   host.progress = service_progress;
   return host;
 }

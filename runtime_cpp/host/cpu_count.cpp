@@ -1,11 +1,11 @@
 #include "host/cpu_count.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "host/thread_pool.h"
 
@@ -15,55 +15,135 @@
 #include <unistd.h>
 
 namespace edgecore {
-
-#if defined(__linux__)
 namespace {
 
-// First line of a file of /sys/devices/system/cpu/cpuN, or an empty string.
-std::string read_cpu_file(int cpu, const char *name) {
-  char path[128];
-  std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
-  std::FILE *file = std::fopen(path, "r");
+// Lines of a small text file, without their ends; none if there is no file. What follows the 4095th byte is left out.
+std::vector<std::string> lines_of(const std::string &path) {
+  std::FILE *file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};
-  char line[256] = {};
-  const char *read = std::fgets(line, sizeof line, file);
+  char text[4096];
+  const size_t size = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
-  return read == nullptr ? std::string() : std::string(line);
+  text[size] = '\0';
+  std::vector<std::string> lines;
+  for (const char *at = text; *at != '\0';) {
+    const char *end = std::strchr(at, '\n');
+    lines.emplace_back(at, end == nullptr ? text + size : end);
+    at = end == nullptr ? text + size : end + 1;
+  }
+  return lines;
+}
+
+std::string line_of(const std::string &path) {
+  const std::vector<std::string> lines = lines_of(path);
+  return lines.empty() ? std::string() : lines.front();
+}
+
+// The numbers of a list as "0-3,8".
+std::set<int> numbers_of(const std::string &list) {
+  std::set<int> numbers;
+  const char *at = list.c_str();
+  while (*at != '\0') {
+    char *end = nullptr;
+    const long first = std::strtol(at, &end, 10);
+    if (end == at) break;
+    long last = first;
+    if (*end == '-') last = std::strtol(end + 1, &end, 10);
+    for (long n = first; n <= last && numbers.size() < 65536; ++n) numbers.insert(static_cast<int>(n));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return numbers;
+}
+
+std::string cpu_file(const std::string &root, int cpu, const char *name) {
+  return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
+}
+
+// Those of `cpus` for which the kernel tells at least `share` of the greatest number; all if it tells none.
+std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
+  std::vector<double> speeds;
+  for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));
+  const double least = share * *std::max_element(speeds.begin(), speeds.end());
+  std::vector<int> fast;
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    if (speeds[i] >= least) fast.push_back(cpus[i]);
+  }
+  return fast;
+}
+
+std::vector<int> performance_cpus(const std::string &root, const std::vector<int> &allowed) {
+  const std::set<int> large = numbers_of(line_of(root + "/sys/devices/cpu_core/cpus"));
+  std::vector<int> cpus;
+  std::copy_if(allowed.begin(), allowed.end(), std::back_inserter(cpus),
+               [&](int cpu) { return large.count(cpu) != 0; });
+  if (!cpus.empty()) return cpus;
+  const bool has_capacity = !line_of(cpu_file(root, allowed.front(), "cpu_capacity")).empty();
+  return has_capacity ? fastest(root, allowed, "cpu_capacity", 0.5)
+                      : fastest(root, allowed, "cpufreq/cpuinfo_max_freq", 0.75);
+}
+
+// Processors that a quota allows in a period, of this text: "50000 100000"; endless for "max 100000" and "-1 100000".
+double processors_of(const std::string &quota) {
+  double time = 0, period = 0;
+  if (std::sscanf(quota.c_str(), "%lf %lf", &time, &period) != 2 || time <= 0 || period <= 0) return INFINITY;
+  return time / period;
+}
+
+// The least quota of a control group and those around it; in a container the path may be one of the host.
+double quota_of(const std::string &folder, std::string group, bool is_version_2) {
+  double least = INFINITY;
+  for (;;) {
+    const std::string here = folder + group + "/cpu.";
+    least = std::min(
+        least, processors_of(is_version_2 ? line_of(here + "max")
+                                          : line_of(here + "cfs_quota_us") + " " + line_of(here + "cfs_period_us")));
+    if (group.empty()) return least;
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+}
+
+double quota(const std::string &root) {
+  double least = INFINITY;
+  for (const std::string &line : lines_of(root + "/proc/self/cgroup")) {  // NUMBER:CONTROLLERS:PATH
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string group = line.substr(second + 1);
+    const std::string folder = root + "/sys/fs/cgroup";
+    if (controllers == ",,") least = std::min(least, quota_of(folder, group, true));
+    if (controllers.find(",cpu,") != std::string::npos)
+      least = std::min(least, quota_of(folder + "/cpu", group, false));
+  }
+  return least;
 }
 
 }  // namespace
 
+uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowed) {
+  if (allowed.empty()) return 1;
+  std::set<std::string> cores;
+  for (const int cpu : performance_cpus(root, allowed)) {
+    const std::string siblings = line_of(cpu_file(root, cpu, "topology/thread_siblings_list"));
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+  }
+  // Past its quota a process stands still for the rest of the period, so a part of a processor does not count.
+  const double most = std::min<double>(kMaxThreads, std::max(1.0, std::floor(quota(root))));
+  return std::min(static_cast<uint32_t>(cores.size()), static_cast<uint32_t>(most));
+}
+
 uint32_t default_thread_count() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  struct Core {
-    std::string siblings;
-    long capacity;
-  };
-  std::vector<Core> cores;
-  long fastest = 0;
+#if defined(__linux__)
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+  std::vector<int> allowed;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    std::string siblings = read_cpu_file(cpu, "topology/thread_siblings_list");
-    if (siblings.empty()) siblings = std::to_string(cpu);
-    const long capacity = std::atol(read_cpu_file(cpu, "cpu_capacity").c_str());  // 0 where all cores are alike
-    fastest = std::max(fastest, capacity);
-    cores.push_back({std::move(siblings), capacity});
+    if (CPU_ISSET(cpu, &mask)) allowed.push_back(cpu);
   }
-  std::set<std::string> counted;
-  for (const Core &core : cores) {
-    if (core.capacity * 2 >= fastest) counted.insert(core.siblings);
-  }
-  return std::clamp<uint32_t>(static_cast<uint32_t>(counted.size()), 1, kMaxThreads);
-}
-
+  return thread_count_of("", allowed);
 #else
-
-uint32_t default_thread_count() {
   return static_cast<uint32_t>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, kMaxThreads));
-}
-
 #endif
+}
 
 }  // namespace edgecore

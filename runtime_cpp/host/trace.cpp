@@ -30,7 +30,7 @@ std::string shown_name(const TraceEvent &event) {
     case EventKind::kCopy:
       return "copy " + event.name;
     case EventKind::kBackend:
-      return event.name;
+      return event.debug_id < 0 ? event.name : event.name + " #" + std::to_string(event.debug_id);
   }
   return event.name;
 }
@@ -42,13 +42,21 @@ uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int
   if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
   events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, now(), 0});
   open_.push_back(events_.size() - 1);
+  if (kind != EventKind::kBackend) call_ = events_.back().start;
   return events_.size() - 1;
 }
 
 void Trace::end(uint64_t event) {
   if (event >= events_.size()) return;  // a number that a plugin made up
   events_[event].end = now();
+  if (events_[event].kind != EventKind::kBackend) call_ = events_[event].end;
   while (!open_.empty() && open_.back() >= event) open_.pop_back();
+}
+
+void Trace::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
+  if (open_.empty()) return;  // nothing runs
+  events_.push_back({EventKind::kBackend, std::string(name.data(), name.size()), events_[open_.back()].instruction,
+                     debug_id, call_ + begin, call_ + end});
 }
 
 std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
@@ -67,8 +75,10 @@ std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
         const int32_t instruction = event.kind == EventKind::kExecute ? -1 : static_cast<int32_t>(event.instruction);
         const auto name = builder.CreateString(shown_name(event));
         const uint64_t end = event.end == 0 ? event.start : event.end;  // it did not end
-        const auto profile = etd::CreateProfileEvent(builder, name, 0, instruction,
-                                                     static_cast<int32_t>(event.debug_id), 0, 0, event.start, end);
+        // ExecuTorch's Inspector calls an event within a delegate by its identifier, a bare number if that is one.
+        const auto identifier = event.kind == EventKind::kBackend ? name : flatbuffers::Offset<flatbuffers::String>();
+        const auto profile =
+            etd::CreateProfileEvent(builder, name, 0, instruction, -1, identifier, 0, event.start, end);
         run.push_back(etd::CreateEvent(builder, profile));
       }
       runs.push_back(etd::CreateRunData(builder, builder.CreateString(executes ? "Execute" : "Load"), -1, 0,

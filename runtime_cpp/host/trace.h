@@ -23,11 +23,13 @@ class Trace final : public EventTracer {
  public:
   uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
   void end(uint64_t event) override;
+  void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
   const std::vector<TraceEvent> &events() const { return events_; }
 
  private:
   std::vector<TraceEvent> events_;
   std::vector<uint64_t> open_;  // events that have begun, outermost first
+  uint64_t call_ = 0;           // when the call that runs began: the last begin or end of one that is not a backend's
 };
 
 // The events of several methods as the bytes of an ETDump file: one run for each execution.

@@ -222,13 +222,17 @@ TEST_F(Delegate, TracerSeesPrepareKernelsAndDelegates) {
       return 0;
     }
     void end(uint64_t) override { seen += "; "; }
+    void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override {
+      seen += std::string(name.data(), name.size()) + "#" + std::to_string(debug_id) + " " + std::to_string(begin) +
+              "-" + std::to_string(end) + " ";
+    }
     std::string seen;
   } recorder;
   Loaded loaded(delegate_program(NullBlob(), nullptr, true));
   loaded.config.tracer = &recorder;
   ASSERT_TRUE(loaded.load_method());
   ASSERT_TRUE(run(loaded, x_, y_, {1, 3}));
-  EXPECT_EQ(recorder.seen, "0:forward@0 2:NullBackend@0 3:NullBackend@0 ; ; ; ");
+  EXPECT_EQ(recorder.seen, "0:forward@0 2:NullBackend@0 3:NullBackend@0 ; multiply#7 10-20 ; ; ");
 }
 
 TEST(CheckBackend, SaysWhatDoesNotFit) {

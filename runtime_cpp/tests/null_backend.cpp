@@ -21,6 +21,7 @@ struct edgecore_instance {
   edgecore_delegate *delegate;
   edgecore_scope *scope;
   edgecore_memory_need needs[2];
+  bool profiled;
 };
 
 namespace {
@@ -91,7 +92,7 @@ void EDGECORE_CALL buffer_requirement(edgecore_delegate *delegate, uint64_t, edg
 
 int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecore_instance_info *info,
                                       edgecore_instance **out, edgecore_error *) {
-  return make(edgecore_instance{delegate, info->scope, {}}, out);
+  return make(edgecore_instance{delegate, info->scope, {}, (info->flags & EDGECORE_INSTANCE_PROFILED) != 0}, out);
 }
 
 const edgecore_value &argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -164,6 +165,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
     for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);
     for (uint64_t j = 0; j < count; ++j) to[j] = from[j] * blob.factor;
   }
+  if (instance->profiled) host->event_add(instance->scope, {"multiply", 8}, 7, 10, 20);
   return EDGECORE_OK;
 }
 

@@ -157,6 +157,39 @@ def test_linear_layers_of_a_transformer(recipe, size, quality):
         assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > quality
 
 
+class Products(nn.Module):
+    """What computes as a linear layer does, under other names; one matrix is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.matrix, self.row = nn.Parameter(torch.randn(64, 96)), nn.Parameter(torch.randn(96))
+        self.pixels, self.sequence = nn.Conv2d(96, 32, 1), nn.Conv1d(64, 32, 1, bias=False)
+        self.attention = nn.MultiheadAttention(64, 4, batch_first=True)
+
+    def forward(self, x):
+        y = self.attention(x, x, x, need_weights=False)[0]
+        image = (x @ self.matrix).permute(0, 2, 1)[..., None]
+        return torch.addmm(self.row, y[0], self.matrix), self.pixels(image), self.sequence(y.transpose(1, 2))
+
+
+def test_int4_weights_of_products_and_pixels():
+    torch.manual_seed(0)
+    model, x = Products().eval(), torch.randn(2, 10, 64)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
+    assert program.report().left_outside == [] and program.report().delegates == {"XnnpackBackend": 1}
+    assert len(program.buffer) < 0.35 * len(edgecore.compile(model, (x,), backends=["xnnpack"]).buffer)
+    with torch.no_grad():
+        for got, want in zip(edgecore.load(program.buffer).forward(x), model(x), strict=True):
+            assert signal_to_noise(got, want) > 18
+
+
+@pytest.mark.parametrize("options", [{"stride": 2}, {"padding": 1}, {"groups": 2}, {"kernel_size": 3}])
+def test_int4_weights_leave_other_convolutions(options):
+    model = nn.Conv2d(64, 32, **{"kernel_size": 1, **options}).eval()
+    with pytest.raises(CompileError, match="no linear layer"):
+        edgecore.compile(model, (torch.randn(1, 64, 4, 4),), backends=["xnnpack"], quantize="int4-weights")
+
+
 def test_int4_weights_lose_less_than_torchao_does():
     torchao = pytest.importorskip("torchao.quantization")
     torch.manual_seed(0)

@@ -34,6 +34,7 @@ META = fmt.Meta(
                     "0.1.0",
                     [fmt.MemoryNeed(fmt.MemoryKind.PERSISTENT, 3, 2**40, 64, "weights")],
                     [1, 2],
+                    [fmt.DelegateOperation(7, "", [1, 2]), fmt.DelegateOperation(name="layer_1", handles=[2])],
                 )
             ],
             [fmt.InstructionHandles([3])],

@@ -1,4 +1,4 @@
-"""EDGECORE_XNNPACK_CACHE: packed weights in files, for later processes."""
+"""EDGECORE_XNNPACK_CACHE, or the option weight_cache_folder: packed weights in files, for later processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_a_folder_that_cannot_be_made(program: Path, expected: str, tmp_path: Pa
     mapped, result, log = run(program, tmp_path / place)
     assert not mapped
     assert result == expected
-    assert f"the cache of packed weights {tmp_path / place} (EDGECORE_XNNPACK_CACHE) cannot be used: Not a dir" in log
+    assert f"the folder of packed weights {tmp_path / place} cannot be used: Not a dir" in log
 
 
 def test_a_folder_that_takes_no_files(program: Path, filled: Path, expected: str, tmp_path: Path) -> None:
@@ -140,4 +141,65 @@ def test_a_folder_that_takes_no_files(program: Path, filled: Path, expected: str
     assert len(mapped) == 6
     assert result == expected
     assert log.count("no packed weights are written to") == 1
+    assert not list(folder.glob("tmp-*"))
+
+
+def test_the_option_names_a_folder_for_one_load(program: Path, tmp_path: Path) -> None:
+    x = torch.randn(1, 8, 20, 20)
+    folder = tmp_path / "packed"
+    options = {"xnnpack": {"weight_cache_folder": str(folder)}}
+    expected = edgecore.load(program).forward(x)
+    assert not folder.exists()
+    assert torch.equal(edgecore.load(program, options=options).forward(x), expected)
+    assert len(list(folder.glob("*.packed"))) == 8
+    maps = Path("/proc/self/maps")
+    assert str(folder) not in maps.read_text()
+    model = edgecore.load(program, options=options)
+    assert torch.equal(model.forward(x), expected)
+    assert maps.read_text().count(str(folder)) >= 8
+
+
+def test_a_folder_over_its_limit_loses_what_was_not_used_longest(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "packed"
+    options = {"xnnpack": {"weight_cache_folder": str(folder), "weight_cache_limit": 1}}
+    folder.mkdir()
+    old, older, other, abandoned, fresh = (
+        folder / name for name in ("1.packed", "2.packed", "notes.txt", "tmp-0123", "tmp-4567")
+    )
+    for age, path in enumerate((fresh, old, older, other, abandoned)):
+        path.write_bytes(bytes(400_000))
+        os.utime(path, (time.time() - 10_000 * age,) * 2)
+    edgecore.load(program, options=options)
+    assert not older.exists()
+    assert not abandoned.exists()
+    assert old.exists() and other.exists() and fresh.exists()
+    used = sorted(folder.glob("*.packed"))
+    assert len(used) == 9
+    os.utime(old)
+    for path in used:
+        if path != old:
+            os.utime(path, (0, 0))
+    edgecore.load(program, options=options)  # uses all of its own
+    (folder / "3.packed").write_bytes(bytes(400_000))
+    used[1].unlink()  # so that something is written
+    edgecore.load(program, options=options)
+    assert not old.exists()
+    assert len(list(folder.glob("*.packed"))) == 9
+
+
+def test_several_processes_fill_and_prune_one_folder(program: Path, expected: str, tmp_path: Path) -> None:
+    folder = tmp_path / "packed"
+    script = RUN.replace(
+        "sys.argv[1]",
+        f"sys.argv[1], options={{'xnnpack': {{'weight_cache_folder': {str(folder)!r}, 'weight_cache_limit': 1}}}}",
+    )
+    folder.mkdir()
+    (folder / "0.packed").write_bytes(bytes(1 << 20))
+    command = [sys.executable, "-c", script, str(program)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for process in running:
+        out, err = process.communicate()
+        assert out.splitlines()[1] == expected
+        assert err == ""
+    assert len(list(folder.glob("*.packed"))) == 8
     assert not list(folder.glob("tmp-*"))

@@ -1,13 +1,15 @@
-"""The option `force_fp16`: half precision inside, on both runtimes, with the inputs and outputs as they were."""
+"""Half precision inside, on both runtimes: by the option `force_fp16`, with inputs and outputs as they were, or as the model."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
-from lowered import as_module, kinds
+from lowered import as_module, compare, kinds
 from torch import nn
+from torch.export import Dim
 
 import edgecore
 from edgecore_xnnpack.blob import read_graph
@@ -78,6 +80,17 @@ def test_weights_of_layers_have_16_bits_in_the_file() -> None:
     assert kinds(program) == {"Convert": 2, "FullyConnected": 1}
 
 
+def test_weights_of_pixels_have_16_bits_in_the_file() -> None:
+    net = nn.Sequential(
+        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 1, bias=False)
+    ).eval()
+    x = torch.randn(1, 64, 9, 8)
+    program = compiled(net, x)
+    assert kinds(program)["FullyConnected"] == 2 and kinds(program)["StaticTranspose"] == 2
+    assert len(program.buffer) < 2 * (2 * 64 * 128) + 4 * 9 * 128 + 6000
+    compare(program, net, [(x,)], 4e-3)
+
+
 def test_nothing_is_converted_without_products() -> None:
     assert set(types(compiled(lambda x: torch.tanh(x) + x, torch.randn(2, 8)))) == {"FP32"}
 
@@ -103,3 +116,60 @@ def test_a_computed_filter_keeps_32_bits() -> None:
     module, inputs = Products().eval(), (torch.randn(5, 8), torch.randn(3, 8))
     actual = edgecore.load(compiled(module, *inputs).buffer).forward(*inputs)
     torch.testing.assert_close(actual, module(*inputs), rtol=1e-2, atol=1e-2)
+
+
+class Attention(nn.Module):
+    """Heads, a norm in 32 bits, a mask that is computed, and a result that is also an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out, self.gain = nn.Linear(32, 96), nn.Linear(32, 32), nn.Parameter(torch.rand(32) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        wide = x.float()
+        normed = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).half() * self.gain
+        q, k, v = self.qkv(normed).unflatten(-1, (3, 4, 8)).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = x + self.out(seen.transpose(1, 2).flatten(2))
+        return [y, y.masked_fill(y > 0, 2.0), torch.where(x > 0.5, y, x), y.view(-1, 32)]
+
+
+def recurrent() -> nn.Module:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.recurrent = nn.GRU(4, 6, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.recurrent(x)[0][:, -1]
+
+    return Last()
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (Images(), (1, 3, 16, 16)),
+        (Normed(), (5, 32)),
+        (Attention(), (2, 6, 32)),
+        (as_module(lambda x: [torch.exp(x) / 3, x.max(1)[0], x.view(2, 20), x]), (2, 5, 4)),
+        (recurrent(), (2, 3, 4)),
+    ],
+)
+def test_models_of_16_bits(module: nn.Module, shape: tuple[int, ...]) -> None:
+    module, x = (
+        copy.deepcopy(module).eval().half(),
+        torch.randn(*shape, generator=torch.Generator().manual_seed(0)).half(),
+    )
+    program = edgecore.compile(module, (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+    assert len(program.pte.program.execution_plan[0].delegates) == 1
+    compare(program, module, [(x,)], 4e-3)
+    assert edgecore.load(program.buffer).forward(x)[0].dtype == torch.float16
+
+
+def test_sizes_of_16_bits() -> None:
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4), nn.Softmax(-1)).eval().half()
+    calls = [(torch.randn(rows, 8).half(),) for rows in (3, 1, 8)]
+    backend = edgecore.Backend("xnnpack", required=True)
+    sizes = ({0: Dim("rows", min=1, max=8)},)
+    compare(edgecore.compile(net, calls[0], dynamic_shapes=sizes, backends=[backend]), net, calls, 4e-3)

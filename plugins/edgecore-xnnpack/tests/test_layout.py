@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
-from lowered import check, compiled, kinds
+from lowered import check, compare, compiled, kinds
 from torch import nn
 
 from edgecore_xnnpack.compiler import XnnpackCompiler
@@ -57,6 +58,97 @@ def test_the_smaller_value_is_transposed() -> None:
         return (conv(x).mean(1, keepdim=True) + y).softmax(-1)
 
     assert check(function, torch.randn(1, 2, 6, 6), torch.randn(1, 1, 6, 6))["StaticTranspose"] <= 2
+
+
+class Skips(nn.Module):
+    """The input is read by a convolution and a sum, a value by another one and the caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x + torch.relu(self.a(x))
+        return y, y - self.b(y)
+
+
+class Heads(nn.Module):
+    """Boxes of two sizes of an image, as rows, and a map of it as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.box = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 12, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = torch.relu(self.a(x))
+        rows = [self.box(y).permute(0, 2, 3, 1).reshape(1, -1, 4) for y in (a, torch.relu(self.b(a)))]
+        return torch.cat(rows, 1)
+
+
+class Patches(nn.Module):
+    """An image as rows of its pixels, and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.layer, self.out = nn.Conv2d(3, 16, 4, 4), nn.Linear(16, 16), nn.Conv2d(16, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.patch(x).flatten(2).transpose(1, 2)
+        y = y + self.layer(y.softmax(-1))
+        y = self.out(y.transpose(1, 2).reshape(1, 16, 4, 4))
+        return y.flatten(2).transpose(1, 2)
+
+
+class Attended(nn.Module):
+    """Attention to pixels by the mean of their channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(1, 1, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.a(x))
+        return (y * torch.sigmoid(self.b(y.mean(1, keepdim=True)))).mean((2, 3))
+
+
+class Keys(nn.Module):
+    """Heads of queries, keys and values, and the keys transposed."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(1, 6, 2, 4).transpose(1, 2) for part in (x * 2).chunk(3, -1))
+        return nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, 6, 8)
+
+
+def flattened(*between: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), *between, nn.Linear(392, 5))
+
+
+@pytest.mark.parametrize(
+    ("net", "count"),
+    [
+        (Skips(), 3),  # the input, and the two results
+        (Heads(), 1),
+        (Patches(), 1),
+        (Attended(), 1),
+        (Keys(), 4),
+        (flattened(), 1),
+        (flattened(nn.Dropout()), 1),
+        (flattened(nn.Sigmoid()), 2),  # only the columns of a weight can be in another order
+    ],
+)
+def test_fewest_transpositions(net: nn.Module, count: int) -> None:
+    shape = {Skips: (1, 4, 7, 6), Keys: (1, 6, 24)}.get(type(net), (1, 3, 16, 16))
+    assert check(net, torch.randn(shape, generator=torch.Generator().manual_seed(0)))["StaticTranspose"] == count
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic", "int4-weights", "fp16"])
+def test_a_flattened_image_of_integers(recipe: str) -> None:
+    torch.manual_seed(0)
+    net, x = flattened().eval(), torch.randn(2, 3, 16, 16)
+    options = {"calibration": [(x,)]} if recipe == "int8" else {}
+    program = compiled(net, x, quantize=recipe, **options)
+    assert kinds(program)["StaticTranspose"] == 1
+    compare(program, net, [(x,)], 0.15 if recipe == "int4-weights" else 0.05)
 
 
 def test_convnext_block() -> None:

@@ -11,7 +11,7 @@
 
 // Version 0 is a draft: host and plugin must have the same major and minor number, exactly.
 #define EDGECORE_ABI_MAJOR 0
-#define EDGECORE_ABI_MINOR 1
+#define EDGECORE_ABI_MINOR 2
 
 #if defined(_WIN32)
 #define EDGECORE_CALL __cdecl
@@ -211,12 +211,18 @@ typedef struct edgecore_host {
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
-  // Profile events of an instance or a kernel; NULL when nobody listens (test before building a name).
+  // Profile events of an instance or a kernel, properly nested. A kernel's table has NULL when nobody listens (test
+  // before building a name); an instance learns it from edgecore_instance_info.flags.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
   // Reports slow work (a recompilation in prepare): `done` of `total` steps, total 0 if unknown.
   void(EDGECORE_CALL *progress)(edgecore_scope *scope, edgecore_str what, uint64_t done, uint64_t total);
+
+  // An event whose times are known only afterwards, as those of a library or a device are: nanoseconds since the call
+  // of execute, kernel or prepare that is running began, by any clock. NULL as event_begin is.
+  void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
+                                 uint64_t end);
 } edgecore_host;
 
 #ifdef __cplusplus

@@ -131,9 +131,13 @@ typedef struct edgecore_delegate_info {
   edgecore_str compatibility;  // written by preprocess; empty when another toolchain made the file
 } edgecore_delegate_info;
 
+#define EDGECORE_INSTANCE_PROFILED 1u  // somebody listens to profile events; otherwise none need to be made
+
 typedef struct edgecore_instance_info {
   edgecore_header header;
   edgecore_scope *scope;  // carries the method's thread count
+  uint32_t flags;         // EDGECORE_INSTANCE_*
+  uint32_t reserved;
 } edgecore_instance_info;
 
 // The answer of prepare; the backend fills it in. Its arrays belong to the instance and live until the next prepare.

@@ -22,9 +22,9 @@ struct edgecore_scope {
 namespace edgecore {
 
 // A table with every service that needs no operating system: fail, log (drops), scratch, parallel_for (inline),
-// worker_count (1), worker_index, is_worker, named_data (of the file), resize, event_begin, event_end, progress
-// (drops). allocate and deallocate are NULL. A host layer overwrites what it does better (allocate, log, parallel_for
-// and the worker members, named_data with external files), and keeps the rest.
+// worker_count (1), worker_index, is_worker, named_data (of the file), resize, event_begin, event_end, event_add,
+// progress (drops). allocate and deallocate are NULL. A host layer overwrites what it does better (allocate, log,
+// parallel_for and the worker members, named_data with external files), and keeps the rest.
 edgecore_host core_services();
 
 // A backend as a program uses it. The host layer opens driver and program handle, keeps them while methods use them,
@@ -51,6 +51,8 @@ class EventTracer {
   // `instruction` is the index in the method's chain, `debug_id` the backend's identifier (kBackend) or -1.
   virtual uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) = 0;
   virtual void end(uint64_t event) = 0;
+  // An event of the backend that is called, in nanoseconds since that call began (kBackend).
+  virtual void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) = 0;
 
  protected:
   ~EventTracer() = default;

@@ -288,11 +288,15 @@ class Emitter:
         ]
         nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
+        operations = [
+            fmt.DelegateOperation(*((0, key) if isinstance(key, str) else (key, "")), handles=list(origin))
+            for key, origin in module.result.debug_handle_map.items()
+        ]
         self.meta.delegates.append(
             fmt.DelegateMeta(
                 sha256=fmt.blob_digest(module.result.blob), compatibility=module.result.compatibility,
                 distribution=module.distribution[0], distribution_version=module.distribution[1], memory=needs,
-                handles=handles,
+                handles=handles, operations=operations,
             )
         )  # fmt: skip
         self.meta.debug_handles.extend(_debug_handle(node.meta["debug_handle"], node) for node in nodes)

@@ -45,8 +45,19 @@ class DebugHandle:
 
 
 @dataclass(slots=True)
+class DelegateOperation:
+    """An operation within a delegate as traces name it: by number, or by name if that is not empty."""
+
+    id: int = scalar(0, "i64")
+    name: str = string(1)
+    handles: list[int] = vector(2, "u32")
+
+
+@dataclass(slots=True)
 class DelegateMeta:
-    """Facts about one delegate: digest of its blob (32 bytes), who made it, what it needs, which nodes it holds."""
+    """Facts about one delegate: digest of its blob (32 bytes), who made it, what it needs, which nodes it holds, and
+    what its own operations came from.
+    """
 
     sha256: Buffer = data(0)
     compatibility: str = string(1)
@@ -54,6 +65,7 @@ class DelegateMeta:
     distribution_version: str = string(3)
     memory: list[MemoryNeed] = tables(4, MemoryNeed)
     handles: list[int] = vector(5, "u32")
+    operations: list[DelegateOperation] = tables(6, DelegateOperation)
 
 
 @dataclass(slots=True)

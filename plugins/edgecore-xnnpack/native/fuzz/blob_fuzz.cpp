@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   int32_t code = 0;
   edgecore_test_session *session =
-      edgecore_test_open_with_host(edgecore_backend_v0(), &host, 1, data, size, nullptr, 0, &code, nullptr, 0);
+      edgecore_test_open_with_host(edgecore_backend_v0(), &host, 1, data, size, nullptr, 0, nullptr, &code, nullptr, 0);
   if (session == nullptr) return 0;
   edgecore_test_run(session, tensors.data(), tensors.size(), nullptr, 0);
   edgecore_test_close(session);

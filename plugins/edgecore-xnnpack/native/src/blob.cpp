@@ -115,6 +115,7 @@ bool ReadBlob(edgecore_bytes blob, const edgecore_host *host, edgecore_scope *sc
   graph->nodes.resize(node_count);
   for (uint32_t i = 0; i < node_count; ++i) {
     graph->nodes[i].index = i;
+    graph->nodes[i].debug_id = root->xnodes()->Get(i)->debug_handle();
     if (!ReadNode(root->xnodes()->Get(i), &graph->nodes[i], failure)) return false;
   }
   return true;

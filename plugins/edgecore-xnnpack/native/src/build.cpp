@@ -146,7 +146,7 @@ const char *StatusName(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime, Failure *failure) {
+bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime, Failure *failure) {
   Copies packed;
   std::vector<const void *> data;
   if (!PlaceConstants(graph, &packed, &runtime->constants, &data, failure)) return false;
@@ -157,8 +157,11 @@ bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, Runtime *runtime
   }
   bool done = Define(graph, data, subgraph, failure);
   if (done) {
-    runtime->weights.Name(graph, data);
-    status = xnn_create_runtime_v3(subgraph, runtime->weights.provider(), threadpool, 0, &runtime->handle);
+    if (runtime->weight_cache) runtime->weights.Name(graph, data);
+    const std::unique_lock<std::mutex> turn = TakeTurn(runtime->workspace);
+    status = xnn_create_runtime_v4(subgraph, runtime->weight_cache ? runtime->weights.provider() : nullptr,
+                                   runtime->workspace == nullptr ? nullptr : runtime->workspace->handle(), threadpool,
+                                   flags, &runtime->handle);
     if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
     if (status != xnn_status_success) {
       done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),

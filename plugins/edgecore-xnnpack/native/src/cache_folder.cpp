@@ -1,5 +1,6 @@
 #include "cache_folder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -7,19 +8,26 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <initializer_list>
 #include <new>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 namespace edgecore::xnnpack {
 
 namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
-constexpr uint64_t kTail = 64;  // zeros: kernels may read a little past a packing
+constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
+constexpr time_t kAbandoned = 3600;  // seconds since a temporary file was last written
+constexpr uint64_t kTail = 64;       // zeros: kernels may read a little past a packing
 
 struct Header {  // as long as XNNPACK's greatest alignment
   char magic[8];
@@ -117,7 +125,7 @@ bool CacheFolder::Open(const char *path, std::string *problem) {
   path_ = path;
   if (mkdir(path, S_IRWXU) == 0 || errno == EEXIST) folder_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ >= 0 && (ReadSecret() || MakeSecret())) return true;
-  *problem = "the cache of packed weights " + path_ + " (EDGECORE_XNNPACK_CACHE) cannot be used: " + strerror(errno);
+  *problem = "the folder of packed weights " + path_ + " cannot be used: " + strerror(errno);
   return false;
 }
 
@@ -150,7 +158,9 @@ std::unique_ptr<Packing> CacheFolder::Load(const Identity &identity, const HashK
   packing->bytes = size - sizeof(header) - kTail;
   const bool good = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
                     header.bytes == packing->bytes && header.checksum == key.Hash(packing->data, packing->bytes);
-  return good ? std::move(packing) : nullptr;
+  if (!good) return nullptr;
+  futimens(file.number, nullptr);  // used now; for Prune
+  return packing;
 }
 
 bool CacheFolder::Save(const Packing &packing, const HashKey &key, std::string *problem) const {
@@ -164,8 +174,47 @@ bool CacheFolder::Save(const Packing &packing, const HashKey &key, std::string *
               {{&header, sizeof(header)}, {packing.data, packing.bytes}, {tail, sizeof(tail)}})) {
     return true;
   }
-  *problem = "no packed weights are written to " + path_ + " (EDGECORE_XNNPACK_CACHE): " + strerror(errno);
+  *problem = "no packed weights are written to " + path_ + ": " + strerror(errno);
   return false;
+}
+
+void CacheFolder::Prune(uint64_t limit) const {
+  struct Entry {
+    timespec used;
+    uint64_t bytes;
+    std::string name;
+  };
+  const int number = openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *const listing = number < 0 ? nullptr : fdopendir(number);
+  if (listing == nullptr) {
+    if (number >= 0) close(number);
+    return;
+  }
+  const time_t now = time(nullptr);
+  std::vector<Entry> entries;
+  uint64_t total = 0;
+  while (const dirent *found = readdir(listing)) {
+    const std::string name = found->d_name;
+    struct stat info;
+    if (fstatat(folder_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (name.compare(0, kTemporary.size(), kTemporary) == 0) {
+      if (now - info.st_mtim.tv_sec > kAbandoned) unlinkat(folder_, name.c_str(), 0);
+    } else if (name.size() > kSuffix.size() &&
+               name.compare(name.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0) {
+      entries.push_back({info.st_mtim, static_cast<uint64_t>(info.st_size), name});
+      total += entries.back().bytes;
+    }
+  }
+  closedir(listing);
+  if (total <= limit) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.used.tv_sec, a.used.tv_nsec) < std::tie(b.used.tv_sec, b.used.tv_nsec);
+  });
+  for (const Entry &entry : entries) {
+    if (total <= limit) return;
+    unlinkat(folder_, entry.name.c_str(), 0);  // whoever has mapped it keeps it
+    total -= entry.bytes;
+  }
 }
 
 }  // namespace edgecore::xnnpack

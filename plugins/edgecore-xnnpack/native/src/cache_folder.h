@@ -1,4 +1,5 @@
-// Packed weights in files, so that another process need not pack them: the folder that EDGECORE_XNNPACK_CACHE names.
+// Packed weights in files, so that another process need not pack them: a folder that the
+// user names.
 //
 // FOLDER/key holds the secret of the folder's identities, so that nobody makes a program whose weights pass for those
 // of another. FOLDER/IDENTITY.packed is a header and a packing, complete from the moment on that it has its name.
@@ -39,6 +40,10 @@ class CacheFolder {
 
   // False with a sentence in `problem`. Thread-safe.
   bool Save(const Packing &packing, const HashKey &key, std::string *problem) const;
+
+  // Removes packings, those first that were not used longest, until they are at most `limit` bytes, and what processes
+  // that died left half written. Several processes may do it at once, and others use the files meanwhile. Thread-safe.
+  void Prune(uint64_t limit) const;
 
   CacheFolder(const CacheFolder &) = delete;
   CacheFolder &operator=(const CacheFolder &) = delete;

@@ -11,6 +11,8 @@
 #include "check.h"
 #include "edgecore/backend.h"
 #include "memory.h"
+#include "options.h"
+#include "profile.h"
 #include "threadpool.h"
 
 #ifndef EDGECORE_XNNPACK_VERSION
@@ -25,6 +27,7 @@ using edgecore::xnnpack::Role;
 using edgecore::xnnpack::Shape;
 using edgecore::xnnpack::Type;
 using edgecore::xnnpack::Value;
+using edgecore::xnnpack::Weights;
 
 struct edgecore_driver {
   const edgecore_host *host;
@@ -33,10 +36,14 @@ struct edgecore_driver {
 struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
+  edgecore::xnnpack::Options options = {};
+  edgecore::xnnpack::Store *weights = nullptr;
+  std::shared_ptr<edgecore::xnnpack::Workspace> workspace = nullptr;  // that delegates share
 };
 
 struct edgecore_delegate {
   const edgecore_host *host;
+  const edgecore_program *program;
   Graph graph;
 };
 
@@ -45,11 +52,13 @@ struct edgecore_instance {
   const Graph *graph;
   edgecore_scope *scope;
   pthreadpool pool;
-  edgecore::xnnpack::Runtime runtime = {};
+  edgecore::xnnpack::Runtime runtime;
   bool prepared = false;
+  uint64_t failures = 0;                           // of the workspace, at the last plan
   std::vector<Shape> shapes = {};                  // of every value, at the last prepare
   std::vector<xnn_external_value> externals = {};  // with the pointers that XNNPACK has
   edgecore_memory_need need = {};
+  std::unique_ptr<edgecore::xnnpack::Profile> profile = nullptr;  // when somebody listens
 };
 
 namespace {
@@ -148,10 +157,29 @@ int32_t EDGECORE_CALL DriverCreate(const edgecore_host *host, edgecore_scope *sc
 
 void EDGECORE_CALL DriverDestroy(edgecore_driver *driver) { delete driver; }
 
+bool OpenProgram(const edgecore_options &given, edgecore_program *program, Failure *failure) {
+  using edgecore::xnnpack::Sharing;
+  using edgecore::xnnpack::Workspace;
+  edgecore::xnnpack::Options &options = program->options;
+  if (!edgecore::xnnpack::ReadOptions(given, &options, failure)) return false;
+  program->weights = edgecore::xnnpack::FindStore(options.weight_cache ? options.weight_cache_folder : std::string());
+  if (options.workspace_sharing == Sharing::kDisabled) return true;
+  program->workspace = options.workspace_sharing == Sharing::kGlobal ? Workspace::OfProcess() : Workspace::Make();
+  if (program->workspace != nullptr) return true;
+  return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a workspace");
+}
+
 int32_t EDGECORE_CALL ProgramOpen(edgecore_driver *driver, const edgecore_program_info *info, edgecore_program **out,
                                   edgecore_error *error) {
-  *out = new (std::nothrow) edgecore_program{driver, info->scope};
-  if (*out == nullptr) return Fail(driver->host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a program");
+  auto *program = new (std::nothrow) edgecore_program{driver, info->scope};
+  if (program == nullptr)
+    return Fail(driver->host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a program");
+  Failure failure;
+  if (!OpenProgram(info->options, program, &failure)) {
+    delete program;
+    return Fail(driver->host, error, failure);
+  }
+  *out = program;
   return EDGECORE_OK;
 }
 
@@ -162,7 +190,7 @@ void EDGECORE_CALL ProgramClose(edgecore_program *program) { delete program; }
 int32_t EDGECORE_CALL DelegateLoad(edgecore_program *program, const edgecore_delegate_info *info,
                                    edgecore_delegate **out, edgecore_error *error) {
   const edgecore_host *host = program->driver->host;
-  auto *delegate = new (std::nothrow) edgecore_delegate{host, {}};
+  auto *delegate = new (std::nothrow) edgecore_delegate{host, program, {}};
   if (delegate == nullptr) {
     return Fail(host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a delegate");
   }
@@ -195,16 +223,28 @@ void EDGECORE_CALL BufferRequirement(edgecore_delegate *delegate, uint64_t index
 int32_t EDGECORE_CALL InstanceCreate(edgecore_delegate *delegate, const edgecore_instance_info *info,
                                      edgecore_instance **out, edgecore_error *error) {
   const edgecore_host *host = delegate->host;
-  auto *instance = new (std::nothrow) edgecore_instance{host, &delegate->graph, info->scope, {host, info->scope}};
+  const edgecore_program &program = *delegate->program;
+  auto *instance =
+      new (std::nothrow) edgecore_instance{host,
+                                           &delegate->graph,
+                                           info->scope,
+                                           {host, info->scope},
+                                           {Weights(program.weights), program.options.weight_cache, program.workspace}};
   if (instance == nullptr) {
     return Fail(host, error, EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for an instance");
   }
   Failure failure;
-  if (!edgecore::xnnpack::BuildRuntime(delegate->graph, &instance->pool, &instance->runtime, &failure)) {
+  const bool profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
+  if (!edgecore::xnnpack::BuildRuntime(delegate->graph, &instance->pool, profiled ? XNN_FLAG_BASIC_PROFILING : 0,
+                                       &instance->runtime, &failure)) {
     delete instance;
     return Fail(host, error, failure);
   }
-  const std::string problem = edgecore::xnnpack::TakeCacheProblem();
+  if (profiled) {
+    instance->profile = std::make_unique<edgecore::xnnpack::Profile>(delegate->graph, instance->runtime.handle);
+  }
+  if (instance->runtime.weights.saved()) Prune(program.weights, program.options.weight_cache_limit);
+  const std::string problem = TakeProblem(program.weights);
   if (!problem.empty()) host->log(info->scope, EDGECORE_LOG_WARNING, {problem.data(), problem.size()});
   const Graph &graph = delegate->graph;
   for (uint32_t value : graph.externals) {
@@ -242,6 +282,7 @@ bool ShapesOf(const edgecore_instance *instance, const edgecore_value *args, uin
 // Tells XNNPACK the shapes; it plans its workspace. The pointers come with execute.
 bool Plan(edgecore_instance *instance, Failure *failure) {
   const Graph &graph = *instance->graph;
+  edgecore::xnnpack::Workspace *shared = instance->runtime.workspace.get();
   for (xnn_external_value &external : instance->externals) {
     const Shape &shape = instance->shapes[graph.externals[external.id]];
     xnn_reshape_external_value(instance->runtime.handle, external.id, shape.rank, edgecore::xnnpack::Sizes(shape));
@@ -253,7 +294,11 @@ bool Plan(edgecore_instance *instance, Failure *failure) {
   edgecore::xnnpack::ClearAllocationFailure();
   const xnn_status status =
       xnn_setup_runtime(instance->runtime.handle, instance->externals.size(), instance->externals.data());
-  if (status == xnn_status_out_of_memory || edgecore::xnnpack::AllocationFailed()) {
+  const bool no_memory = status == xnn_status_out_of_memory || edgecore::xnnpack::AllocationFailed();
+  const bool failed = no_memory || status != xnn_status_success;
+  if (shared != nullptr && failed) ++shared->failures;
+  if (shared != nullptr && !failed) instance->failures = shared->failures;
+  if (no_memory) {
     return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for XNNPACK's workspace");
   }
   if (status != xnn_status_success) {
@@ -300,6 +345,7 @@ int32_t EDGECORE_CALL Prepare(edgecore_instance *instance, const edgecore_value 
   if (!instance->prepared || shapes != instance->shapes) {
     instance->prepared = false;
     instance->shapes = shapes;
+    const std::unique_lock<std::mutex> turn = TakeTurn(instance->runtime.workspace);
     if (!Plan(instance, &failure)) return Fail(instance->host, error, failure);
     instance->prepared = true;
     // The library allocates for itself; this is an estimate of its workspace.
@@ -333,6 +379,13 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   if (!instance->prepared || arg_count != graph.externals.size()) {
     return Fail(instance->host, error, EDGECORE_INVALID_STATE, "execute without a successful prepare before");
   }
+  if (instance->profile != nullptr) instance->profile->Start();
+  const std::shared_ptr<edgecore::xnnpack::Workspace> &shared = instance->runtime.workspace;
+  const std::unique_lock<std::mutex> turn = TakeTurn(shared);
+  if (shared != nullptr && instance->failures != shared->failures) {
+    Failure failure;
+    if (!Plan(instance, &failure)) return Fail(instance->host, error, failure);
+  }
   bool moved = false;
   for (xnn_external_value &external : instance->externals) {
     const edgecore_value &argument = Argument(args, arg_stride, external.id);
@@ -349,12 +402,16 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   if (moved) {
     status = xnn_setup_runtime_v2(instance->runtime.handle, instance->externals.size(), instance->externals.data());
   }
+  if (instance->profile != nullptr) instance->profile->StartOperators();
   if (status == xnn_status_success) status = xnn_invoke_runtime(instance->runtime.handle);
   if (status != xnn_status_success) {
     for (xnn_external_value &external : instance->externals) external.data = nullptr;  // to be set up anew
     Failure failure;
     failure.Set(EDGECORE_INTERNAL, "XNNPACK failed: %s", edgecore::xnnpack::StatusName(status));
     return Fail(instance->host, error, failure);
+  }
+  if (instance->profile != nullptr) {
+    instance->profile->Report(instance->runtime.handle, instance->host, instance->scope);
   }
   for (const xnn_external_value &external : instance->externals) {
     const uint32_t index = graph.externals[external.id];
@@ -378,10 +435,16 @@ edgecore_backend MakeTable() {
 #if __has_feature(address_sanitizer)
   table.features |= EDGECORE_FEATURE_ASAN;
 #endif
+#if __has_feature(thread_sanitizer)
+  table.features |= EDGECORE_FEATURE_TSAN;
+#endif
 #endif
   table.backend_id = Str("XnnpackBackend");
   table.distribution = Str("edgecore-xnnpack");
   table.version = Str(EDGECORE_XNNPACK_VERSION);
+  table.options = edgecore::xnnpack::kOptions;
+  table.option_count = edgecore::xnnpack::kOptionCount;
+  table.option_stride = sizeof(edgecore_option_spec);
   table.probe = Probe;
   table.driver_create = DriverCreate;
   table.driver_destroy = DriverDestroy;

@@ -78,6 +78,7 @@ struct NodeKind;
 struct Node {
   const NodeKind *kind = nullptr;
   uint32_t index = 0;
+  uint32_t debug_id = 0;  // the compiler's name for it
   uint32_t input_count = 0;
   std::array<uint32_t, 5> in = {kNone, kNone, kNone, kNone, kNone};  // an absent bias is kNone
   std::array<uint32_t, 2> out = {kNone, kNone};

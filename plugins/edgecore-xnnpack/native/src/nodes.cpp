@@ -75,6 +75,11 @@ bool DataMovement(const Graph &graph, const Node &node, Failure *failure) {
   return SameType(graph, node, failure) && SameQuantization(graph, node, failure);
 }
 
+bool Relabel(const Graph &graph, const Node &node, Failure *failure) {
+  const bool indices = Out(graph, node).type == Type::kInt32;
+  return indices ? SameType(graph, node, failure) : DataMovement(graph, node, failure);
+}
+
 bool FilterScales(const Graph &graph, const Node &node, uint64_t channels, Failure *failure) {
   const Value &input = In(graph, node, 0);
   const Quantization &filter = In(graph, node, 1).quantization;

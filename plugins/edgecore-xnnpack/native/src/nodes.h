@@ -54,6 +54,7 @@ bool SameType(const Graph &graph, const Node &node, Failure *failure);          
 bool SameQuantization(const Graph &graph, const Node &node, Failure *failure);  // of quantised inputs and output
 bool OutputRange(const Node &node, Failure *failure);                           // min <= max, no NaN
 bool DataMovement(const Graph &graph, const Node &node, Failure *failure);      // fp32, fp16 or 8 bits, unchanged
+bool Relabel(const Graph &graph, const Node &node, Failure *failure);           // these, and the indices of ArgMax
 // Filters of integer kernels (input 1): zero point, and input scale * filter scale / output scale in range.
 bool FilterScales(const Graph &graph, const Node &node, uint64_t channels, Failure *failure);
 // A dynamically quantised input has one set of parameters for each `dims` trailing dims.

@@ -234,8 +234,7 @@ constexpr NodeKind Concatenate(uint8_t id, const char *name, int32_t inputs) {
 const NodeKind kKinds[] = {
     {wire::NodeUnion_StaticTranspose, "StaticTranspose", 0, 0, 0, 0, ReadTranspose, CheckTranspose, InferTranspose,
      DefineTranspose},
-    {wire::NodeUnion_StaticReshape, "StaticReshape", 0, 0, 0, 0, ReadReshape, DataMovement, InferReshape,
-     DefineReshape},
+    {wire::NodeUnion_StaticReshape, "StaticReshape", 0, 0, 0, 0, ReadReshape, Relabel, InferReshape, DefineReshape},
     {wire::NodeUnion_StaticSlice, "StaticSlice", 0, 0, 0, 0, ReadSlice, DataMovement, InferSlice, DefineSlice},
     {wire::NodeUnion_StaticConstantPad, "StaticConstantPad", 0, 0, 0, 0, ReadPad, CheckPad, InferPad, DefinePad},
     {wire::NodeUnion_StaticResizeBilinear2D, "StaticResizeBilinear2D", XNN_FLAG_ALIGN_CORNERS, 0, 0, 0, ReadResize,

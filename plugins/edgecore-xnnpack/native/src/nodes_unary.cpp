@@ -145,7 +145,7 @@ constexpr NodeKind Elementwise(uint8_t id, const char *name, xnn_unary_operator 
 
 const NodeKind kKinds[] = {
     {wire::NodeUnion_Softmax, "Softmax", 0, 0, 0, 0, ReadUnary, CheckSoftmax, InferSoftmax, DefineSoftmax},
-    {wire::NodeUnion_Copy, "Copy", 0, 0, 0, 0, ReadUnary, DataMovement, InferSame, DefineCopy},
+    {wire::NodeUnion_Copy, "Copy", 0, 0, 0, 0, ReadUnary, Relabel, InferSame, DefineCopy},
     {wire::NodeUnion_Clamp, "Clamp", 0, xnn_unary_clamp, 0, 0, ReadUnary, CheckClamp, InferSame, DefineUnary},
     {wire::NodeUnion_Convert, "Convert", 0, xnn_unary_convert, 0, 0, ReadUnary, CheckConvert, InferConvert,
      DefineUnary},

@@ -22,12 +22,23 @@ struct First {
   size_t operator()(const Identity &identity) const { return identity.first; }
 };
 
+}  // namespace
+
 class Store {
  public:
-  // Never destroyed: a runtime may be deleted while the process exits.
-  static Store &Get() {
-    static Store *const store = new Store;
-    return *store;
+  explicit Store(const std::string &path) {
+    std::vector<uint64_t> words;
+    const bool known = DescribeEnvironment(&words);
+    if (!path.empty()) {
+      auto folder = std::make_unique<CacheFolder>();
+      if (!known) {
+        problem_ = "no packed weights are kept in " + path + ": this library was linked without --build-id";
+      } else if (folder->Open(path.c_str(), &problem_)) {
+        folder_ = std::move(folder);
+      }
+    }
+    key_ = std::make_unique<const HashKey>(folder_ == nullptr ? RandomSecret() : folder_->secret());
+    environment_ = key_->Hash(words.data(), words.size() * sizeof(uint64_t));
   }
 
   const HashKey &key() const { return *key_; }
@@ -58,12 +69,18 @@ class Store {
     return known != nullptr && known->bytes == shared->bytes ? known : shared;
   }
 
-  void Save(const Packing &packing) {
-    if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return;
+  // Whether there is a file now.
+  bool Save(const Packing &packing) {
+    if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
-    if (folder_->Save(packing, *key_, &problem)) return;
+    if (folder_->Save(packing, *key_, &problem)) return true;
     const std::lock_guard<std::mutex> lock(mutex_);
     if (writes_.exchange(false)) problem_ = problem;
+    return false;
+  }
+
+  void Prune(uint64_t limit) const {
+    if (folder_ != nullptr) folder_->Prune(limit);
   }
 
   std::string TakeProblem() {
@@ -72,22 +89,6 @@ class Store {
   }
 
  private:
-  Store() {
-    std::vector<uint64_t> words;
-    const bool known = DescribeEnvironment(&words);
-    const char *path = secure_getenv("EDGECORE_XNNPACK_CACHE");
-    if (path != nullptr && path[0] != 0) {
-      auto folder = std::make_unique<CacheFolder>();
-      if (!known) {
-        problem_ = "EDGECORE_XNNPACK_CACHE is ignored: this library was linked without --build-id";
-      } else if (folder->Open(path, &problem_)) {
-        folder_ = std::move(folder);
-      }
-    }
-    key_ = std::make_unique<const HashKey>(folder_ == nullptr ? RandomSecret() : folder_->secret());
-    environment_ = key_->Hash(words.data(), words.size() * sizeof(uint64_t));
-  }
-
   void Remove(Packing *packing) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -107,9 +108,13 @@ class Store {
   std::unordered_map<Identity, std::weak_ptr<const Packing>, First> packings_;
 };
 
+namespace {
+
 // The words whose hash is an identity.
 class Words {
  public:
+  explicit Words(const HashKey &key) : key_(key) {}
+
   template <typename T>
   void Add(T value) {
     static_assert(sizeof(T) <= sizeof(uint64_t), "one word");
@@ -147,12 +152,12 @@ class Words {
   Identity Hash() const { return key_.Hash(words_.data(), words_.size() * sizeof(uint64_t)); }
 
  private:
-  const HashKey &key_ = Store::Get().key();
+  const HashKey &key_;
   std::vector<uint64_t> words_;
 };
 
-Identity NodeIdentity(const Graph &graph, const Node &node) {
-  Words words;
+Identity NodeIdentity(const HashKey &key, const Graph &graph, const Node &node) {
+  Words words(key);
   const Window &w = node.window;
   words.Add(node.kind->id);
   for (uint32_t number : {node.flags, node.groups, node.group_inputs, node.group_outputs, w.height, w.width,
@@ -168,7 +173,21 @@ Identity NodeIdentity(const Graph &graph, const Node &node) {
 
 }  // namespace
 
-Weights::Weights() : provider_() {
+Store *FindStore(const std::string &folder) {
+  // Never destroyed: a runtime may be deleted while the process exits.
+  static auto &mutex = *new std::mutex;
+  static auto &stores = *new std::map<std::string, std::unique_ptr<Store>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<Store> &store = stores[folder];
+  if (store == nullptr) store = std::make_unique<Store>(folder);
+  return store.get();
+}
+
+std::string TakeProblem(Store *store) { return store->TakeProblem(); }
+
+void Prune(Store *store, uint64_t limit) { store->Prune(limit); }
+
+Weights::Weights(Store *store) : store_(store), provider_() {
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) {
     return static_cast<Weights *>(self)->LookUp(key);
@@ -189,7 +208,7 @@ void Weights::Name(const Graph &graph, const std::vector<const void *> &data) {
   for (const Node &node : graph.nodes) {
     if (node.in[1] == kNone || In(graph, node, 1).role != Role::kConstant) continue;
     const void *bias = node.in[2] == kNone ? nullptr : data[node.in[2]];
-    const Identity identity = NodeIdentity(graph, node);
+    const Identity identity = NodeIdentity(store_->key(), graph, node);
     const auto entry = names_.emplace(Addresses{data[node.in[1]], bias}, identity).first;
     if (!(entry->second == identity)) entry->second = {};
   }
@@ -199,10 +218,10 @@ void Weights::Name(const Graph &graph, const std::vector<const void *> &data) {
 bool Weights::Identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const {
   const auto found = names_.find({key->kernel, key->bias});
   if (found == names_.end() || found->second == Identity{}) return false;
-  Words words;
+  Words words(store_->key());
   words.Add(found->second);
   words.Add(key->seed);
-  words.Add(Store::Get().environment());
+  words.Add(store_->environment());
   *identity = words.Hash();
   return true;
 }
@@ -215,7 +234,7 @@ size_t Weights::Use(std::shared_ptr<const Packing> packing) {
 size_t Weights::LookUp(const xnn_weights_cache_look_up_key *key) {
   Identity identity;
   if (!Identify(key, &identity)) return SIZE_MAX;
-  std::shared_ptr<const Packing> found = Store::Get().Find(identity);
+  std::shared_ptr<const Packing> found = store_->Find(identity);
   if (found != nullptr) return Use(std::move(found));
   missed_ = identity;
   return SIZE_MAX;
@@ -242,13 +261,11 @@ size_t Weights::Insert(const xnn_weights_cache_look_up_key *key, void *packed, s
     return SIZE_MAX;
   }
   if (!Identify(key, &reserved_->identity)) return Use(std::shared_ptr<const Packing>(std::move(reserved_)));
-  const size_t index = Use(Store::Get().Insert(std::move(reserved_)));
+  const size_t index = Use(store_->Insert(std::move(reserved_)));
   // Depthwise and transposed convolutions never look, they only insert.
   const Packing &packing = *used_[index];
-  if (packing.identity == missed_ && packing.bytes >= kLeastInFile) Store::Get().Save(packing);
+  if (packing.identity == missed_ && packing.bytes >= kLeastInFile && store_->Save(packing)) saved_ = true;
   return index;
 }
-
-std::string TakeCacheProblem() { return Store::Get().TakeProblem(); }
 
 }  // namespace edgecore::xnnpack

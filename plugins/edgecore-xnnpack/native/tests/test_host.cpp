@@ -204,6 +204,7 @@ const edgecore_host kHost = {{sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECOR
                              Resize,
                              nullptr,
                              nullptr,
+                             nullptr,
                              nullptr};
 
 void Report(const edgecore_error &from, char *error, uint64_t size) {
@@ -228,12 +229,14 @@ struct edgecore_test_session {
     if (driver != nullptr) backend->driver_destroy(driver);
   }
 
-  int32_t Open(const edgecore_host *host, const uint8_t *blob, uint64_t size, edgecore_error *error) {
+  int32_t Open(const edgecore_host *host, const uint8_t *blob, uint64_t size, const edgecore_options *options,
+               edgecore_error *error) {
     const edgecore_header header = {0, EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
     int32_t code = backend->driver_create(host, &scope, &driver, error);
     if (code != EDGECORE_OK) return code;
     edgecore_program_info program_info = {header, &scope, {}};
     program_info.header.struct_size = sizeof(program_info);
+    if (options != nullptr) program_info.options = *options;
     code = backend->program_open(driver, &program_info, &program, error);
     if (code != EDGECORE_OK) return code;
     edgecore_delegate_info info = {};
@@ -243,7 +246,7 @@ struct edgecore_test_session {
     code = backend->delegate_load(program, &info, &delegate, error);
     if (code != EDGECORE_OK) return code;
     const edgecore_instance_info instance_info = {
-        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope};
+        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0};
     return backend->instance_create(delegate, &instance_info, &instance, error);
   }
 
@@ -289,14 +292,15 @@ struct edgecore_test_session {
 edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *backend, const edgecore_host *host,
                                                     uint32_t threads, const uint8_t *blob, uint64_t size,
                                                     const edgecore_test_data *named, uint64_t named_count,
-                                                    int32_t *code, char *error, uint64_t error_size) {
+                                                    const edgecore_options *options, int32_t *code, char *error,
+                                                    uint64_t error_size) {
   auto session = std::make_unique<edgecore_test_session>();
   session->backend = backend;
   session->scope.pool = std::make_unique<Pool>(threads);
   session->scope.named = named;
   session->scope.named_count = named_count;
   edgecore_error failure;
-  *code = session->Open(host, blob, size, &failure);
+  *code = session->Open(host, blob, size, options, &failure);
   Report(failure, error, error_size);
   return *code == EDGECORE_OK ? session.release() : nullptr;
 }
@@ -304,7 +308,7 @@ edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *back
 edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
                                           uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                           int32_t *code, char *error, uint64_t error_size) {
-  return edgecore_test_open_with_host(backend, &kHost, threads, blob, size, named, named_count, code, error,
+  return edgecore_test_open_with_host(backend, &kHost, threads, blob, size, named, named_count, nullptr, code, error,
                                       error_size);
 }
 

@@ -34,11 +34,12 @@ edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint3
 edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t threads, const uint8_t *blob,
                                                   uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                                   int32_t *code, char *error, uint64_t error_size);
-// The same with another table of services than edgecore_test_host().
+// The same with another table of services than edgecore_test_host(), and with options of loading; NULL: none.
 edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *backend, const edgecore_host *host,
                                                     uint32_t threads, const uint8_t *blob, uint64_t size,
                                                     const edgecore_test_data *named, uint64_t named_count,
-                                                    int32_t *code, char *error, uint64_t error_size);
+                                                    const edgecore_options *options, int32_t *code, char *error,
+                                                    uint64_t error_size);
 // Prepares when a shape changed since the last run, and executes. Returns the code.
 int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
                           uint64_t error_size);

@@ -4,7 +4,7 @@
 Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of ``xnnpack.pins`` come from the Debian
 archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
 ``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
-covers the pins, the patches (``patches.py``), the build options and the compiler. Progress goes to stderr, the
+covers the pins, the patches (``patches.py``, ``kernels/``), the build options and the compiler. Progress goes to stderr, the
 folder's path to stdout.
 """
 
@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from patches import KERNELS, XNNPACK_PATCHES, apply, generate
+from patches import KERNELS, TEMPLATES, XNNPACK_PATCHES, apply, generate
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 SUITE = "trixie"
@@ -370,8 +370,9 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        identity = "\n".join([PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *options, compiler.version])
-        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        templates = [path.read_text() for path in sorted(TEMPLATES.iterdir())]
+        identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
+        key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"xnnpack-{key}"
         cache.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,8 @@ class _Encoder:
             return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
         if value.is_half or (value.constant is not None and value.constant.dtype == np.float16):
             return g.Datatype.FP16, None
+        if value.is_index:
+            return g.Datatype.INT32, None
         if value.constant is None or value.constant.dtype == np.float32:
             return g.Datatype.FP32, None
         assert value.scales is not None
@@ -156,7 +158,11 @@ class _Encoder:
             fields["num_dims"] = rank
         index = len(self.graph.nodes)
         limits = None if op.clamp is None else g.OutputMinMax(*op.clamp)
-        self.graph.nodes.append(g.Node(kind(**fields, output_id=self.id(op.output)), index, limits))
+        results = ("output_id",) if op.second is None else ("output_value_id", "output_index_id")
+        for name, result in zip(results, (op.output, op.second)):
+            if result is not None:
+                fields[name] = self.id(result)
+        self.graph.nodes.append(g.Node(kind(**fields), index, limits))
         if op.handles:
             self.result.handles[index] = op.handles
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
+import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -56,7 +57,9 @@ def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Pre
     values += [one for one in (node, *node.users) if is_quantize(one) and not _is_dynamic(one)]
     if values:
         return "STATIC_QUANT"
-    return "FP16" if options.force_fp16 else "FP32"
+    val = node.meta["val"]
+    first = val[0] if isinstance(val, (tuple, list)) else val
+    return "FP16" if options.force_fp16 or first.dtype == torch.float16 else "FP32"
 
 
 def _is_dynamic(node: Node) -> bool:

@@ -34,7 +34,7 @@ class XnnpackCompiler:
 
     def operator_support(self) -> Sequence[OperatorSupport]:
         """One row for each row of the table, by name."""
-        rows = [OperatorSupport(str(target), ("float32",), row.constraints) for target, row in TABLE.items()]
+        rows = [OperatorSupport(str(target), row.names_of_dtypes, row.constraints) for target, row in TABLE.items()]
         return sorted(rows, key=lambda row: row.operator)
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:

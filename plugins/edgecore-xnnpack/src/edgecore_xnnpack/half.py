@@ -1,4 +1,4 @@
-"""A net in half precision: weights and values have 16 bits, what comes in and goes out keeps its 32."""
+"""A net in half precision: weights and values have 16 bits, and what comes in and goes out as many as in the model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.ir.graph import Editor, edit, fake_mode, replace
 from edgecore.ir.program import copy_program
 from edgecore.passes.functionalize import functionalize
-from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.float_weights import float_weights
 from edgecore_xnnpack.net import TIED, Alias, Net, Op, Value
 from edgecore_xnnpack.schema import graph as g
 
@@ -42,10 +42,7 @@ def halve_embeddings(program: ExportedProgram) -> ExportedProgram:
     constants = Constants(program)
     halves: dict[str | None, Node] = {}
     with edit(program) as graph_module:
-        for node in calls(graph_module, aten.embedding.default):
-            table = argument(node, "weight")
-            if not constants.has(table) or table.meta["val"].dtype != torch.float32:
-                continue
+        for node, table in float_weights(graph_module, constants, {aten.embedding.default: "weight"}):
             target = constants.specs[table.name].target
             if target not in halves:
                 numbers = constants.get(table).clamp(-GREATEST, GREATEST).half()
@@ -57,13 +54,15 @@ def halve_embeddings(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def halve(net: Net) -> None:
-    """Rewrite in place, with conversions where the two precisions meet. Integers, and what reads them, stay.
+def halve(net: Net, everything: bool) -> None:
+    """Rewrite in place, with conversions where the two precisions meet: everything, or what the model has so.
+
+    Integers, and what reads them, stay.
 
     Constants beyond the range of 16 bits, such as those of masks, become its limits.
     """
-    if any(op.kind in HEAVY and _is_float(op) for op in net.ops):
-        _Halver(net).run()
+    if any(op.kind in HEAVY and _is_float(op) and (everything or op.is_half) for op in net.ops):
+        _Halver(net, everything).run()
 
 
 def _is_float(op: Op) -> bool:
@@ -71,6 +70,22 @@ def _is_float(op: Op) -> bool:
         value.quantization is None and (value.constant is None or value.constant.dtype == np.float32)
         for value in (*op.inputs, op.output)
     )
+
+
+def _is_of_pixels(op: Op) -> bool:
+    """Whether a convolution computes each pixel from the same pixel."""
+    padding = (op.attributes.get(f"padding_{side}") for side in ("top", "left", "bottom", "right"))
+    steps = (op.attributes.get(f"{name}_{axis}") for name in ("kernel", "subsampling") for axis in ("height", "width"))
+    return op.kind is g.Conv2d and set(steps) == {1} and not any(padding) and op.attributes["groups"] == 1
+
+
+def _make_layer(op: Op) -> None:
+    """A layer of the last dimension in memory, whose weight may have 16 bits in the file, in the place of a convolution."""
+    weight = op.inputs[1].constant
+    assert weight is not None
+    matrix = weight.reshape(weight.shape[0], -1)
+    op.kind, op.attributes = g.FullyConnected, {}
+    op.inputs[1] = Value(matrix.shape, matrix)
 
 
 class _Halver:
@@ -81,22 +96,34 @@ class _Halver:
     that of a normalization.
     """
 
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: Net, everything: bool) -> None:
         self.net = net
+        self.everything = everything
         self.ops: list[Op] = []
         self.halves: dict[Value, Value] = {}
         self.pending: set[Value] = set()
         self.wide: set[Value] = set()
+        self.results: dict[Value, Value] = {}
 
     def run(self) -> None:
         for op in self.net.ops:
+            if op.kind is g.Convert and op.inputs[0].is_half:
+                self.halves[op.output] = op.inputs[0]
+                self.pending.add(op.output)
+                continue
+            if op.kind is g.Convert and op.output.is_half:
+                self._leave(op)
+                continue
             computed = [value for value in op.inputs if value.constant is None]
             wide = [value for value in computed if value in self.wide]
             if op.kind in WIDE or len(wide) == len(computed):
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # 32 bits only
-            if op.kind in HALVED and _is_float(op) and not wide and not is_average and not has_computed_filter:
+            is_wanted = (self.everything or op.is_half) and op.kind in HALVED and _is_float(op)
+            if is_wanted and not wide and not is_average and not has_computed_filter:
+                if _is_of_pixels(op):
+                    _make_layer(op)
                 is_convolution = op.kind in CONVOLUTIONS
                 op.inputs = [v if is_convolution and v.constant is not None else self._half(v, op) for v in op.inputs]
                 self.halves[op.output] = Value(op.output.shape, is_half=True)
@@ -106,9 +133,20 @@ class _Halver:
                 for value in op.inputs:
                     self._whole(value, op)
             self.ops.append(op)
+        self.net.outputs = [(self.results.get(value, value), layout) for value, layout in self.net.outputs]
         for value, _ in self.net.outputs:
             self._whole(value, self.ops[-1])
         self.net.ops = self.ops
+
+    def _leave(self, op: Op) -> None:
+        """A result of 16 bits: the half of a value itself, if there is one that is neither an input nor taken."""
+        half = self.halves.get(op.inputs[0])
+        if half is None:
+            self.ops.append(op)
+        elif half in self.net.inputs or half in self.results.values():
+            self.ops.append(Op(g.Copy, [half], op.output, TIED, handles=op.handles))
+        else:
+            self.results[op.output] = half
 
     def _half(self, value: Value, reader: Op) -> Value:
         if value not in self.halves:

@@ -1,4 +1,7 @@
-"""The recipe `int4-weights`: linear layers of 4-bit weights in groups of 32, whose inputs are rounded at run time."""
+"""The recipe `int4-weights`: linear layers of 4-bit weights in groups of 32, whose inputs are rounded at run time.
+
+Products with a constant matrix and convolutions of single pixels are linear layers too.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, calls, edit, fake_mode
+from edgecore.ir.graph import Editor, edit, fake_mode, replace
 from edgecore.ir.program import copy_program
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.rewrites import argument
+from edgecore_xnnpack.float_weights import float_weights
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
@@ -34,10 +38,8 @@ def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
     constants = Constants(program)
     done: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:
-        for node in calls(graph_module, aten.linear.default):
-            weight = argument(node, "weight")
-            if not constants.has(weight) or weight.meta["val"].dtype != torch.float32:
-                continue
+        _make_linear(graph_module, constants)
+        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}):
             target = constants.specs[weight.name].target
             if target not in done:
                 done[target] = _integers(weight, constants)
@@ -47,6 +49,52 @@ def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
         raise CompileError("quantize='int4-weights': the model has no linear layer with a constant float32 weight")
     constants.drop_unused()
     return program
+
+
+_MATRICES = {aten.mm.default: "mat2", aten.matmul.default: "other", aten.addmm.default: "mat2"}
+_PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
+
+
+def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
+    """Linear layers in the place of what computes the same."""
+    turned: dict[str | None, Node] = {}
+
+    def matrix(weight: Node, tensor: torch.Tensor) -> Node:
+        target = constants.specs[weight.name].target
+        if target not in turned:
+            turned[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
+        return turned[target]
+
+    for node, weight in list(float_weights(graph_module, constants, _MATRICES)):
+        bias = argument(node, "self") if node.target is aten.addmm.default else None
+        if weight.meta["val"].dim() == 2 and (bias is None or _is_plain_sum(node, weight)):
+            given = argument(node, "mat1") if bias is not None else node.args[0]
+            editor = Editor(graph_module, node, fake_mode(graph_module))
+            held = matrix(weight, constants.get(weight).t())
+            replace(node, editor.call(aten.linear.default, given, held, bias))
+    for node, weight in list(float_weights(graph_module, constants, _PIXELS)):
+        if _is_of_pixels(node, weight):
+            editor = Editor(graph_module, node, fake_mode(graph_module))
+            rank = weight.meta["val"].dim()
+            last = editor.call(aten.permute.default, node.args[0], [0, *range(2, rank), 1])
+            held = matrix(weight, constants.get(weight).flatten(1))
+            made = editor.call(aten.linear.default, last, held, argument(node, "bias"))
+            replace(node, editor.call(aten.permute.default, made, [0, rank - 1, *range(1, rank - 1)]))
+
+
+def _is_plain_sum(node: Node, weight: Node) -> bool:
+    """Whether an addmm adds a row as it is."""
+    factors = [argument(node, name) for name in ("beta", "alpha")]
+    return factors == [1, 1] and tuple(argument(node, "self").meta["val"].shape) == tuple(weight.meta["val"].shape[1:])
+
+
+def _is_of_pixels(node: Node, weight: Node) -> bool:
+    """Whether a convolution computes each pixel of a batch from the same pixel."""
+    plain = {"stride": 1, "padding": 0}
+    given = all(set(argument(node, name)) == {number} for name, number in plain.items())
+    shape = weight.meta["val"].shape
+    is_batch = argument(node, "input").meta["val"].dim() == len(shape)
+    return given and is_batch and argument(node, "groups") == 1 and set(shape[2:]) == {1}
 
 
 def _rounded(graph_module: GraphModule, node: Node) -> Node:

@@ -8,6 +8,7 @@ for all its readers on the other side.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -56,6 +57,8 @@ def _choose(net: Net) -> set[Value]:
     for op in net.ops:
         if isinstance(op.rule, Fixed) and op.rule.output == Layout.LAST:
             op.output.layout = Layout.LAST
+            if op.second is not None:
+                op.second.layout = Layout.LAST
     readers: dict[Value, set[Any]] = {}
     for op in net.ops:
         for value in op.inputs:
@@ -178,7 +181,7 @@ class _Rewriter:
         if len(value.shape) != 4 or value.layout == wanted:
             return value
         if value not in self.converted:
-            result = Value(value.shape, layout=wanted, quantization=value.quantization, is_half=value.is_half)
+            result = replace(value, layout=wanted)
             order = CHANNELS_LAST if wanted == Layout.LAST else CHANNELS_FIRST
             if value.has_one_order and sum(isinstance(size, Open) for size in value.shape) < 2:
                 self.ops.append(Op(g.StaticReshape, [value], result, FIRST, {"new_shape": result.dims}, None, handles))

@@ -16,7 +16,21 @@ from edgecore.ir.graph import describe
 from edgecore.ir.verifier import dim_order
 from edgecore.passes.quantized import is_dequantize, parameters_of
 from edgecore.passes.rewrites import argument
-from edgecore_xnnpack.net import FIRST, TIED, Alias, Array, Fixed, Layout, Net, Op, Quantization, Rule, Shape, Value
+from edgecore_xnnpack.net import (
+    FIRST,
+    LAST,
+    TIED,
+    Alias,
+    Array,
+    Fixed,
+    Layout,
+    Net,
+    Op,
+    Quantization,
+    Rule,
+    Shape,
+    Value,
+)
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.sizes import Sizes
 
@@ -87,7 +101,8 @@ class Lowering:
         readers = [user for user in node.users if is_dequantize(user)]
         value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
         value.quantization = quantization_of(readers[0]) if readers else None
-        self._values[node] = value
+        value.is_half = node.meta["val"].dtype == torch.float16
+        self._values[node] = self.emit(g.Convert, [value], value.shape) if value.is_half else value
         self.net.inputs.append(value)
 
     def _outputs(self, node: Node) -> None:
@@ -97,8 +112,12 @@ class Lowering:
         for result in results:
             assert isinstance(result, Node)
             value = self.value(result)
-            if value in taken or value.constant is not None:
-                value = self.emit(g.Copy, [value], value.shape)
+            if result.meta["val"].dtype == torch.float16:
+                value = self.emit(g.Convert, [value], value.shape)
+                value.is_half = True
+            elif value in taken or value.constant is not None:
+                is_index, value = value.is_index, self.emit(g.Copy, [value], value.shape)
+                value.is_index = is_index
             taken.add(value)
             self.net.outputs.append((value, layout_of(result.meta["val"])))
 
@@ -201,8 +220,15 @@ class Lowering:
         output = Value(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
-        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles))
+        is_half = _is_half(self.node.meta.get("val"))
+        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles, is_half=is_half))
         return output
+
+    def emit_with_indices(self, image: Value, shape: Shape) -> tuple[Value, Value]:
+        """The maxima over the height of an image of width 1, and their places."""
+        maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
+        self.net.ops[-1].second = indices = Value(shape, is_index=True)
+        return maxima, indices
 
     def reshape(self, value: Value, shape: Shape) -> Value:
         """`value` with another shape. Where one pixel or one channel is left, no layout is asked for."""
@@ -212,7 +238,9 @@ class Lowering:
         if value.constant is not None:
             return self.constant(value.constant.reshape(shape))
         sides = [None if len(s) == 4 and Value(s).has_one_order else Layout.FIRST for s in (value.shape, shape)]
-        return self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+        result = self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+        result.is_index = value.is_index
+        return result
 
     def permute(self, value: Value, order: tuple[int, ...]) -> Value:
         """`value` with its dimensions in another order; from and to channels last is the layout pass's business."""
@@ -230,6 +258,11 @@ class Lowering:
         if order == (0, 3, 1, 2):
             return self.emit(Alias, [value], shape, Fixed(Layout.FIRST, Layout.LAST))
         return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
+
+
+def _is_half(val: Any) -> bool:
+    first = val[0] if isinstance(val, (list, tuple)) else val
+    return isinstance(first, torch.Tensor) and first.dtype == torch.float16
 
 
 def quantization_of(node: Node) -> Quantization:

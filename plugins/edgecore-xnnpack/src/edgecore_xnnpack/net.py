@@ -65,7 +65,8 @@ class Dynamic:
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """A float32 tensor, an int8 one with `quantization`, or a float16 one (a computed one says so by `is_half`).
+    """A float32 tensor, an int8 one with `quantization`, a float16 one (a computed one says so by `is_half`), or an int32 one
+    with `is_index`, which only leaves.
 
     `shape` is in ATen's order; a constant of a `Fixed` operation is as that operation wants it.
     `scales` of a float32 constant: it is a whole number of these, one for each output channel or one for all, or for
@@ -81,6 +82,7 @@ class Value:
     channel_dim: int = 0
     bits: int = 8
     is_half: bool = False
+    is_index: bool = False
 
     @property
     def dims(self) -> Shape:
@@ -117,7 +119,7 @@ class Alias:
 class Op:
     """One node to be. `kind` is a table of `schema.graph` or `Alias`; `attributes` are its fields but for the ids.
 
-    Attributes named in `layout.BY_DIMENSION` are in ATen's order of dimensions.
+    `second`: another result, the indices of `ArgMaxPooling2d`. `is_half`: the model computes it in half precision. Attributes named in `layout.BY_DIMENSION` are in ATen's order of dimensions.
     """
 
     kind: type
@@ -127,6 +129,8 @@ class Op:
     attributes: dict[str, Any] = field(default_factory=dict)
     clamp: tuple[float, float] | None = None
     handles: tuple[int, ...] = ()
+    second: Value | None = None
+    is_half: bool = False
 
 
 @dataclass
@@ -141,7 +145,7 @@ class Net:
     ops: list[Op] = field(default_factory=list)
 
     def producers(self) -> dict[Value, Op]:
-        """The operation that computes each value."""
+        """The operation that computes each value; a second result has none."""
         return {op.output: op for op in self.ops}
 
     def uses(self) -> dict[Value, int]:
@@ -153,3 +157,12 @@ class Net:
         for value, _ in self.outputs:
             counts[value] = counts.get(value, 0) + 1
         return counts
+
+
+def comes_from_last(value: Value, producers: dict[Value, Op]) -> bool:
+    """Whether the value is computed with channels last."""
+    while (op := producers.get(value)) is not None:
+        if isinstance(op.rule, Fixed):
+            return op.rule.output == Layout.LAST
+        value = op.inputs[0]
+    return False

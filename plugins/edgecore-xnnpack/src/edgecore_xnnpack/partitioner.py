@@ -13,6 +13,7 @@ from edgecore.ir.graph import describe
 from edgecore.partition import CapabilityPartitioner, PartitionResult
 from edgecore.partition.types import TAG
 from edgecore.plugin import CompileSpec
+from edgecore_xnnpack.booleans import crossing, kept_inside
 from edgecore_xnnpack.choice import Check, filtered, one_operator_each
 from edgecore_xnnpack.operators import TABLE, make_check
 from edgecore_xnnpack.options import XnnpackOptions
@@ -30,6 +31,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def __init__(self, options: XnnpackOptions | None = None) -> None:
         self.options = options or XnnpackOptions()
         specs = [FORCE_FP16] if self.options.force_fp16 else []
+        self._outside: dict[Node, str] = {}
         super().__init__(BACKEND_ID, self._make_check, compile_specs=specs)
 
     def ops_to_not_decompose(
@@ -41,7 +43,14 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the accepted nodes; every other call node gets a reason."""
+        self._outside.clear()
         result = super().partition(exported_program)
+        while found := crossing(exported_program):
+            self._outside.update(found)
+            for node in exported_program.graph.nodes:
+                if node.meta.get(TAG) in result.partition_tags:
+                    del node.meta[TAG]
+            result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)
         if self.options.verbose:
@@ -53,7 +62,8 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
     def _make_check(self, program: ExportedProgram) -> Check:
         check = make_check(program)
-        return filtered(check, program, self.options) if self.options.chooses else check
+        chosen = filtered(check, program, self.options) if self.options.chooses else check
+        return kept_inside(lambda node: self._outside.get(node) or chosen(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
         program = result.tagged_exported_program

@@ -13,6 +13,7 @@ from edgecore_xnnpack.fuse import fuse
 from edgecore_xnnpack.half import halve
 from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.moves import simplify_moves
 from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.quantize import quantize
@@ -27,8 +28,8 @@ def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     fuse(net)
     quantize(net, resized=len(choices) > 1)
     fuse(net)  # clamps of integers
-    if force_fp16:
-        halve(net)
+    halve(net, everything=force_fp16)
+    simplify_moves(net)
     assign_layouts(net)
     return net
 
@@ -55,7 +56,7 @@ def _memory(net: Net) -> tuple[MemoryNeed, ...]:
     weights = {value for op in net.ops for value in op.inputs if value.constant is not None}
     live = peak = 0
     for index, op in enumerate(net.ops):
-        live += 0 if op.output in external else op.output.bytes
+        live += sum(value.bytes for value in (op.output, op.second) if value is not None and value not in external)
         peak = max(peak, live)
         for value in set(op.inputs) - external - weights:
             live -= value.bytes if last_use[value] == index else 0

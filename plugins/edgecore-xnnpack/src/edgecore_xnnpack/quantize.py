@@ -252,7 +252,9 @@ def _is_quantize(op: Op) -> bool:
 def _integers(value: Value, producers: dict[Value, Op]) -> Value | None:
     """The int8 value that `value` was converted from."""
     op = producers.get(value)
-    return op.inputs[0] if op is not None and op.kind is g.Convert and value.quantization is None else None
+    if op is None or op.kind is not g.Convert or value.quantization is not None:
+        return None
+    return None if op.inputs[0].quantization is None else op.inputs[0]
 
 
 def _rewrite(op: Op, sources: list[Value | None], result: Value) -> bool:

@@ -150,6 +150,7 @@ def _compare(ops: tuple[Op, ...], same: dict[Value, tuple[Value, ...]]) -> None:
             raise BakedSize(f"{name} of numbers that depend on it")
     shapes = [other.inputs[0].shape for other in ops]
     _join(same, tuple(other.output for other in ops))
+    _join(same, tuple(other.second for other in ops))
     for key, value in op.attributes.items():
         given = [other.attributes[key] for other in ops]
         if key == "sizes":
@@ -159,7 +160,7 @@ def _compare(ops: tuple[Op, ...], same: dict[Value, tuple[Value, ...]]) -> None:
     if any(other.clamp != op.clamp for other in ops):
         raise BakedSize(f"{name} with another range")
     if op.kind is g.StaticReshape and sum(isinstance(size, Open) for size in op.output.shape) > 1:
-        raise BakedSize("a reshape that leaves more than one size open")
+        raise BakedSize("a reshape with two open sizes, of which XNNPACK finds one only; fix all but one of them")
 
 
 def _window(pair: list[tuple[int, ...]]) -> int:

@@ -3,6 +3,7 @@
 from edgecore_xnnpack.operators import (
     activation,
     attention,
+    comparison,
     convolution,
     elementwise,
     indexing,
@@ -21,6 +22,7 @@ __all__ = [
     "TABLE",
     "activation",
     "attention",
+    "comparison",
     "convolution",
     "elementwise",
     "indexing",

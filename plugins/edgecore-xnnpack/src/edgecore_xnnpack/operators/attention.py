@@ -34,13 +34,13 @@ def _check_attention(query: Query) -> str | None:
     mask = query.argument("attn_mask")
     if mask is None:
         return None
-    if not query.becomes_constant(mask) and mask.meta["val"].dtype != torch.float32:
+    if not query.becomes_constant(mask) and mask.meta["val"].dtype not in (torch.float32, torch.float16):
         return f"mask of dtype {str(mask.meta['val'].dtype).removeprefix('torch.')} that is not constant"
     return None if len(mask.meta["val"].shape) <= len(q) else f"mask of rank {len(mask.meta['val'].shape)}"
 
 
 @lowers(aten.scaled_dot_product_attention.default, check=_check_attention, whole=True, unlike=("attn_mask",),
-        constraints="rank 3 or more, equal batches; a mask of float32, or constant")  # fmt: skip
+        constraints="rank 3 or more, equal batches; a mask of floating point, or constant")  # fmt: skip
 def _attention(low: Lowering, node: Node) -> Value:
     """softmax(q k^T scale + mask) v; a row without a place that may be seen gives zeros, as in ATen.
 

@@ -17,6 +17,8 @@ from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
 
+FLOAT_OR_BOOL = (torch.float32, torch.bool)
+
 
 def binary(low: Lowering, kind: type, left: Value, right: Value, clamp: tuple[float, float] | None = None) -> Value:
     """A binary operation with ATen's broadcasting."""
@@ -56,12 +58,16 @@ def _with_alpha(low: Lowering, other: Value, alpha: float) -> Value:
     return binary(low, g.Multiply, other, low.scalar(alpha))
 
 
-@lowers(aten.add.Tensor, aten.add.Scalar)
+def _check_sum(query: Query) -> str | None:
+    return "a sum of truth values" if query.node.meta["val"].dtype == torch.bool else None
+
+
+@lowers(aten.add.Tensor, aten.add.Scalar, check=_check_sum, dtypes=FLOAT_OR_BOOL)
 def _add(low: Lowering, node: Node) -> Value:
     return binary(low, g.Add, low.input(), _with_alpha(low, _other(low), low.argument("alpha")))
 
 
-@lowers(aten.sub.Tensor, aten.sub.Scalar)
+@lowers(aten.sub.Tensor, aten.sub.Scalar, dtypes=FLOAT_OR_BOOL)
 def _sub(low: Lowering, node: Node) -> Value:
     return binary(low, g.Subtract, low.input(), _with_alpha(low, _other(low), low.argument("alpha")))
 
@@ -71,7 +77,7 @@ def _rsub(low: Lowering, node: Node) -> Value:
     return binary(low, g.Subtract, _other(low), _with_alpha(low, low.input(), low.argument("alpha")))
 
 
-@lowers(aten.mul.Tensor, aten.mul.Scalar)
+@lowers(aten.mul.Tensor, aten.mul.Scalar, dtypes=FLOAT_OR_BOOL)
 def _mul(low: Lowering, node: Node) -> Value:
     return binary(low, g.Multiply, low.input(), _other(low))
 
@@ -185,6 +191,6 @@ def _reciprocal(low: Lowering, node: Node) -> Value:
     return binary(low, g.Div, low.scalar(1.0), low.input())
 
 
-@lowers(aten.clone.default, aten._to_copy.default, aten.alias_copy.default, aten.detach_copy.default)
+@lowers(aten.clone.default, aten.alias_copy.default, aten.detach_copy.default, dtypes=FLOAT_OR_BOOL)
 def _copy(low: Lowering, node: Node) -> Value:
     return low.input()

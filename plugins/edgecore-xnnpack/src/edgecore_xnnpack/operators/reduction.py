@@ -11,7 +11,8 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import FIRST, LAST, Shape, Value
+from edgecore_xnnpack.net import CHANNELS_FIRST, CHANNELS_LAST, FIRST, LAST, Shape, Value, comes_from_last
+from edgecore_xnnpack.operators.comparison import opposite
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.pooling import MOST_IN_WINDOW, max_pooling
@@ -89,6 +90,10 @@ def _folded(low: Lowering, value: Value, dims: list[int]) -> Value:
 def _mean_of(low: Lowering, value: Value, dims: list[int]) -> Value:
     """A pooling of a whole image, or a product with 1/n."""
     shape = _kept(value, dims)
+    if len(shape) == 4 and dims == [1] and comes_from_last(value, low.net.producers()):
+        rows = low.permute(value, CHANNELS_LAST)
+        average = np.full((1, value.shape[1]), 1 / value.shape[1], np.float32)
+        return low.permute(fully_connected(low, rows, average, None), CHANNELS_FIRST)
     if dims[-1] == len(value.shape) - 1 and not (len(value.shape) == 4 and dims == [2, 3]):
         before = prod(value.shape[: dims[0]])
         count = value.size // before
@@ -148,11 +153,43 @@ def _extreme(low: Lowering, node: Node) -> Value:
     return unary(low, g.Negate, result) if least else result
 
 
-@lowers(aten.max.dim, aten.min.dim, check=_check_window, constraints="values only; " + _WINDOW)
+def _reads(node: Node, index: int) -> bool:
+    return any(user.args[1] == index for user in node.users)
+
+
+def _check_extreme(query: Query) -> str | None:
+    if _reads(query.node, 1):
+        if not _reads(query.node, 0):
+            return "indices without the values, which XNNPACK computes together"
+        if query.shape[_dims(query, len(query.shape))[0]] == 1:
+            return "an index among one"
+    return _check_window(query)
+
+
+@lowers(aten.max.dim, aten.min.dim, check=_check_extreme, dtypes=(torch.float32, torch.int64),
+        constraints="indices only beside the values; " + _WINDOW)  # fmt: skip
 def _extreme_values(low: Lowering, node: Node) -> list[Any]:
+    """The indices are a result of the delegate, for nothing inside reads integers; equals have that of the first."""
     value, least = low.input(), node.target is aten.min.dim
-    result = greatest(low, unary(low, g.Negate, value) if least else value, _dims(low, len(value.shape)), low.shape)
-    return [unary(low, g.Negate, result) if least else result, None]
+    dims, signed = _dims(low, len(value.shape)), unary(low, g.Negate, value) if least else value
+    index = None
+    if _reads(node, 1):
+        image = _folded(low, signed, dims)
+        result, index = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
+        result, index = low.reshape(result, low.shape), low.reshape(index, low.shape)
+    else:
+        result = greatest(low, signed, dims, low.shape)
+    return [unary(low, g.Negate, result) if least else result, index]
+
+
+@lowers(aten.any.dim, aten.any.dims, aten.all.dim, aten.all.dims, check=_check_window, constraints=_WINDOW,
+        dtypes=(torch.bool,))  # fmt: skip
+def _some_or_all(low: Lowering, node: Node) -> Value:
+    """All are true if none is not."""
+    value, every = low.input(), node.target in (aten.all.dim, aten.all.dims)
+    dims = _dims(low, len(value.shape))
+    result = greatest(low, opposite(low, value) if every else value, dims, low.shape)
+    return opposite(low, result) if every else result
 
 
 def _correction(source: Any) -> float:

@@ -1,4 +1,4 @@
-"""One value or another, where a mask is constant."""
+"""One value or another, by a mask."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Value
-from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.comparison import opposite
+from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary, unary
 from edgecore_xnnpack.operators.shape import expand
-from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.table import lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
@@ -32,21 +33,31 @@ def _limited(low: Lowering, value: Value, limit: np.ndarray) -> Value:
     return binary(low, g.Minimum, value, low.constant(limit))
 
 
-def _check_mask(query: Query, name: str) -> str | None:
-    return None if query.is_constant(query.argument(name)) else f"{name} not constant"
+def choose(low: Lowering, mask: Value, chosen: Value, other: Value) -> Value:
+    """`select` by a mask that is computed: half more or less than 0, divided by 0, is the limit."""
+    limit = binary(low, g.Div, binary(low, g.Subtract, mask, low.scalar(0.5)), low.scalar(0.0))
+    first = binary(low, g.Minimum, chosen, limit)
+    if other.constant is not None and np.isneginf(other.constant).all():
+        return first
+    return binary(low, g.Maximum, first, binary(low, g.Minimum, other, unary(low, g.Negate, limit)))
 
 
-@lowers(aten.where.self, check=lambda query: _check_mask(query, "condition"), constraints="constant condition",
-        unlike=("condition",))  # fmt: skip
+@lowers(aten.where.self, dtypes=FLOAT_OR_BOOL)
 def _where(low: Lowering, node: Node) -> Value:
-    mask = low.tensor(low.argument("condition"))
-    return select(low, mask, low.value(low.argument("self")), low.value(low.argument("other")))
+    condition, *values = (low.argument(name) for name in ("condition", "self", "other"))
+    mask, values = low.tensor(condition), [low.value(value) for value in values]
+    if mask is not None:
+        return select(low, mask, *values)
+    return expand(low, choose(low, low.value(condition), *values), low.shape)
 
 
-@lowers(aten.masked_fill.Scalar, check=lambda query: _check_mask(query, "mask"), constraints="constant mask",
-        unlike=("mask",))  # fmt: skip
+@lowers(aten.masked_fill.Scalar, dtypes=FLOAT_OR_BOOL)
 def _masked_fill(low: Lowering, node: Node) -> Value:
-    return select(low, ~low.tensor(low.argument("mask")), low.input(), low.scalar(float(low.argument("value"))))
+    given, number = low.argument("mask"), low.scalar(float(low.argument("value")))
+    mask = low.tensor(given)
+    if mask is not None:
+        return select(low, ~mask, low.input(), number)
+    return choose(low, opposite(low, low.value(given)), low.input(), number)
 
 
 @lowers(aten.tril.default, aten.triu.default)

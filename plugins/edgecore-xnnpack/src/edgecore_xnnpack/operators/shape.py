@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import TIED, Shape, Value
-from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary
 from edgecore_xnnpack.operators.pooling import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
@@ -36,13 +36,19 @@ def _join(low: Lowering, group: list[Value], axis: int) -> Value:
     return low.emit(_CONCATENATE[len(group)], group, tuple(shape), TIED, axis=axis)
 
 
-@lowers(aten.cat.default)
+@lowers(aten.cat.default, dtypes=FLOAT_OR_BOOL)
 def _cat(low: Lowering, node: Node) -> Value:
     values = [low.value(source) for source in low.argument("tensors")]
     return concatenate(low, values, int(low.argument("dim")) % len(low.shape))
 
 
-@lowers(aten.view_copy.default, aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.unsqueeze_copy.default)
+@lowers(
+    aten.view_copy.default,
+    aten.squeeze_copy.dim,
+    aten.squeeze_copy.dims,
+    aten.unsqueeze_copy.default,
+    dtypes=FLOAT_OR_BOOL,
+)
 def _view(low: Lowering, node: Node) -> Value:
     return low.reshape(low.input(), low.shape)
 
@@ -58,17 +64,17 @@ def expand(low: Lowering, value: Value, shape: Shape) -> Value:
     return binary(low, g.Multiply, value, low.constant(ones))
 
 
-@lowers(aten.expand_copy.default)
+@lowers(aten.expand_copy.default, dtypes=FLOAT_OR_BOOL)
 def _expand(low: Lowering, node: Node) -> Value:
     return expand(low, low.input(), low.shape)
 
 
-@lowers(aten.copy.default)
+@lowers(aten.copy.default, dtypes=FLOAT_OR_BOOL)
 def _write(low: Lowering, node: Node) -> Value:
     return expand(low, low.value(low.argument("src")), low.shape)
 
 
-@lowers(aten.repeat.default)
+@lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
 def _repeat(low: Lowering, node: Node) -> Value:
     """One dimension after the other, each with a new one before it."""
     value = low.input()
@@ -84,13 +90,13 @@ def _repeat(low: Lowering, node: Node) -> Value:
     return value
 
 
-@lowers(aten.permute_copy.default)
+@lowers(aten.permute_copy.default, dtypes=FLOAT_OR_BOOL)
 def _permute(low: Lowering, node: Node) -> Value:
     rank = len(low.shape)
     return low.permute(low.input(), tuple(int(dim) % rank for dim in low.argument("dims")))
 
 
-@lowers(aten.transpose_copy.int)
+@lowers(aten.transpose_copy.int, dtypes=FLOAT_OR_BOOL)
 def _transpose(low: Lowering, node: Node) -> Value:
     order = list(range(len(low.shape)))
     a, b = int(low.argument("dim0")), int(low.argument("dim1"))
@@ -98,7 +104,7 @@ def _transpose(low: Lowering, node: Node) -> Value:
     return low.permute(low.input(), tuple(order))
 
 
-@lowers(aten.t_copy.default)
+@lowers(aten.t_copy.default, dtypes=FLOAT_OR_BOOL)
 def _t(low: Lowering, node: Node) -> Value:
     return low.permute(low.input(), tuple(reversed(range(len(low.shape)))))
 
@@ -132,7 +138,8 @@ def _check_slice(query: Query) -> str | None:
     return f"step {query.argument('step')} of rank 6" if query.argument("step") != 1 and len(query.shape) == 6 else None
 
 
-@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6")
+@lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6",
+        dtypes=FLOAT_OR_BOOL)  # fmt: skip
 def _slice(low: Lowering, node: Node) -> Value:
     value = low.input()
     dim, step = int(low.argument("dim")) % len(value.shape), int(low.argument("step"))
@@ -150,7 +157,7 @@ def _slice(low: Lowering, node: Node) -> Value:
     return low.reshape(slice_of(low, steps, dim + 1, 0, 1), low.shape)
 
 
-@lowers(aten.select_copy.int)
+@lowers(aten.select_copy.int, dtypes=FLOAT_OR_BOOL)
 def _select(low: Lowering, node: Node) -> Value:
     value = low.input()
     dim = int(low.argument("dim")) % len(value.shape)
@@ -177,7 +184,7 @@ def _unbind(low: Lowering, node: Node) -> list[Value]:
     return [low.reshape(slice_of(low, value, dim, index, 1), shape) for index in range(value.shape[dim])]
 
 
-@lowers(aten.stack.default)
+@lowers(aten.stack.default, dtypes=FLOAT_OR_BOOL)
 def _stack(low: Lowering, node: Node) -> Value:
     dim = int(low.argument("dim")) % len(low.shape)
     shape = (*low.shape[:dim], 1, *low.shape[dim + 1 :])

@@ -97,6 +97,12 @@ class Row:
     unlike: tuple[str, ...]
     dtypes: tuple[torch.dtype, ...]
 
+    @property
+    def names_of_dtypes(self) -> tuple[str, ...]:
+        """For the documentation."""
+        half = ("float16",) if _has_half(self.dtypes) else ()
+        return tuple(str(dtype).removeprefix("torch.") for dtype in self.dtypes) + half
+
 
 TABLE: dict[OpOverload, Row] = {}
 
@@ -170,6 +176,11 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
     return check
 
 
+def _has_half(dtypes: tuple[torch.dtype, ...]) -> bool:
+    """Rows of float32 take float16, but for conversions to and from integers."""
+    return torch.float32 in dtypes and torch.int8 not in dtypes
+
+
 def _nodes(value: Any) -> list[Node]:
     """The nodes in an argument."""
     return [item for item in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(item, Node)]
@@ -205,7 +216,7 @@ def _check_tensors(
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             return "reads a number that is computed outside"
-        if tensor.dtype not in dtypes:
+        if tensor.dtype not in dtypes and not (tensor.dtype == torch.float16 and _has_half(dtypes)):
             return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
         problem = symbols.problem(tensor)
         if problem:

@@ -1,0 +1,23 @@
+#include "workspace.h"
+
+#include <new>
+
+namespace edgecore::xnnpack {
+
+std::shared_ptr<Workspace> Workspace::Make() {
+  xnn_workspace_t handle = nullptr;
+  if (xnn_create_workspace(&handle) != xnn_status_success) return nullptr;
+  return std::shared_ptr<Workspace>(new (std::nothrow) Workspace(handle));
+}
+
+std::shared_ptr<Workspace> Workspace::OfProcess() {
+  // Never destroyed: programs may be loaded while the process exits.
+  static auto &mutex = *new std::mutex;
+  static auto &current = *new std::weak_ptr<Workspace>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Workspace> workspace = current.lock();
+  if (workspace == nullptr) current = workspace = Make();
+  return workspace;
+}
+
+}  // namespace edgecore::xnnpack

@@ -1,0 +1,152 @@
+"""Comparisons, logic, rounding and indices, composed: equal to eager to the last bit, on both runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lowered import check, check_sizes, refusals
+from torch import nn
+from torch.export import Dim
+
+import edgecore
+
+Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+GENERATOR = torch.Generator().manual_seed(0)
+EDGES = torch.tensor(
+    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3e38, -3e38, 1e-30, -1e-30, 8388609.0, 4194304.5, 1e20]
+)
+X = torch.cat([EDGES, torch.randn(176, generator=GENERATOR) * 3]).reshape(1, 4, 6, 8)
+Y = torch.cat([EDGES.flip(0), X.flatten()[16:100], torch.randn(92, generator=GENERATOR)]).reshape(1, 4, 6, 8)
+
+COMPARISONS: dict[str, Function] = {
+    "eq": lambda x, y: (x == y).float(),
+    "ne": lambda x, y: (x != y) * 1.0,
+    "lt": lambda x, y: torch.where(x < y, x, y),
+    "le": lambda x, y: torch.where(x <= y, 1.0, y),
+    "gt": lambda x, y: torch.where(x > 0, x, -y),
+    "ge": lambda x, y: (x >= 1.5).float(),
+    "lt a number": lambda x, y: (x < 0).float() + (x <= 0).float() + (x < -1).float(),
+    "ge 0": lambda x, y: (x >= 0).float() + (x == 0).float() + (0.5 > x).float(),
+    "of sums": lambda x, y: (x + y.mean(1, keepdim=True) > 0.1).float(),
+}
+LOGIC: dict[str, Function] = {
+    "and, or, not": lambda x, y: x.masked_fill((x > 0) & (y > 0) | ~(x > y), 0.5),
+    "xor": lambda x, y: x.masked_fill((x > 0) ^ (y > 0), -1.0),
+    "of numbers": lambda x, y: torch.logical_and(x, y).float() + torch.logical_not(x).float(),
+    "any": lambda x, y: (x > 2).any(1, keepdim=True) * x,
+    "all": lambda x, y: (x > -2).all(-1).float(),
+    "moved": lambda x, y: torch.where((x[:, :1] > 0).expand(1, 4, 6, 8).transpose(2, 3).reshape(1, 4, 6, 8), x, y),
+    "to truth": lambda x, y: x.bool().float() + x.relu().bool() * y.sign(),
+    "truth by truth": lambda x, y: torch.where(x > 0, y > 0, x > y).float(),
+}
+FILLED: dict[str, Function] = {
+    "masked_fill": lambda x, y: x.masked_fill(y < 0, -1e9),
+    "masked_fill, -inf": lambda x, y: x.masked_fill(y < 0, -torch.inf).clamp(min=-5),
+    "where of two numbers": lambda x, y: torch.where(x > y, -torch.inf, 3.0).clamp(min=-5),
+    "hardshrink": lambda x, y: F.hardshrink(x),
+    "threshold": lambda x, y: F.threshold(x, 0.1, 0.2),
+    "smooth l1": lambda x, y: F.smooth_l1_loss(x.clamp(-5, 5), y.clamp(-5, 5), reduction="none"),
+}
+ROUNDED: dict[str, Function] = {
+    "sign": lambda x, y: x.sign(),
+    "round": lambda x, y: x.round(),
+    "trunc": lambda x, y: x.trunc(),
+    "frac": lambda x, y: x.frac(),
+    "round of many": lambda x, y: (y.clamp(-9, 9) * 4096).round(),
+}
+INDICES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "channels": lambda x: x.max(1),
+    "the last": lambda x: (x / 2).max(-1, keepdim=True),
+    "equals": lambda x: x.sign().max(2),
+    "the least": lambda x: x.min(3),
+    "a row": lambda x: x.reshape(1, 192).max(1),
+}
+
+
+class Together(nn.Module):
+    def __init__(self, functions: dict[str, Function]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x, y) for function in self.functions.values()]
+
+
+@pytest.mark.parametrize("group", [COMPARISONS, LOGIC, FILLED, ROUNDED], ids=lambda group: next(iter(group)))
+def test_group(group: dict[str, Function]) -> None:
+    check(Together(group), X, Y, tolerance=0)
+
+
+def test_values_with_their_indices() -> None:
+    check(lambda x: [part for function in INDICES.values() for part in function(x)], X, tolerance=0)
+
+
+def test_detection_ends_with_scores_and_classes() -> None:
+    net = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 21, 1))
+    found = check(lambda x: list(net(x).flatten(2).max(1)), torch.randn(1, 4, 9, 7))
+    assert found["ArgMaxPooling2d"] == 1
+
+
+def test_infinities_are_equal_to_themselves() -> None:
+    x, y = (
+        torch.tensor([torch.inf, -torch.inf, torch.inf, 1.0]),
+        torch.tensor([torch.inf, -torch.inf, -torch.inf, torch.inf]),
+    )
+    check(
+        Together({"eq": lambda x, y: (x == y).float(), "gt": lambda x, y: torch.where(x > y, 1.0, 2.0)}),
+        x,
+        y,
+        tolerance=0,
+    )
+
+
+def test_masked_attention_with_a_mask_that_is_computed() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        scores = (x @ x.transpose(1, 2)).masked_fill(x.sum(-1)[:, None] < 0, -torch.inf)
+        return scores.softmax(-1) @ x
+
+    check(function, torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(3)))
+
+
+@pytest.mark.parametrize(
+    ("function", "operator", "reason"),
+    [
+        (lambda x, y: x > y, "aten.gt.Tensor", "truth values that are read outside"),
+        (lambda x, y: x.masked_fill(y.bool().cumsum(1) > 1, 0.0), "aten.masked_fill.Scalar", "truth values that are computed outside"),
+        (lambda x, y: x.exp() * (x != x[:]), "aten.ne.Tensor", "numbers with themselves"),
+        (lambda x, y: x.exp() * (x == -torch.inf), "aten.eq.Scalar", "a comparison with -inf"),
+        (lambda x, y: list(x.exp()[:, :1].max(1)), "aten.max.dim", "an index among one"),
+        (lambda x, y: x.exp().max(1)[1], "aten.max.dim", "indices without the values"),
+        (lambda x, y: x.exp().argmax(1), "aten.argmax.default", "no lowering"),
+        (lambda x, y: torch.where((x > 0) + (y > 0), x, y), "aten.add.Tensor", "a sum of truth values"),
+    ],
+)  # fmt: skip
+def test_what_stays_outside(function: Function, operator: str, reason: str) -> None:
+    assert reason in refusals(function, X, Y)[operator]
+
+
+def test_a_comparison_is_where_its_reader_is() -> None:
+    """The reader waits for something outside, so that the two would be in different delegates."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        mask = x.exp() > 1
+        return torch.where(mask, torch.cumsum(x * 2, 1), x) + 1
+
+    found = refusals(function, X)
+    assert found["aten.gt.Scalar"] == "truth values that are read outside"
+    assert found["aten.where.self"] == "reads truth values that are computed outside"
+    program = edgecore.compile(Together({"": lambda x, y: function(x)}).eval(), (X, Y), backends=["xnnpack"])
+    torch.testing.assert_close(edgecore.load(program.buffer).forward(X, Y), function(X))
+
+
+def test_batches_of_several_sizes() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.where(x > 0.1, x, x.mean(1, keepdim=True)), *x.max(1)]
+
+    calls = [(torch.randn(batch, 5, generator=torch.Generator().manual_seed(batch)),) for batch in (3, 1, 8)]
+    check_sizes(function, calls, (({0: Dim("batch", min=1, max=8)},),))
