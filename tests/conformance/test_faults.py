@@ -106,7 +106,7 @@ FAULTS = {
         ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
     ],
     "hanging": [
-        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "gave no sign for 4 s"]),
+        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "gave no sign for 8 s"]),
         ("descriptors", "lifetime/load and destroy", ["file descriptors open after"]),
     ],
     "mutating": [
@@ -123,7 +123,7 @@ FAULTS = {
 def test_planted_faults_are_found_and_named(check, name):
     faults = ",".join(fault for fault, _, _ in FAULTS[name])
     checks = [one for _, one, _ in FAULTS[name]]
-    report = check(faults, checks, seconds=4 if name == "hanging" else None)
+    report = check(faults, checks, seconds=8 if name == "hanging" else None)
     rows = {row.name: row for row in report.rows}
     for fault, one, words in FAULTS[name]:
         assert rows[one].outcome == "failed", f"{fault}: {rows[one]}"

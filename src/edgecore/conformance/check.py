@@ -70,6 +70,8 @@ class Subject:
     """Why this machine cannot execute its delegates, empty if it can."""
     individually: bool = False
     """The check ran before and died: it shall try its inputs one by one, to name the guilty one."""
+    last_input: str = ""
+    """What was tried last in this check."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
     """Compiled programs that several checks use."""
@@ -88,4 +90,5 @@ class Subject:
 
     def trying(self, what: str) -> None:
         """Say which input is tried next: a death or a hang is reported with it. Restarts the clock of `Check.seconds`."""
+        self.last_input = what
         self.report_input(what)

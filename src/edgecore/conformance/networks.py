@@ -45,6 +45,7 @@ NETWORKS = {"mlp": mlp, "convnet": convnet, "attention": attention, "elementwise
 def network(subject: Subject, name: str) -> tuple[nn.Module, Inputs, Any]:
     """A network, its inputs, and the program that the backend made of it; compiled once a process."""
     if name not in subject.cache:
+        subject.trying(f"compiling {name}")
         model, inputs = NETWORKS[name]()
         subject.cache[name] = (model, inputs, compiled(subject, model, inputs))
     found: tuple[nn.Module, Inputs, Any] = subject.cache[name]

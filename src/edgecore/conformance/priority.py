@@ -12,6 +12,7 @@ from edgecore.conformance.check import Check, Failed, Skipped, Subject
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.programs import check_results, compiled, eager, outputs, took
 from edgecore.conformance.samples import resolve
+from edgecore.errors import EdgecoreError
 from edgecore.plugin import registry
 
 FOREIGN = ("aten.erf.default", "aten.atan.default", "aten.sinh.default", "aten.expm1.default")
@@ -47,6 +48,10 @@ class _With:
 
     def __call__(self, subject: Subject) -> str:
         name, model, inputs, alone = delegated(subject)
+        try:
+            edgecore.load(edgecore.compile(model, inputs, backends=[self.other]).buffer, trust=True).forward(*inputs)
+        except EdgecoreError as error:
+            raise Skipped(f"{self.other} does not work by itself: {error}") from error
         counts = []
         for first in (subject.name, self.other):
             subject.trying(f"{name}, {first} first")

@@ -52,6 +52,7 @@ def main(
             emit("seconds", settings["seconds"] or check.seconds)
             emit("begin", check.name)
             subject.individually = check.name == retry
+            subject.last_input = ""
             start = time.perf_counter()
             outcome, detail = _outcome(check, subject)
             emit("row", [check.name, check.group, outcome, detail, round(time.perf_counter() - start, 3)])
@@ -67,7 +68,8 @@ def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
     except Failed as problem:
         return "failed", str(problem)
     except Exception as error:
-        return "failed", f"{type(error).__name__}: {error}"
+        where = f"{subject.last_input}: " if subject.last_input else ""
+        return "failed", f"{where}{type(error).__name__}: {error}"
 
 
 def _checks(subject: Subject) -> Iterator[Check]:
