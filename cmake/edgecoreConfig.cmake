@@ -7,13 +7,16 @@
 #
 # and edgecore_kernels(TARGET app PTE model.pte), which takes the operators of a model only. The libraries are compiled by
 # the project that uses them, with its compiler and flags, from the sources in the package; kernels use Eigen where
-# find_package finds it.
-include_guard(GLOBAL)
+# find_package finds it. find_package(edgecore COMPONENTS headers) leaves the sources out: for the package of a backend,
+# together with edgecore_add_backend(TARGET SOURCES file...).
+include("${CMAKE_CURRENT_LIST_DIR}/edgecoreBackend.cmake")
 get_filename_component(_edgecore_native "${CMAKE_CURRENT_LIST_DIR}/../native" ABSOLUTE)
-add_library(edgecore::headers INTERFACE IMPORTED GLOBAL)
-set_target_properties(edgecore::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_edgecore_native}/include")
+if(NOT TARGET edgecore::headers)
+  add_library(edgecore::headers INTERFACE IMPORTED GLOBAL)
+  set_target_properties(edgecore::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_edgecore_native}/include")
+endif()
 get_property(_edgecore_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-if("CXX" IN_LIST _edgecore_languages)
+if("CXX" IN_LIST _edgecore_languages AND NOT TARGET edgecore::core AND NOT edgecore_FIND_COMPONENTS STREQUAL "headers")
   set(EDGECORE_KERNELS_VERSION ${edgecore_VERSION})
   add_subdirectory("${_edgecore_native}" "${CMAKE_BINARY_DIR}/edgecore" EXCLUDE_FROM_ALL)
   foreach(_edgecore_part core kernels host)

@@ -18,3 +18,13 @@ def test_extremes_of_integers_stay_outside(function: object) -> None:
     program = edgecore.compile(Extreme().eval(), (x,), backends=["xnnpack"])
     assert "maxima of integers" in str(program.report())
     assert torch.equal(edgecore.load(program.buffer).forward(x), function(x, 1).values)  # type: ignore[operator]
+
+
+def test_truth_values_are_filled_with_a_truth_value() -> None:
+    class Fill(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.where((x > 0).masked_fill(y > 0, -1.0), x, y)
+
+    x, y = torch.tensor([[1.0, -1.0, 2.0, -3.0]]), torch.tensor([[1.0, 2.0, -4.0, -5.0]])
+    program = edgecore.compile(Fill().eval(), (x, y), backends=[edgecore.Backend("xnnpack", required=True)])
+    assert torch.equal(edgecore.load(program.buffer).forward(x, y), Fill()(x, y))

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli import backends, bench, compile, conformance, doctor, inspect, kernels, run, verify
+from edgecore.cli import (
+    backends,
+    bench,
+    compile,
+    conformance,
+    doctor,
+    inspect,
+    kernels,
+    new_backend,
+    plugin_commands,
+    run,
+    verify,
+)  # fmt: skip
 from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
@@ -39,8 +51,9 @@ def _options(
     """Compile PyTorch models for edge devices, run the files, look into them."""
 
 
-for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, conformance):
-    app.command(_command.__name__.rpartition(".")[2])(_command.command)
+for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, new_backend, conformance):
+    app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
+_OWN = len(app.registered_commands)
 
 
 def main() -> None:
@@ -48,6 +61,7 @@ def main() -> None:
     # --debug is understood anywhere in the line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
+        plugin_commands.add(app, _OWN, arguments)
         app(arguments, prog_name="edgecore")
     except Exception as error:
         if debugging():

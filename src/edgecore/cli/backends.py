@@ -1,17 +1,32 @@
-"""`edgecore backends`: what is installed."""
+"""`edgecore backends`: what is installed, and the options and operators of one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from edgecore.cli.common import Json, print_json, stdout
+import typer
+
+from edgecore.cli.common import Json, print_json, progress, stdout
+from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
     from edgecore.plugin.types import InstalledBackend
 
 
-def command(as_json: Json = False) -> None:
-    """List the installed backends and their state."""
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A backend: its options and operators, for which torch is needed."),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Tables for the README of backend NAME.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the installed backends and their state, or the options and operators of one."""
+    if name is not None:
+        _show_one(name, markdown, as_json)
+        return
+    if markdown:
+        raise EdgecoreError("--markdown needs the NAME of a backend")
     from rich.table import Column, Table
 
     from edgecore.plugin.registry import installed
@@ -49,3 +64,30 @@ def _library(backend: InstalledBackend) -> str | None:
         return str(backend.info.native_library())
     except Exception:
         return None
+
+
+def _show_one(name: str, markdown: bool, as_json: bool) -> None:
+    from rich.table import Table
+
+    from edgecore.plugin import documentation, registry
+
+    info = registry.find_by_name(name)
+    with progress(f"importing the compiler of {name}"):
+        compiler = registry.load_compiler(info)
+    options = documentation.option_rows(compiler.Options)
+    operators = documentation.operator_rows(compiler.operator_support())
+    tables = ((documentation.OPTION_TITLES, options), (documentation.OPERATOR_TITLES, operators))
+    if as_json:
+        option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)
+        print_json(
+            {"name": info.name, "backend_id": info.backend_id, "options": option_list, "operators": operator_list}
+        )
+    elif markdown:
+        print("\n".join(documentation.markdown(titles, rows) for titles, rows in tables), end="")
+    else:
+        print(f"{info.name} ({info.backend_id}): {info.summary}")
+        for titles, rows in tables:
+            table = Table(*titles)
+            for row in rows:
+                table.add_row(*row)
+            stdout.print(table, markup=False) if rows else print(f"it has no {titles[0]}s")

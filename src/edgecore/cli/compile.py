@@ -31,7 +31,12 @@ def command(
     ],
     backends: Annotated[
         list[str] | None,
-        typer.Option("-b", "--backend", metavar="NAME[:key=value,...]", help="In order of priority; may be repeated."),
+        typer.Option(
+            "-b",
+            "--backend",
+            metavar="NAME[:key=value,...]",
+            help="In order of priority; may be repeated. `edgecore backends NAME` lists the options.",
+        ),
     ] = None,
     runtime: Annotated[
         str, typer.Option(metavar="PROFILE", help="Where the file will run: executorch-1.5 or edgecore.")

@@ -28,6 +28,8 @@ from edgecore.partition.capability import DATA_MOVEMENT
 OTHER_DTYPES = (torch.float64, torch.int32)
 """Tried also where they are not claimed: the backend must refuse them, or be right."""
 
+HALF = (torch.float16, torch.bfloat16)
+
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
 """Before an operator that only moves data goes one of these: partitions of nothing else are not worth a delegate."""
 
@@ -50,6 +52,8 @@ class _Operator:
             return self._custom()
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
+        if subject.quick:  # half precision takes the same way through most backends
+            claimed = [dtype for dtype in claimed if dtype is claimed[0] or dtype not in HALF]
         samples = [one for dtype in claimed for one in samples_of(self.operator, dtype, subject.quick)]
         if not samples:
             raise Skipped("the suite has no samples for it")
@@ -62,6 +66,8 @@ class _Operator:
             dtypes = ", ".join(map(_dtype_name, claimed))
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
             raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {samples[0]}: {reasons}")
+        if torch.bool in claimed and not subject.quick:
+            _try(subject, self.operator, samples_of(self.operator, torch.bool, subject.quick), inside=True)
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
         if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
             _try(subject, self.operator, more)

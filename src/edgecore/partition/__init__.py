@@ -2,9 +2,11 @@
 
 from edgecore.partition.capability import CapabilityPartitioner
 from edgecore.partition.lower import Refusals, to_backend
+from edgecore.partition.part import Part, debug_handles
+from edgecore.partition.table import OperatorRow, OperatorTable, at_most_dims, contiguous_only
 from edgecore.partition.types import TAG, DelegationSpec, Partitioner, PartitionResult, Rejection
 
 __all__ = [
-    "TAG", "CapabilityPartitioner", "DelegationSpec", "PartitionResult", "Partitioner", "Refusals", "Rejection",
-    "to_backend",
+    "TAG", "CapabilityPartitioner", "DelegationSpec", "OperatorRow", "OperatorTable", "Part", "PartitionResult",
+    "Partitioner", "Refusals", "Rejection", "at_most_dims", "contiguous_only", "debug_handles", "to_backend",
 ]  # fmt: skip

@@ -39,7 +39,8 @@ class CapabilityPartitioner:
     Every node has a level: the number of changes between the backend and the outside on the longest path to it. The
     accepted nodes of one level form one partition. No path leads from a partition out and back into it, since leaving
     and returning raises the level; and no partitioning into convex parts has fewer parts than the longest path demands.
-    What reads constants only, such as a weight's dequantization, is where its first reader is.
+    What reads constants only, such as a weight's dequantization, is where its first reader is. A partition that only moves
+    data, or has fewer than `least` other operators, stays outside.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class CapabilityPartitioner:
         compile_specs: Sequence[CompileSpec] = (),
         whole: Sequence[OpOverload] = (),
         keep: Keep | None = None,
+        least: int = 1,
     ) -> None:
         self.spec = DelegationSpec(backend_id, tuple(compile_specs))
         self.check = check
         self.whole = tuple(whole)
         self.keep = keep
+        self.least = least
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Keep | None]:
         """The operators that the backend wants whole."""
@@ -88,8 +91,11 @@ class CapabilityPartitioner:
         # Always there: the report names the backend also where it took nothing.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
-            if all(node.target in DATA_MOVEMENT for node in nodes):
-                rejections.extend(Rejection(node.name, "a partition of nothing but data movement") for node in nodes)
+            working = sum(node.target not in DATA_MOVEMENT for node in nodes)
+            if working < max(self.least, 1):
+                few = f"in a partition of {working} operators, fewer than {self.least}"
+                reason = few if working else "a partition of nothing but data movement"
+                rejections.extend(Rejection(node.name, reason) for node in nodes)
                 continue
             tag = f"{self.spec.backend_id}_{level}"
             tags[tag] = self.spec

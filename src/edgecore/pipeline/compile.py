@@ -125,7 +125,8 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
 
 def _option_problem(problem: ErrorDetails) -> str:
     name = ".".join(map(str, problem["loc"]))
-    return f"no option {name!r}" if problem["type"] == "extra_forbidden" else f"{name}: {problem['msg']}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"no option {name!r}" if problem["type"] == "extra_forbidden" else f"{name}: {message}"
 
 
 def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> ExportedProgram:

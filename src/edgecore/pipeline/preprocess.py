@@ -8,7 +8,14 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 from torch.export import ExportedProgram
 
-from edgecore.plugin import BackendCompiler, BackendInfo, CompileSpec, PreprocessResult, registry
+from edgecore.plugin import (
+    BackendCompiler,
+    BackendInfo,
+    CompileSpec,
+    PreprocessResult,
+    ReportingCompiler,
+    registry,
+)
 
 
 @cache
@@ -24,6 +31,15 @@ def preprocess(
     info = registry.find(backend_id)
     compiler = compiler_of(info)
     return compiler.preprocess(program, specs), _distribution(info)
+
+
+def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[str]:
+    """What the backend says of its delegates. A failure is a line, too: nothing is lost but this section."""
+    try:
+        compiler = compiler_of(registry.find(backend_id))
+        return list(compiler.report_lines(results)) if isinstance(compiler, ReportingCompiler) else []
+    except Exception as error:
+        return [f"no report: {type(error).__name__}: {error}"]
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,9 @@ from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, operator_name, source_line
 from edgecore.partition import Refusals
+from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report_memory import ArenaReport
+from edgecore.plugin import PreprocessResult
 from edgecore.quantize.quality import LayerQuality, decibels
 
 
@@ -37,22 +38,24 @@ class ReportRow:
 class DelegationReport:
     """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program.
 
-    `quantization`: what each layer of a quantized program loses, worst first; None if nobody asked.
+    `quantization`: what each layer of a quantized program loses, worst first; None if nobody asked. `sections`: what
+    backends say of their delegates, lines by backend id.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
     delegates: dict[str, int] = field(default_factory=dict)
     memory: list[ArenaReport] = field(default_factory=list)
     quantization: list[LayerQuality] | None = None
+    sections: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, programs: Mapping[str, ExportedProgram], refusals: Mapping[str, Refusals]) -> DelegationReport:
         """The report of edge programs."""
         rows: list[ReportRow] = []
-        counts: Counter[str] = Counter()
+        results: dict[str, list[PreprocessResult]] = {}
         for method, program in programs.items():
             for node, module in delegates(program):
-                counts[module.backend_id] += 1
+                results.setdefault(module.backend_id, []).append(module.result)
                 rows += [
                     ReportRow(method, name, node.name, module.backend_id, line) for name, line in node.meta["delegated"]
                 ]
@@ -63,7 +66,9 @@ class DelegationReport:
                     rows.append(
                         ReportRow(method, operator_name(node.target), node.name, "edgecore", source_line(node), why)
                     )
-        return cls(rows, dict(counts))
+        counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
+        said = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
+        return cls(rows, counts, sections={backend_id: lines for backend_id, lines in said.items() if lines})
 
     @property
     def left_outside(self) -> list[ReportRow]:
@@ -75,6 +80,8 @@ class DelegationReport:
         backends = ", ".join(f"{count} x {name}" for name, count in self.delegates.items()) or "none"
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
         lines += [f"  outside: {line}" for line in self.outside_lines()]
+        for backend_id, said in self.sections.items():
+            lines += [f"{backend_id}:", *(f"  {line}" for line in said)]
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def quantization_lines(self, limit: int = 10) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Problem,
         QuantizingCompiler,
         Recipe,
+        ReportingCompiler,
         RewriteRecipe,
     )
 
@@ -33,6 +34,7 @@ __all__ = [
     "Problem",
     "QuantizingCompiler",
     "Recipe",
+    "ReportingCompiler",
     "RewriteRecipe",
     "hookimpl",
     "hookspec",

@@ -1,4 +1,4 @@
-"""The entry points in our groups of the installed packages: `edgecore.backends` and `edgecore.kernels`.
+"""The entry points in our groups of the installed packages: `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
 Finds what `importlib.metadata.entry_points` finds, in its order, without importing it where packages lie in plain
 folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 GROUP = "edgecore.backends"
 KERNELS = "edgecore.kernels"
 """Named after the namespace of the operators; the value is a function that gives the library's absolute path."""
+COMMANDS = "edgecore.commands"
+"""Named after a command of `edgecore`: see `edgecore.cli.plugin_commands`."""
 
 
 class Provider:
-    """One entry point: `backend_id` is its name (the operators' namespace in group KERNELS), `value` the object
+    """One entry point: `backend_id` is its name (the operators' namespace in group KERNELS, a command in COMMANDS), `value` the object
     (`module:attribute`) that it stands for.
     """
 

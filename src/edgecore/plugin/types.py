@@ -150,3 +150,11 @@ class QuantizingCompiler(BackendCompiler, Protocol):
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """By name, such as `int8`."""
+
+
+@runtime_checkable
+class ReportingCompiler(BackendCompiler, Protocol):
+    """A compiler that adds to the report of a compilation what only it knows: cycles, use of its memories, its warnings."""
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Lines about its delegates, in the order of the program."""

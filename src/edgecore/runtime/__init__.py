@@ -91,7 +91,7 @@ def load(
             object. Of a `.bpte` file the program in it.
         data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
         threads: How many threads each method computes on, the calling one included; by default the performance cores
-            that this process may use.
+            that this process may use, within its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
         providers: The package to take a backend from where several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates whose SHA-256 the file does not hold, for backends that do not check their blobs.

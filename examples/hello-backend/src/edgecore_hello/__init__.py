@@ -1,0 +1,28 @@
+"""The Hello backend. Loading a file imports this module, so it imports neither torch nor anything else that is heavy."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from edgecore.plugin import BackendInfo, hookimpl
+
+
+def native_library() -> str:
+    """Absolute path of the delegate's shared library."""
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_hello{suffix}")
+
+
+@hookimpl
+def edgecore_backends() -> list[BackendInfo]:
+    """The one backend of this package."""
+    return [
+        BackendInfo(
+            name="hello",
+            backend_id="HelloBackend",
+            summary="a template: add, mul and relu on the CPU",
+            compiler="edgecore_hello.compiler:HelloCompiler",
+            native_library=native_library,
+        )
+    ]

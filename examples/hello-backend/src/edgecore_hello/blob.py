@@ -1,0 +1,131 @@
+"""The blob that goes into the `.pte`, version 1. `native/src/blob.cpp` reads the same; both check everything.
+
+Little-endian numbers of 32 bits, without padding:
+
+    magic "HELLO" padded with zeros to 8 bytes; version; number of inputs, constants, nodes, outputs
+    input:     rank
+    constant:  rank, that many sizes, and its elements as float32
+    node:      operator, 1 if a relu follows else 0, two operands (of a unary operator twice the same)
+    output:    value
+
+Values are numbered: inputs, constants, then the result of each node. An operand has a lower number than its node's result;
+an output is the result of a node, of each at most once. Shapes of inputs come with the call: sizes may change, ranks not.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import prod
+
+from edgecore.errors import FormatError
+
+MAGIC = b"HELLO\0\0\0"
+VERSION = 1
+MAX_RANK = 8
+
+
+class Op(IntEnum):
+    """Numbers of the operators."""
+
+    ADD = 0
+    MUL = 1
+    RELU = 2
+
+
+@dataclass
+class Constant:
+    """Its shape, and its elements as the bytes of float32."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+@dataclass
+class Operation:
+    """One node; `relu` follows it at once."""
+
+    op: Op
+    operands: tuple[int, int]
+    relu: bool = False
+
+
+@dataclass
+class Graph:
+    """What a blob says."""
+
+    input_ranks: list[int] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    nodes: list[Operation] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+
+def encode(graph: Graph) -> bytes:
+    """The blob of a graph."""
+    counts = (len(graph.input_ranks), len(graph.constants), len(graph.nodes), len(graph.outputs))
+    parts = [MAGIC, _pack(VERSION, *counts, *graph.input_ranks)]
+    for constant in graph.constants:
+        parts += [_pack(len(constant.shape), *constant.shape), constant.data]
+    parts += [_pack(node.op, node.relu, *node.operands) for node in graph.nodes]
+    return b"".join((*parts, _pack(*graph.outputs)))
+
+
+def decode(blob: bytes) -> Graph:
+    """The graph in a blob; FormatError with a sentence if it is none, or damaged."""
+    if blob[: len(MAGIC)] != MAGIC:
+        raise FormatError("the blob was not written by edgecore-hello")
+    reader = _Reader(blob, len(MAGIC))
+    if (version := reader.numbers(1)[0]) != VERSION:
+        raise FormatError(f"the blob has version {version} and this edgecore-hello reads version {VERSION}")
+    inputs, constants, nodes, outputs = reader.numbers(4)
+    graph = Graph(list(reader.numbers(inputs)))
+    graph.constants = [reader.constant() for _ in range(reader.count(constants))]
+    for index in range(reader.count(nodes)):
+        op, relu, first, second = reader.numbers(4)
+        known = inputs + constants + index
+        if op >= len(Op) or relu > 1 or max(first, second) >= known:
+            raise FormatError(f"the blob is damaged: node {index}")
+        graph.nodes.append(Operation(Op(op), (first, second), bool(relu)))
+    graph.outputs = list(reader.numbers(outputs))
+    if reader.position != len(blob):
+        raise FormatError(f"the blob is damaged: {len(blob) - reader.position} bytes follow its end")
+    ranks = graph.input_ranks + [len(constant.shape) for constant in graph.constants]
+    if max(ranks, default=0) > MAX_RANK:
+        raise FormatError(f"the blob is damaged: a rank of {max(ranks)}")
+    results = range(inputs + constants, inputs + constants + nodes)
+    if len(set(graph.outputs)) < outputs or not set(graph.outputs) <= set(results):
+        raise FormatError(f"the blob is damaged: outputs {graph.outputs}")
+    return graph
+
+
+def _pack(*numbers: int) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+class _Reader:
+    def __init__(self, blob: bytes, position: int) -> None:
+        self.blob = blob
+        self.position = position
+
+    def take(self, size: int) -> bytes:
+        if size > len(self.blob) - self.position:
+            raise FormatError(f"the blob is damaged: its {len(self.blob)} bytes end too early")
+        self.position += size
+        return self.blob[self.position - size : self.position]
+
+    def numbers(self, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}I", self.take(4 * count))
+
+    def count(self, count: int) -> int:
+        """A number of records, of 4 bytes at least, that follow."""
+        if count > (len(self.blob) - self.position) // 4:
+            raise FormatError(f"the blob is damaged: {count} records in {len(self.blob)} bytes")
+        return count
+
+    def constant(self) -> Constant:
+        (rank,) = self.numbers(1)
+        if rank > MAX_RANK:
+            raise FormatError(f"the blob is damaged: a rank of {rank}")
+        shape = self.numbers(rank)
+        return Constant(shape, self.take(4 * prod(shape)))

@@ -1,0 +1,60 @@
+"""From a partition to a blob: what your compiler does."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.partition import Part, debug_handles
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore_hello.blob import VERSION, Constant, Graph, Op, Operation, encode
+
+aten = torch.ops.aten
+FUSE_RELU = CompileSpec("fuse_relu", b"\x01")
+_OPS: dict[object, Op] = {aten.add.Tensor: Op.ADD, aten.mul.Tensor: Op.MUL, aten.relu.default: Op.RELU}
+_ALIGNMENT = 16
+
+
+def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult:
+    """Compile one partition: a program of its own whose weights are placeholders, as its inputs are."""
+    part, graph = Part(program), Graph()
+    values: dict[Node, int] = {}
+    for node in part.inputs:
+        values[node] = len(values)
+        graph.input_ranks.append(node.meta["val"].dim())
+    for node, tensor in part.constants.items():
+        values[node] = len(values)
+        graph.constants.append(Constant(tuple(tensor.shape), tensor.contiguous().numpy().tobytes()))
+
+    first_node = len(values)
+    origins: list[list[Node]] = []  # of each node of the blob; the last one's result is its result
+    for node in part.calls:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        if fuse_relu and _fits_behind(source, node):
+            values[node] = values[source]
+            graph.nodes[values[node] - first_node].relu = True
+            origins[values[node] - first_node].append(node)
+            continue
+        values[node] = first_node + len(graph.nodes)
+        other = source if node.target is aten.relu.default else node.args[1]
+        assert isinstance(other, Node)
+        graph.nodes.append(Operation(_OPS[node.target], (values[source], values[other])))
+        origins.append([node])
+    graph.outputs = [values[node] for node in part.outputs]
+
+    inside = [nodes[-1] for nodes in origins if nodes[-1] not in part.outputs]
+    scratch = sum(part.greatest_bytes(node, _ALIGNMENT) for node in inside)
+    return PreprocessResult(
+        blob=encode(graph),
+        debug_handle_map={index: debug_handles(*nodes) for index, nodes in enumerate(origins)},
+        compatibility=f"hello-blob {VERSION}",
+        memory=(MemoryNeed("scratch", scratch, alignment=_ALIGNMENT),) if scratch else (),
+    )
+
+
+def _fits_behind(source: Node, node: Node) -> bool:
+    """Whether a node is a relu that alone reads the result of an add or mul."""
+    has_result = source.target in (aten.add.Tensor, aten.mul.Tensor)
+    return node.target is aten.relu.default and has_result and len(source.users) == 1

@@ -1,0 +1,225 @@
+// edgecore/backend.hpp: whatever the classes throw reaches the host as a code and a sentence, and nothing leaks.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "edgecore/backend.hpp"
+
+namespace {
+
+using namespace edgecore::backend;
+
+enum class Throw { kNothing, kFailure, kMemory, kException, kNumber };
+Throw thrown = Throw::kNothing;
+int live = 0;
+
+void maybe_throw() {
+  switch (thrown) {
+    case Throw::kNothing:
+      return;
+    case Throw::kFailure:
+      fail(EDGECORE_NOT_SUPPORTED, "refused %d", 7);
+    case Throw::kMemory:
+      throw std::bad_alloc();
+    case Throw::kException:
+      throw std::runtime_error("broken");
+    case Throw::kNumber:
+      throw 7;
+  }
+}
+
+struct Counted {
+  Counted() { ++live; }
+  ~Counted() { --live; }
+  Counted(const Counted &) = delete;
+};
+
+struct Driver : Counted {
+  explicit Driver(const Host &) { maybe_throw(); }
+  static void probe(const Host &) { maybe_throw(); }
+  int32_t check_compatibility(std::string_view text) {
+    if (text != "toy 1") fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "reads toy 1");
+    return EDGECORE_COMPATIBLE_RECOMPILE;
+  }
+};
+struct Program : Counted {
+  Program(Driver &, const Host &, const Options &options) : level(options.integer("level", 3)) { maybe_throw(); }
+  int64_t level;
+};
+struct Delegate : Counted {
+  Delegate(Program &program, const Host &, const edgecore_delegate_info &) : level(program.level) { maybe_throw(); }
+  uint64_t argument_count() const noexcept { return 2; }
+  void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
+    out.alignment = index == 0 ? 64 : 16;
+  }
+  int64_t level;
+};
+struct Instance : Counted {
+  Instance(Delegate &, const Host &given) : host(given) { maybe_throw(); }
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) {
+    maybe_throw();
+    const edgecore_tensor &input = args.tensor(0, EDGECORE_DL_FLOAT, 32, 1);
+    args.resize(1, input.dl.shape, 1);
+    return {memory_need(EDGECORE_MEMORY_SCRATCH, 128, 64)};
+  }
+  void execute(const Arguments &args, const Memory &memory) {
+    host.parallel_for(3, 1, [](uint64_t, uint64_t, uint32_t) { maybe_throw(); });
+    args.data<float>(1)[0] = args.data<float>(0)[0] + *static_cast<float *>(memory[0]);
+  }
+  Host host;
+};
+
+std::string sentence;
+int32_t resize_code = EDGECORE_OK;
+
+edgecore_host make_host() {
+  edgecore_host host = {};
+  host.header = header<edgecore_host>();
+  host.fail = [](edgecore_error *, int32_t code, edgecore_str text) -> int32_t {
+    sentence = to_view(text);
+    return code;
+  };
+  host.parallel_for = [](edgecore_scope *, uint64_t n, uint64_t, edgecore_loop_fn fn, void *arg, uint32_t) {
+    for (uint64_t i = 0; i < n; ++i) fn(arg, i, i + 1, 0);
+  };
+  host.resize = [](edgecore_scope *, edgecore_tensor *, const int64_t *, int32_t, edgecore_error *) -> int32_t {
+    if (resize_code != EDGECORE_OK) sentence = "the host's own words";
+    return resize_code;
+  };
+  return host;
+}
+
+class BackendHpp : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    thrown = Throw::kNothing;
+    sentence.clear();
+    resize_code = EDGECORE_OK;
+    level = {{to_str("level"), EDGECORE_OPTION_INT, 0, {}}, 0};
+    level.option.value.i = 5;
+    program_info.options = {&level.option, 1, sizeof(level), 0};
+    ASSERT_EQ(table.driver_create(&host, nullptr, &driver, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table.program_open(driver, &program_info, &program, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table.delegate_load(program, &delegate_info, &delegate, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table.instance_create(delegate, &instance_info, &instance, nullptr), EDGECORE_OK);
+    for (int i = 0; i < 2; ++i) {
+      tensors[i].scalar_type = 6;
+      tensors[i].dl = {&numbers[i], EDGECORE_DEVICE_CPU, 0, 1, {EDGECORE_DL_FLOAT, 32, 1}, &one, &one, 0};
+      tensors[i].dim_order = &first;
+      values[i].tag = EDGECORE_TAG_TENSOR;
+      values[i].as.tensor = &tensors[i];
+    }
+  }
+  void TearDown() override {
+    table.instance_destroy(instance);
+    table.delegate_destroy(delegate);
+    table.program_close(program);
+    table.driver_destroy(driver);
+    EXPECT_EQ(live, 0);
+  }
+  int32_t prepare(uint64_t count = 2) {
+    return table.prepare(instance, values, count, sizeof(values[0]), &prepared, nullptr);
+  }
+  int32_t execute() { return table.execute(instance, &execute_info, values, 2, sizeof(values[0]), nullptr); }
+
+  const edgecore_host host = make_host();
+  const edgecore_backend table =
+      make_table<Driver, Program, Delegate, Instance>({"Toy", "edgecore-toy", "1", EDGECORE_NO_THREADS});
+  edgecore_driver *driver = nullptr;
+  edgecore_program *program = nullptr;
+  edgecore_delegate *delegate = nullptr;
+  edgecore_instance *instance = nullptr;
+  edgecore_program_info program_info = {};
+  edgecore_delegate_info delegate_info = {};
+  edgecore_instance_info instance_info = {};
+  struct {
+    edgecore_option option;
+    uint64_t of_a_later_version;
+  } level = {};
+  float numbers[2] = {1, 0}, scratch[32] = {2};
+  int64_t one = 1;
+  uint8_t first = 0;
+  edgecore_tensor tensors[2] = {};
+  edgecore_value values[2] = {};
+  edgecore_memory_block block = {scratch, sizeof(scratch)};
+  edgecore_execute_info execute_info = {header<edgecore_execute_info>(), &block, 1, nullptr, nullptr};
+  edgecore_prepared prepared = {};
+};
+
+TEST_F(BackendHpp, RunsAndHandsOverWhatTheClassesSay) {
+  EXPECT_EQ(get<Program>(program).level, 5);
+  EXPECT_EQ(table.argument_count(delegate), 2u);
+  edgecore_buffer_requirement requirement = {};
+  table.buffer_requirement(delegate, 0, &requirement);
+  EXPECT_EQ(requirement.alignment, 64u);
+  ASSERT_EQ(prepare(), EDGECORE_OK);
+  ASSERT_EQ(prepared.need_count, 1u);
+  EXPECT_EQ(prepared.needs[0].bytes, 128u);
+  ASSERT_EQ(execute(), EDGECORE_OK);
+  EXPECT_EQ(numbers[1], 3);
+}
+
+TEST_F(BackendHpp, EveryKindOfExceptionBecomesACodeAndASentence) {
+  const struct {
+    Throw kind;
+    int32_t code;
+    const char *text;
+  } cases[] = {{Throw::kFailure, EDGECORE_NOT_SUPPORTED, "refused 7"},
+               {Throw::kMemory, EDGECORE_MEMORY_ALLOCATION_FAILED, "out of memory"},
+               {Throw::kException, EDGECORE_INTERNAL, "broken"},
+               {Throw::kNumber, EDGECORE_INTERNAL, "an exception that is no std::exception"}};
+  for (const auto &expected : cases) {
+    thrown = expected.kind;
+    const int before = live;
+    edgecore_driver *no_driver = nullptr;
+    edgecore_program *no_program = nullptr;
+    edgecore_delegate *no_delegate = nullptr;
+    edgecore_instance *no_instance = nullptr;
+    const auto check = [&](int32_t code) {
+      EXPECT_EQ(code, expected.code);
+      EXPECT_EQ(sentence, expected.text);
+      EXPECT_EQ(live, before);
+      sentence.clear();
+    };
+    check(table.probe(&host, nullptr, nullptr));
+    check(table.driver_create(&host, nullptr, &no_driver, nullptr));
+    check(table.program_open(driver, &program_info, &no_program, nullptr));
+    check(table.delegate_load(program, &delegate_info, &no_delegate, nullptr));
+    check(table.instance_create(delegate, &instance_info, &no_instance, nullptr));
+    check(prepare());
+    check(execute());  // from a body of parallel_for
+  }
+}
+
+TEST_F(BackendHpp, CompatibilityIsAnAnswerOrAReason) {
+  EXPECT_EQ(table.check_compatibility(driver, to_str("toy 1"), nullptr), EDGECORE_COMPATIBLE_RECOMPILE);
+  EXPECT_EQ(table.check_compatibility(driver, to_str("toy 2"), nullptr), EDGECORE_INCOMPATIBLE);
+  EXPECT_EQ(sentence, "reads toy 1");
+}
+
+TEST_F(BackendHpp, ArgumentsAreChecked) {
+  EXPECT_EQ(prepare(1), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "the call has no argument 1");
+  values[0].tag = EDGECORE_TAG_INT;
+  EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "argument 0 must be a tensor in host memory");
+  values[0].tag = EDGECORE_TAG_TENSOR;
+  tensors[0].dl.dtype.bits = 64;
+  EXPECT_EQ(prepare(), EDGECORE_INVALID_TYPE);
+  tensors[0].dl.dtype.bits = 32;
+  first = 1;
+  EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "argument 0 is not contiguous in the order of its dims");
+  first = 0;
+  tensors[0].dl.ndim = 2;
+  EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "argument 0 has 2 dims instead of 1");
+}
+
+TEST_F(BackendHpp, WhatTheHostRefusedKeepsTheHostsSentence) {
+  resize_code = EDGECORE_OUT_OF_RESOURCES;
+  EXPECT_EQ(prepare(), EDGECORE_OUT_OF_RESOURCES);
+  EXPECT_EQ(sentence, "the host's own words");
+}
+
+}  // namespace

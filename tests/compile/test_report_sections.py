@@ -1,0 +1,52 @@
+"""What a backend says of its delegates stands in the report."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from edgecore.pipeline import preprocess
+from edgecore.pipeline.report import DelegationReport
+from edgecore.plugin import PreprocessResult
+
+
+class Silent:
+    Options = object
+
+    def partitioner(self):
+        """Like the others here: its presence is all that counts."""
+
+    preprocess = operator_support = verify_blob = check = partitioner
+
+
+class Speaking(Silent):
+    def report_lines(self, results):
+        return [f"{len(results)} blobs, {sum(len(result.blob) for result in results)} bytes <estimated>"]
+
+
+class Failing(Silent):
+    def report_lines(self, results):
+        raise ValueError("no cycles today")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "lines"),
+    [
+        (Silent(), []),
+        (Speaking(), ["2 blobs, 3 bytes <estimated>"]),
+        (Failing(), ["no report: ValueError: no cycles today"]),
+    ],
+)
+def test_lines_of_a_compiler(monkeypatch, compiler, lines):
+    monkeypatch.setattr(preprocess.registry, "find", lambda backend_id: SimpleNamespace(name=backend_id))
+    monkeypatch.setattr(preprocess, "compiler_of", lambda info: compiler)
+    assert preprocess.report_lines("ToyBackend", [PreprocessResult(b"a"), PreprocessResult(b"bc")]) == lines
+
+
+def test_text_and_page(tmp_path):
+    report = DelegationReport(sections={"ToyBackend": ["2 blobs <estimated>"]})
+    assert str(report).splitlines()[1:] == ["ToyBackend:", "  2 blobs <estimated>"]
+    report.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "<h2>ToyBackend</h2>" in page and "2 blobs &lt;estimated&gt;" in page
