@@ -158,7 +158,7 @@ def _reads(node: Node, index: int) -> bool:
 
 
 def _check_extreme(query: Query) -> str | None:
-    if query.node.args[0].meta["val"].dtype == torch.int64:  # a dtype of the row for the sake of the indices
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # a dtype of the row for the sake of the indices
         return "maxima of integers"
     if _reads(query.node, 1):
         if not _reads(query.node, 0):
