@@ -1,0 +1,56 @@
+"""`quantize="int8"`: which values PT2E observes, so that OpenVINO computes with 8-bit integers.
+
+Only the inputs of convolutions, linear layers, products and sums are rounded: OpenVINO moves the conversions past what
+needs none and requantizes between two integer kernels, as its own tools expect it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
+
+aten = torch.ops.aten
+_EPS = 2.0**-12
+
+WEIGHTED = frozenset({aten.conv1d.default, aten.conv2d.default, aten.conv2d.padding, aten.linear.default})
+"""Operators of a value and a weight, whose output channels come first."""
+OF_TWO = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
+"""Operators of two values."""
+
+
+class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
+    """Values: uint8 with a scale and zero point of each tensor. Weights: int8, a scale for each output channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = QuantizationSpec(
+            torch.uint8, HistogramObserver.with_args(eps=_EPS), 0, 255, torch.per_tensor_affine
+        )
+        self.weight = QuantizationSpec(
+            torch.int8, PerChannelMinMaxObserver.with_args(eps=_EPS), -127, 127, torch.per_channel_symmetric, 0
+        )
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Write the annotations into the nodes' `meta`."""
+        for node in model.graph.nodes:
+            specs: dict[Any, Any] = {}
+            if node.target in WEIGHTED:
+                specs = {node.args[0]: self.value, node.args[1]: self.weight}
+            elif node.target in OF_TWO and all(map(_is_value, node.args[:2])):
+                specs = dict.fromkeys(node.args[:2], self.value)
+            if specs and _is_value(node):
+                node.meta["quantization_annotation"] = QuantizationAnnotation(input_qspec_map=specs, _annotated=True)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing can be wrong: OpenVINO computes every annotated operator with integers."""
+
+
+def _is_value(node: Any) -> bool:
+    """Whether it is a float32 tensor that is computed, or an input."""
+    val = node.meta.get("val") if isinstance(node, Node) and node.op != "get_attr" else None
+    return isinstance(val, torch.Tensor) and val.dtype == torch.float32
