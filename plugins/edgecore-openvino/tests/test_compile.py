@@ -1,89 +1,179 @@
-"""What the delegate computes is what PyTorch computes."""
+"""What the delegate computes is what PyTorch computes; and options, payloads, several backends."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
+from torch import nn
 
 import edgecore
+from edgecore_openvino.blob import Kind, decode
 
 
-class Block(torch.nn.Module):
+class Mlp(nn.Module):
     def __init__(self):
         super().__init__()
-        self.scale = torch.nn.Parameter(torch.randn(4, 1))
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8), nn.Softmax(-1))
 
-    def forward(self, a, b):
-        h = torch.relu(a * self.scale + b)
-        return h * a, torch.relu(h) + b
-
-
-class Add(torch.nn.Module):
-    def forward(self, a, b):
-        return a + b
+    def forward(self, x):
+        return self.layers(x)
 
 
-def run(program: edgecore.CompiledProgram, path: Path, *inputs: torch.Tensor, **options: int) -> list[torch.Tensor]:
+class Net(nn.Module):
+    """Convolutions, a depthwise one and a transposed one, batch norm, pooling, a residual sum, resizing."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False)
+        self.up = nn.ConvTranspose2d(8, 4, 2, stride=2)
+        self.group_norm, self.last = nn.GroupNorm(2, 4), nn.Linear(4, 5)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        x = nn.functional.max_pool2d(x + self.depthwise(x), 3, 2, 1, ceil_mode=True)
+        x = nn.functional.hardswish(self.group_norm(self.up(x)))
+        x = nn.functional.avg_pool2d(nn.functional.interpolate(x, scale_factor=2, mode="bilinear"), 3, 2, 1)
+        return self.last(x.mean((2, 3)))
+
+
+class Block(nn.Module):
+    """A transformer's block on tokens: embedding, attention with a mask, two norms."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(50, 32)
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+        self.norms = nn.ModuleList([nn.LayerNorm(32), nn.LayerNorm(32)])
+        self.mlp = nn.Sequential(nn.Linear(32, 64), nn.GELU(approximate="tanh"), nn.Linear(64, 32))
+        self.register_buffer("mask", torch.full((6, 6), -1e4).triu(1))
+
+    def forward(self, tokens):
+        x = self.table(tokens)
+        y = self.norms[0](x)
+        x = x + self.attention(y, y, y, attn_mask=self.mask, need_weights=False)[0]
+        return x + self.mlp(self.norms[1](x))
+
+
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v) + 1
+
+
+MODELS = [
+    (Mlp(), (torch.randn(3, 16),)),
+    (Net(), (torch.randn(2, 3, 13, 16),)),
+    (Block(), (torch.randint(50, (2, 6)),)),
+    (Attention(), (torch.randn(1, 2, 5, 8), torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8))),
+]
+PAIR = (Mlp(), (torch.randn(3, 16),))
+
+
+def build(model, inputs, *, quantize=None, calibration=None, **options):
+    backend = edgecore.Backend("openvino", required=True, **options)
+    return edgecore.compile(model.eval(), inputs, backends=[backend], quantize=quantize, calibration=calibration)
+
+
+def run(program, path, *inputs, **options):
     program.save(path)
-    results = edgecore.load(path, options={"openvino": options}).forward(*inputs)
-    return [torch.as_tensor(result) for result in (results if isinstance(results, (list, tuple)) else [results])]
+    return torch.as_tensor(edgecore.load(path, options={"openvino": options}).forward(*inputs))
 
 
-@pytest.mark.parametrize("fuse_relu", [True, False])
-def test_a_model_gives_what_eager_gives(tmp_path, fuse_relu):
-    model, inputs = Block().eval(), (torch.randn(2, 4, 3), torch.randn(3))
-    backend = edgecore.Backend("openvino", required=True, fuse_relu=fuse_relu)
-    program = edgecore.compile(model, inputs, backends=[backend])
-    for result, expected in zip(run(program, tmp_path / "model.pte", *inputs), model(*inputs), strict=True):
-        torch.testing.assert_close(result, expected)
+@pytest.mark.parametrize("payload", ["portable", "blob"])
+@pytest.mark.parametrize(("model", "inputs"), MODELS, ids=[type(model).__name__ for model, _ in MODELS])
+def test_a_model_gives_what_eager_gives(tmp_path, model, inputs, payload):
+    result = run(build(model, inputs, payload=payload), tmp_path / "model.pte", *inputs)
+    torch.testing.assert_close(result, model.eval()(*inputs), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ((3,), (3,)),
-        ((), (2, 2)),
-        ((2, 1, 3), (4, 1)),
-        ((1,), (5, 0)),
-        ((1, 1), (3, 2)),
-        ((1, 2, 1, 2, 1, 2, 1, 2), (2,)),
-    ],
-)
-def test_broadcasting(tmp_path, left, right):
-    inputs = (torch.randn(left), torch.randn(right))
-    program = edgecore.compile(Add().eval(), inputs, backends=[edgecore.Backend("openvino", required=True)])
-    (result,) = run(program, tmp_path / "model.pte", *inputs)
-    torch.testing.assert_close(result, inputs[0] + inputs[1])
+@pytest.mark.parametrize("index", [0, 1])
+def test_int8(tmp_path, index):
+    model, inputs = MODELS[index]
+    samples = [tuple(torch.randn_like(one) for one in inputs) for _ in range(8)]
+    result = run(build(model, inputs, quantize="int8", calibration=samples), tmp_path / "model.pte", *samples[0])
+    expected = model.eval()(*samples[0])
+    assert (result - expected).abs().max() < 0.05 * expected.abs().max()
 
 
-def test_sizes_that_vary(tmp_path):
-    model, example = Block().eval(), (torch.randn(2, 4, 3), torch.randn(3))
+def test_a_batch_that_varies(tmp_path):
+    model, example = Mlp().eval(), (torch.randn(2, 16),)
     batch = torch.export.Dim("batch", min=1, max=8)
-    program = edgecore.compile(model, example, backends=["openvino"], dynamic_shapes={"a": {0: batch}, "b": None})
+    program = edgecore.compile(model, example, backends=["openvino"], dynamic_shapes={"x": {0: batch}})
     program.save(tmp_path / "model.pte")
     loaded = edgecore.load(tmp_path / "model.pte")
     for size in (2, 8, 1):
-        inputs = (torch.randn(size, 4, 3), torch.randn(3))
-        for result, expected in zip(loaded.forward(*inputs), model(*inputs), strict=True):
-            torch.testing.assert_close(torch.as_tensor(result), expected)
+        inputs = torch.randn(size, 16)
+        torch.testing.assert_close(torch.as_tensor(loaded.forward(inputs)), model(inputs), atol=1e-6, rtol=1e-5)
+    with pytest.raises(edgecore.errors.ExecutionError):
+        loaded.forward(torch.randn(9, 16))
 
 
-def test_parallel_pieces_give_the_same(tmp_path):
-    inputs = (torch.randn(100, 7), torch.randn(7))
-    program = edgecore.compile(Add().eval(), inputs, backends=["openvino"])
-    (result,) = run(program, tmp_path / "model.pte", *inputs, grain=3)
-    torch.testing.assert_close(result, inputs[0] + inputs[1])
-    with pytest.raises(edgecore.errors.ExecutionError, match="grain is 0"):
-        run(program, tmp_path / "model.pte", *inputs, grain=0)
+def payload_of(program, path):
+    program.save(path)
+    content = path.read_bytes()
+    return decode(content[content.index(b"OPENVINO") :])
 
 
-def test_special_values(tmp_path):
-    class Relu(torch.nn.Module):
-        def forward(self, a):
-            return torch.relu(a)
+def test_options_are_in_the_blob_for_the_import(tmp_path):
+    """A compiled model forgets its precision: without these properties it would run in bf16 on a CPU that has it."""
+    kept = payload_of(build(*PAIR, payload="blob", precision="f32", streams=2), tmp_path / "model.pte")
+    assert kept.kind is Kind.DEVICE and kept.device == "CPU"
+    assert kept.properties == {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "2"}
 
-    values = (torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, -1.0]),)
-    (result,) = run(edgecore.compile(Relu().eval(), values, backends=["openvino"]), tmp_path / "model.pte", *values)
-    torch.testing.assert_close(result, torch.relu(*values), equal_nan=True)
+
+def test_a_property_is_given_to_openvino_again(tmp_path):
+    """One that OpenVINO refuses shows that it arrives, whichever way the model does."""
+    for payload in ("portable", "blob"):
+        path = tmp_path / "model.pte"
+        build(*PAIR, payload=payload).save(path)
+        content = path.read_bytes()
+        start = content.index(b"OPENVINO")
+        at = content.index(b"f32", content.index(b"INFERENCE_PRECISION_HINT", start))
+        damaged = content[:at] + b"f99" + content[at + 3 :]
+        with pytest.raises(edgecore.errors.ExecutionError, match="f99|PRECISION"):
+            edgecore.load(damaged.replace(b"edgecore.meta.v1", b"edgecore.meta.v0"), trust=True)
+
+
+@pytest.mark.parametrize("payload", ["portable", "blob"])
+def test_blobs_are_reproducible(tmp_path, payload):
+    first, second = (build(*PAIR, payload=payload) for _ in range(2))
+    first.save(tmp_path / "first.pte")
+    second.save(tmp_path / "second.pte")
+    assert (tmp_path / "first.pte").read_bytes() == (tmp_path / "second.pte").read_bytes()
+
+
+def test_half_weights_halve_the_file(tmp_path):
+    model, inputs = nn.Linear(256, 256), (torch.randn(1, 256),)
+    whole, half = (payload_of(build(model, inputs, half_weights=value), tmp_path / "a.pte") for value in (False, True))
+    assert len(half.weights) < 0.6 * len(whole.weights)
+    result = run(build(model, inputs, half_weights=True), tmp_path / "a.pte", *inputs)
+    torch.testing.assert_close(result, model(*inputs), atol=2e-3, rtol=1e-3)
+
+
+def test_the_device_can_be_chosen_at_load(tmp_path):
+    model, inputs = PAIR
+    result = run(build(model, inputs, device="GPU"), tmp_path / "model.pte", *inputs, device="CPU")
+    torch.testing.assert_close(result, model(*inputs), atol=1e-6, rtol=1e-5)
+    with pytest.raises(edgecore.errors.ExecutionError, match=r"payload=\"portable\""):
+        run(build(model, inputs, payload="blob"), tmp_path / "model.pte", *inputs, device="GPU")
+
+
+def test_three_backends_take_turns(tmp_path):
+    """In order of priority: hello one operator, OpenVINO some, XNNPACK the rest; the report shows who took what."""
+    pytest.importorskip("edgecore_xnnpack")
+    pytest.importorskip("edgecore_hello")
+    model, inputs = Net().eval(), MODELS[1][1]
+    backends = [
+        edgecore.Backend("hello", operators="relu"),
+        edgecore.Backend("openvino", operators="convolution+max_pool2d_with_indices"),
+        edgecore.Backend("xnnpack"),
+    ]
+    program = edgecore.compile(model, inputs, backends=backends)
+    text = str(program.report())
+    for backend_id in ("HelloBackend", "OpenvinoBackend", "XnnpackBackend"):
+        assert f"x {backend_id}" in text
+    program.save(tmp_path / "model.pte")
+    result = torch.as_tensor(edgecore.load(tmp_path / "model.pte").forward(*inputs))
+    torch.testing.assert_close(result, model(*inputs), atol=1e-5, rtol=1e-4)

@@ -1,35 +1,83 @@
-"""The package as users get it."""
+"""The package as users get it, with OpenVINO and without."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import edgecore
+import edgecore_openvino
 from edgecore.plugin.documentation import operators_markdown, options_markdown
-from edgecore_openvino.compiler import OpenvinoCompiler
+from edgecore_openvino.compiler import INSTALL, OpenvinoCompiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def test_running_a_file_imports_no_torch(tmp_path):
-    class Add(torch.nn.Module):
-        def forward(self, a, b):
-            return a + b
+class Add(torch.nn.Module):
+    def forward(self, a, b):
+        return a + b
 
+
+@pytest.fixture
+def pte(tmp_path) -> Path:
     path = tmp_path / "model.pte"
     edgecore.compile(Add().eval(), (torch.ones(2), torch.ones(2)), backends=["openvino"]).save(path)
-    code = f"""
+    return path
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+
+
+def test_running_a_file_imports_neither_torch_nor_openvino(pte):
+    done = run(f"""
 import array, sys, edgecore
 values = memoryview(array.array("f", [1, 2]))
-print(edgecore.load({str(path)!r}).forward(values, values).tolist())
-assert not {{"torch", "pydantic"}} & set(sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+print(edgecore.load({str(pte)!r}).forward(values, values).tolist())
+assert not {{"torch", "pydantic", "openvino"}} & set(sys.modules)
+""")
     assert done.stdout.strip() == "[2.0, 4.0]", done.stderr
+
+
+def test_a_missing_openvino_is_explained(pte, tmp_path):
+    done = run(f"import edgecore; edgecore.load({str(pte)!r})", EDGECORE_OPENVINO_LIBRARY=str(tmp_path / "none.so"))
+    assert done.returncode == 1 and INSTALL.split('"')[1] in done.stderr
+
+
+def test_a_library_that_is_not_openvino_is_refused(pte):
+    other = edgecore_openvino.native_library()
+    done = run(f"import edgecore; edgecore.load({str(pte)!r})", EDGECORE_OPENVINO_LIBRARY=other)
+    assert done.returncode == 1 and "has no function ov_" in done.stderr
+
+
+def test_check_names_what_is_missing(monkeypatch):
+    compiler = OpenvinoCompiler()
+    assert list(compiler.check()) == []
+    monkeypatch.setattr("edgecore_openvino.compiler.openvino_library", lambda: None)
+    (problem,) = compiler.check()
+    assert problem.remedy == INSTALL
+
+
+def test_the_current_directory_is_not_searched(monkeypatch, tmp_path):
+    (tmp_path / "openvino" / "libs").mkdir(parents=True)
+    (tmp_path / "openvino" / "libs" / "libopenvino_c.so.9999").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    found = edgecore_openvino.openvino_library()
+    assert found and Path(found).is_absolute() and not found.startswith(str(tmp_path))
+
+
+def test_the_delegate_links_nothing_of_openvino():
+    library = Path(edgecore_openvino.native_library())
+    assert library.stat().st_size < 1_000_000
+    assert b"libopenvino.so" not in library.read_bytes()
 
 
 def test_the_tables_of_the_readme_are_those_of_the_code():
@@ -43,7 +91,3 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
     example = README.partition("```python\n")[2].partition("```")[0]
     exec(example, {"__name__": "readme"})
     assert (tmp_path / "model.pte").is_file()
-
-
-def test_nothing_is_missing_here():
-    assert list(OpenvinoCompiler().check()) == []

@@ -21,13 +21,15 @@ class OperatorRow:
     """What a backend takes of one operator.
 
     `dtypes` are those of every tensor that a call reads and gives. `constraints` is for the documentation; `refuses` says
-    why a call breaks them, as a fragment such as `alpha is 2`, or None.
+    why a call breaks them, as a fragment such as `alpha is 2`, or None. `whole`: calls that the row takes are not decomposed
+    into other operators.
     """
 
     target: OpOverload
     dtypes: tuple[torch.dtype, ...]
     constraints: str = ""
     refuses: Check | None = None
+    whole: bool = False
 
     @property
     def names(self) -> tuple[str, str]:
@@ -54,13 +56,14 @@ class OperatorTable:
         row = self.rows.get(node.target)
         if row is None:
             return "not among the backend's operators"
-        for name, val in _tensors(node):
-            if not isinstance(val, torch.Tensor):
-                return f"{name} is no tensor"
-            if val.dtype not in row.dtypes:
-                return f"{name} is {_name(val.dtype)}, not {' or '.join(map(_name, row.dtypes))}"
         checks = (*self.common, row.refuses) if row.refuses else self.common
-        return next((reason for check in checks if (reason := check(node))), None)
+        reason = _wrong_dtype(node, row)
+        return reason or next((reason for check in checks if (reason := check(node))), None)
+
+    def _keeps(self, node: Node) -> bool:
+        """Whether a call is wanted whole. What `common` says, of layouts for example, is asked after decomposition only."""
+        row = self.rows[node.target]
+        return _wrong_dtype(node, row) is None and (row.refuses is None or row.refuses(node) is None)
 
     def support(self) -> list[OperatorSupport]:
         """The rows for `BackendCompiler.operator_support`, by name."""
@@ -109,7 +112,14 @@ class OperatorTable:
         def make_check(_: ExportedProgram) -> Callable[[Node], str | None]:
             return check
 
-        return CapabilityPartitioner(backend_id, make_check, compile_specs=compile_specs, least=least)
+        return CapabilityPartitioner(
+            backend_id,
+            make_check,
+            compile_specs=compile_specs,
+            whole=[row.target for row in self.rows.values() if row.whole],
+            keep=self._keeps,
+            least=least,
+        )
 
 
 def contiguous_only(node: Node) -> str | None:
@@ -130,6 +140,15 @@ def at_most_dims(count: int) -> Check:
         return None
 
     return check
+
+
+def _wrong_dtype(node: Node, row: OperatorRow) -> str | None:
+    for name, val in _tensors(node):
+        if not isinstance(val, torch.Tensor):
+            return f"{name} is no tensor"
+        if val.dtype not in row.dtypes:
+            return f"{name} is {_name(val.dtype)}, not {' or '.join(map(_name, row.dtypes))}"
+    return None
 
 
 def _tensors(node: Node) -> list[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 // The delegate: hands a blob's model to OpenVINO, and the host's memory as its tensors.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -24,6 +25,7 @@ using edgecore::backend::Options;
 
 constexpr uint32_t kBytesOfOpenVino = 16;  // its number of the element type u8
 
+using SharedCore = std::shared_ptr<ov_core>;
 using Properties = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<ov_property> to_ov(const Properties &properties) {
@@ -70,29 +72,32 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // One for each combination of device and properties: the C interface imports models with those of the core only.
-  ov_core *core(const std::string &device, const Properties &properties) {
+  // One for each combination of device and properties: the C interface imports models with those of the core only. It
+  // lives as long as a delegate uses it; when the last one goes, so do OpenVINO's threads.
+  SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
     const std::lock_guard<std::mutex> lock(mutex_);
-    Core &core = cores_[key];
-    if (core == nullptr) {
-      ov_core *made = nullptr;
-      api().check(api().ov_core_create(&made), EDGECORE_INTERNAL, "OpenVINO does not start");
-      Core owned(made);
-      const std::vector<ov_property> list = to_ov(properties);
-      if (!list.empty()) {
-        api().check(api().ov_core_set_properties(made, device.c_str(), list.size(), list.data()),
-                    EDGECORE_NOT_SUPPORTED, ("OpenVINO does not take the properties for " + device).c_str());
-      }
-      core = std::move(owned);
+    std::weak_ptr<ov_core> &known = cores_[key];
+    if (SharedCore found = known.lock()) return found;
+    ov_core *made = nullptr;
+    api().check(api().ov_core_create(&made), EDGECORE_INTERNAL, "OpenVINO does not start");
+    SharedCore core(made, api().ov_core_free);
+    const ov_property ends_threads = {"FORCE_TBB_TERMINATE", "YES"};
+    api().check(api().ov_core_set_properties(made, "", 1, &ends_threads), EDGECORE_INTERNAL,
+                "OpenVINO does not promise to end its threads");
+    const std::vector<ov_property> list = to_ov(properties);
+    if (!list.empty()) {
+      api().check(api().ov_core_set_properties(made, device.c_str(), list.size(), list.data()), EDGECORE_NOT_SUPPORTED,
+                  ("OpenVINO does not take the properties for " + device).c_str());
     }
-    return core.get();
+    known = core;
+    return core;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, Core> cores_;
+  std::map<std::string, std::weak_ptr<ov_core>> cores_;
 };
 
 struct Program {
@@ -118,7 +123,8 @@ struct Delegate {
       weights_ =
           make_tensor(kBytesOfOpenVino, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
     }
-    if (!payload.fixed) model_ = read_model(owner.driver.core(payload.device, payload.properties));
+    core_ = owner.driver.core(payload.device, payload.properties);
+    if (!payload.fixed) model_ = read_model(core_.get());
   }
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
@@ -126,9 +132,9 @@ struct Delegate {
   // The model for a number of threads: instances with the same number share it.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Compiled &compiled = compiled_[threads];
-    if (compiled == nullptr) compiled = compile(threads);
-    return compiled.get();
+    ForThreads &found = compiled_[threads];
+    if (found.compiled == nullptr) compile(threads, found);
+    return found.compiled.get();
   }
 
   // Shapes of the outputs for those of the inputs, by OpenVINO's own inference on the model before compiling.
@@ -159,6 +165,11 @@ struct Delegate {
   }
 
  private:
+  struct ForThreads {
+    SharedCore core;
+    Compiled compiled;
+  };
+
   Model read_model(ov_core *core) const {
     ov_model *made = nullptr;
     api().check(api().ov_core_read_model_from_memory_buffer(core, reinterpret_cast<const char *>(payload.model.data),
@@ -167,11 +178,12 @@ struct Delegate {
     return Model(made);
   }
 
-  Compiled compile(uint32_t threads) const {
+  void compile(uint32_t threads, ForThreads &out) const {
     Properties properties = payload.properties;
     // Other devices have no threads of the host's.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
-    ov_core *core = program_.driver.core(payload.device, properties);
+    out.core = program_.driver.core(payload.device, properties);
+    ov_core *core = out.core.get();
     ov_compiled *made = nullptr;
     if (payload.kind == Kind::kPortable) {
       const Model model = read_model(core);  // not model_, in which output_shapes leaves sizes of its own
@@ -195,7 +207,7 @@ struct Delegate {
            "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
            payload.inputs.size(), payload.outputs.size());
     }
-    return owned;
+    out.compiled = std::move(owned);
   }
 
   Program &program_;
@@ -204,10 +216,11 @@ struct Delegate {
   Payload payload;
 
  private:
+  SharedCore core_;
   Tensor weights_;
   Model model_;  // for output_shapes; only where sizes vary
   std::mutex mutex_;
-  std::map<uint32_t, Compiled> compiled_;
+  std::map<uint32_t, ForThreads> compiled_;
 };
 
 class Instance {

@@ -45,7 +45,7 @@ struct ov_version {
 #define EDGECORE_OPENVINO_FUNCTIONS(X)                                                                               \
   X(ov_get_openvino_version, ov_version *)                                                                           \
   X(ov_core_create, ov_core **)                                                                                      \
-  X(ov_core_set_properties, const ov_core *, const char *device, size_t, const ov_property *)                    \
+  X(ov_core_set_properties, const ov_core *, const char *device, size_t, const ov_property *)                        \
   X(ov_core_read_model_from_memory_buffer, const ov_core *, const char *, size_t, const ov_tensor *, ov_model **)    \
   X(ov_core_compile_model_props, const ov_core *, const ov_model *, const char *device, size_t, const ov_property *, \
     ov_compiled **)                                                                                                  \
@@ -101,7 +101,6 @@ template <typename T, void (*Api::*release)(T *)>
 struct Release {
   void operator()(T *pointer) const { (api().*release)(pointer); }
 };
-using Core = std::unique_ptr<ov_core, Release<ov_core, &Api::ov_core_free>>;
 using Model = std::unique_ptr<ov_model, Release<ov_model, &Api::ov_model_free>>;
 using Compiled = std::unique_ptr<ov_compiled, Release<ov_compiled, &Api::ov_compiled_model_free>>;
 using Request = std::unique_ptr<ov_request, Release<ov_request, &Api::ov_infer_request_free>>;

@@ -14,7 +14,7 @@ from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
 from edgecore_openvino import native_library, openvino_library
 from edgecore_openvino.blob import decode
-from edgecore_openvino.operators import TABLE
+from edgecore_openvino.operators import FIXED_SIZES, TABLE
 from edgecore_openvino.options import OpenvinoOptions
 from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, preprocess
 
@@ -29,7 +29,7 @@ class OpenvinoCompiler:
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Takes what the table of operators takes, as far as the options let it."""
         chosen = OpenvinoOptions.model_validate(options.model_dump())
-        return TABLE.partitioner(
+        return (FIXED_SIZES if chosen.payload == "blob" else TABLE).partitioner(
             "OpenvinoBackend",
             compile_specs=_specs(chosen),
             operators=chosen.operators,

@@ -15,6 +15,8 @@ from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, Quantiza
 
 aten = torch.ops.aten
 _EPS = 2.0**-12
+_WEIGHTS = (-63, 63)
+"""7 bits: a CPU without VNNI adds two products of uint8 and int8 in 16 bits, which those of 8 bits overflow."""
 
 WEIGHTED = frozenset({aten.conv1d.default, aten.conv2d.default, aten.conv2d.padding, aten.linear.default})
 """Operators of a value and a weight, whose output channels come first."""
@@ -23,7 +25,7 @@ OF_TWO = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
-    """Values: uint8 with a scale and zero point of each tensor. Weights: int8, a scale for each output channel."""
+    """Values: uint8 with a scale and zero point of each tensor. Weights: 7 bits, a scale for each output channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +33,7 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
             torch.uint8, HistogramObserver.with_args(eps=_EPS), 0, 255, torch.per_tensor_affine
         )
         self.weight = QuantizationSpec(
-            torch.int8, PerChannelMinMaxObserver.with_args(eps=_EPS), -127, 127, torch.per_channel_symmetric, 0
+            torch.int8, PerChannelMinMaxObserver.with_args(eps=_EPS), *_WEIGHTS, torch.per_channel_symmetric, 0
         )
 
     def annotate(self, model: GraphModule) -> GraphModule:

@@ -18,7 +18,17 @@ def _no_empty(node: Node) -> str | None:
     return "a tensor without elements" if empty else None
 
 
+def _fixed_sizes(node: Node) -> str | None:
+    vals = [source.meta.get("val") for source in node.all_input_nodes] + [node.meta["val"]]
+    tensors = [val for val in vals if isinstance(val, torch.Tensor)]
+    vary = any(not isinstance(size, int) for val in tensors for size in val.shape)
+    return "sizes that vary, which payload='blob' cannot hold" if vary else None
+
+
 ROWS: dict[object, Row] = {
     row.target: row for row in (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)
 }
-TABLE = OperatorTable(ROWS.values(), common=[contiguous_only, at_most_dims(MAX_RANK), _no_empty])
+_COMMON = (contiguous_only, at_most_dims(MAX_RANK), _no_empty)
+TABLE = OperatorTable(ROWS.values(), _COMMON)
+FIXED_SIZES = OperatorTable(ROWS.values(), (*_COMMON, _fixed_sizes))
+"""Of a compiled model the delegate cannot ask what shapes it gives."""

@@ -8,7 +8,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore_openvino.operators.builder import OV_TYPES, Build, Builder, Row, arguments, axes, ints, number
+from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, axes, ints, number
 
 aten = torch.ops.aten
 F32, BOOL = (torch.float32,), (torch.bool,)
@@ -103,22 +103,6 @@ def _full_like(b: Builder, node: Node) -> Any:
     return ops.broadcast(b.value(node.args[1], node), ops.shape_of(b.value(source)))
 
 
-def _to_copy(b: Builder, node: Node) -> Any:
-    return ops.convert(b.value(node.args[0]), OV_TYPES[node.meta["val"].dtype].to_dtype().name)
-
-
-def _to_copy_refuses(node: Node) -> str | None:
-    source = node.args[0]
-    assert isinstance(source, Node)
-    before, after = source.meta["val"].dtype, node.meta["val"].dtype
-    return None if after == torch.float32 or before == after else f"a conversion from {before} to {after}"
-
-
-def _div_refuses(node: Node) -> str | None:
-    mode = node.kwargs.get("rounding_mode")
-    return f"rounding_mode is {mode!r}" if mode else None
-
-
 def _reduce(function: Any) -> Build:
     def build(b: Builder, node: Node) -> Any:
         given, source = arguments(node), node.args[0]
@@ -127,6 +111,11 @@ def _reduce(function: Any) -> Build:
         return function(b.value(source), ints(chosen), bool(given.get("keepdim", False)))
 
     return build
+
+
+def _of_floats(node: Node) -> str | None:
+    other = next((source for source in node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
+    return None if other is None else f"input {other.name} is no float32"
 
 
 def _scalar(node: Node) -> str | None:
@@ -157,11 +146,10 @@ ROWS = [
     *(_row(operator.default, F32, _unary(function)) for operator, function in _UNARY.items()),
     *(_row(getattr(operator, kind), F32, _binary(function)) for operator, function in _BINARY.items()
       for kind in ("Tensor", "Scalar")),
-    *(_row(getattr(operator, kind), TRUTH, _binary(function), "of float32") for operator, function in _COMPARE.items()
+    *(_row(getattr(operator, kind), TRUTH, _binary(function), "of float32", _of_floats) for operator, function in _COMPARE.items()
       for kind in ("Tensor", "Scalar")),
     _row(aten.div.Tensor, F32, _binary(ops.divide)),
     _row(aten.div.Scalar, F32, _binary(ops.divide)),
-    _row(aten.div.Tensor_mode, F32, _binary(ops.divide), "rounding_mode None", _div_refuses),
     _row(aten.maximum.default, F32, _binary(ops.maximum), "NaN is not carried on"),
     _row(aten.minimum.default, F32, _binary(ops.minimum), "NaN is not carried on"),
     _row(aten.pow.Tensor_Scalar, F32, _binary(ops.power)),
@@ -177,12 +165,15 @@ ROWS = [
     _row(aten.reciprocal.default, F32, _reciprocal),
     _row(aten.rsqrt.default, F32, _rsqrt),
     _row(aten.round.default, F32, lambda b, node: ops.round(b.value(node.args[0]), "HALF_TO_EVEN")),
+    _row(aten.square.default, F32, lambda b, node: ops.multiply(b.value(node.args[0]), b.value(node.args[0]))),
+    _row(aten.relu6.default, F32, lambda b, node: ops.clamp(b.value(node.args[0]), 0.0, 6.0), "NaN is not carried on"),
+    _row(aten._prelu_kernel.default, F32, lambda b, node: ops.prelu(*map(b.value, node.args))),
+    _row(aten.mish.default, F32, _unary(ops.mish)),
     _row(aten.logical_not.default, BOOL, _logical(ops.logical_not)),
     _row(aten.logical_and.default, BOOL, _logical(ops.logical_and)),
     _row(aten.logical_or.default, BOOL, _logical(ops.logical_or)),
     _row(aten.where.self, TRUTH, _where, "values of float32"),
     _row(aten.full_like.default, F32, _full_like),
-    _row(aten._to_copy.default, (torch.float32, torch.bool, torch.int32), _to_copy, "to float32", _to_copy_refuses),
     _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), refuses=_scalar),
     _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), refuses=_scalar),
     _row(aten.amax.default, F32, _reduce(ops.reduce_max), refuses=_scalar),

@@ -66,16 +66,20 @@ def _product(b: Builder, node: Node) -> Any:
 def _attention(b: Builder, node: Node) -> Any:
     given = arguments(node)
     query, key, value = (b.value(given[name]) for name in ("query", "key", "value"))
-    scale = given["scale"]
-    width = shape(given["query"])[-1]
-    scores = ops.matmul(query, key, False, True)
-    scores = ops.multiply(scores, number(width**-0.5 if scale is None else scale))
-    if given["attn_mask"] is not None:
-        mask = b.value(given["attn_mask"])
-        if given["attn_mask"].meta["val"].dtype == torch.bool:
-            mask = ops.select(mask, number(0), number(-np.inf))
-        scores = ops.add(scores, mask)
-    return ops.matmul(ops.softmax(scores, -1), value, False, False)
+    mask = None if given["attn_mask"] is None else b.value(given["attn_mask"])
+    scale = None if given["scale"] is None else number(given["scale"])
+    if scale is not None and mask is None:  # OpenVINO takes them in this order
+        mask = number(0)
+    return ops.scaled_dot_product_attention(query, key, value, mask, scale, given["is_causal"])
+
+
+def _attention_refuses(node: Node) -> str | None:
+    given = arguments(node)
+    if given["dropout_p"] or given.get("enable_gqa"):
+        return "dropout_p or enable_gqa is given"
+    if given["is_causal"] and given["scale"] is not None:
+        return "is_causal with a scale"
+    return None if all(rank(given[name]) == 4 for name in ("query", "key", "value")) else "tensors without 4 dims"
 
 
 def _max_pool(b: Builder, node: Node) -> Any:
@@ -86,6 +90,10 @@ def _max_pool(b: Builder, node: Node) -> Any:
     rounding = "ceil_torch" if given["ceil_mode"] else "floor"
     pooled = ops.max_pool(b.value(node.args[0]), stride, dilation, pads, pads, kernel, rounding)
     return [pooled.output(0)]
+
+
+def _max_pool_alone(b: Builder, node: Node) -> Any:
+    return _max_pool(b, node)[0]
 
 
 def _avg_pool(b: Builder, node: Node) -> Any:
@@ -178,12 +186,18 @@ ROWS = [
     _row(aten.bmm.default, _product),
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _max_pool_refuses,
          (torch.float32, torch.int64)),
+    _row(aten.max_pool2d.default, _max_pool_alone, "4 dims", _image),
+    _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _attention_refuses,
+         (torch.float32, torch.bool), whole=True),
     _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _avg_pool_refuses),
     _row(aten._adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
+    _row(aten.adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.native_layer_norm.default, _layer_norm, FIRST, _only_first),
     _row(aten.native_group_norm.default, _group_norm, FIRST, _only_first),
     _row(aten._native_batch_norm_legit_no_training.default, _batch_norm, FIRST, _only_first),
     _row(aten._softmax.default, _softmax(ops.softmax), refuses=_has_dims),
+    _row(aten.softmax.int, _softmax(ops.softmax), refuses=_has_dims),
+    _row(aten.log_softmax.int, _softmax(ops.log_softmax), refuses=_has_dims),
     _row(aten._log_softmax.default, _softmax(ops.log_softmax), refuses=_has_dims),
 ]  # fmt: skip
 

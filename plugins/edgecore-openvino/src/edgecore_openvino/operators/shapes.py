@@ -170,7 +170,6 @@ ROWS = [
     _row(aten.squeeze_copy.dim, _squeeze),
     _row(aten.squeeze_copy.dims, _squeeze),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.clone.default, lambda b, node: b.value(node.args[0])),
     _row(aten.cat.default, _cat, "tensors of one rank", _cat_refuses),
     _row(aten.stack.default, _stack),
     _row(aten.slice_copy.Tensor, _slice),

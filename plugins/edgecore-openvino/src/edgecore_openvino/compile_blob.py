@@ -1,0 +1,28 @@
+"""`python -m edgecore_openvino.compile_blob FOLDER DEVICE [KEY=VALUE ...]`: FOLDER/model.xml to FOLDER/model.blob.
+
+A process of its own for each model: OpenVINO numbers the nodes that it makes from the start of the process, and the numbers
+are in the blob.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main(folder: str, device: str, *properties: str) -> None:
+    """Compile and write; OpenVINO's sentence as the exit status if it fails."""
+    import openvino as ov
+
+    core = ov.Core()
+    try:
+        model = core.read_model(Path(folder, "model.xml"))
+        compiled = core.compile_model(model, device, dict(text.split("=", 1) for text in properties))
+        Path(folder, "model.blob").write_bytes(compiled.export_model().getvalue())
+    except RuntimeError as error:
+        lines = [line for line in str(error).splitlines() if line and not line.startswith("Exception from ")]
+        raise SystemExit(" ".join(lines)) from None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
