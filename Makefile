@@ -31,6 +31,7 @@ core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel
 schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
 .PHONY: demo test lint ctest pytest fuzz bench wheels install format clean
 .DELETE_ON_ERROR:
@@ -60,7 +61,7 @@ ctest: $(DONE)/native-tests
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/native-tests
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
@@ -155,7 +156,7 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpac
 	cmake --build build/test-xnnpack
 	@touch $@
 
-# --- Our two packages, built as wheels and installed from them --------------------------------------------------------
+# --- Our packages, built as wheels and installed from them ------------------------------------------------------------
 
 $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/system
 	$(SAY) "edgecore: wheel"
@@ -177,4 +178,13 @@ $(DONE)/xnnpack: $(xnnpack_sources) $(core_headers) $(DONE)/xnnpack-library | $(
 	rm -f dist/edgecore_xnnpack-*.whl
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-xnnpack
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_xnnpack-*.whl
+	@touch $@
+
+# Its tests stay out where OpenVINO has no wheel for this machine.
+$(DONE)/openvino: $(openvino_sources) $(core_headers) | $(DONE)/core
+	$(SAY) "edgecore-openvino: wheel, and OpenVINO (a download of 60 MB)"
+	rm -f dist/edgecore_openvino-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-openvino
+	$(PIP) install --quiet "openvino>=2026.4,<2027" && \
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_openvino-*.whl || echo "OpenVINO is not to be had: without its tests"
 	@touch $@

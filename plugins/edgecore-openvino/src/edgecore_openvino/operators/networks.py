@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from openvino import opset15 as ops
 from torch.fx import Node
@@ -41,6 +40,11 @@ def _convolution(b: Builder, node: Node) -> Any:
         bias = ops.reshape(b.value(given["bias"]), ints([1, -1] + [1] * count), special_zero=False)
         result = ops.add(result, bias)
     return result
+
+
+def _spatial(node: Node) -> str | None:
+    count = rank(node) - 2
+    return None if 1 <= count <= 3 else f"{count} spatial dims"
 
 
 def _linear(b: Builder, node: Node) -> Any:
@@ -179,7 +183,7 @@ def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, 
 
 FIRST = "only the first result"
 ROWS = [
-    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", lambda node: _spatial(node)),
+    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial),
     _row(aten.linear.default, _linear),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _addmm_refuses),
     _row(aten.mm.default, _product),
@@ -200,8 +204,3 @@ ROWS = [
     _row(aten.log_softmax.int, _softmax(ops.log_softmax), refuses=_has_dims),
     _row(aten._log_softmax.default, _softmax(ops.log_softmax), refuses=_has_dims),
 ]  # fmt: skip
-
-
-def _spatial(node: Node) -> str | None:
-    count = rank(node) - 2
-    return None if 1 <= count <= 3 else f"{count} spatial dims"

@@ -43,7 +43,7 @@ def _transpose(b: Builder, node: Node) -> Any:
 
 
 def _unsqueeze(b: Builder, node: Node) -> Any:
-    return ops.unsqueeze(b.value(node.args[0]), ints([node.args[1] % rank(node)]))  # type: ignore[operator]
+    return ops.unsqueeze(b.value(node.args[0]), ints([arguments(node)["dim"] % rank(node)]))
 
 
 def _squeeze(b: Builder, node: Node) -> Any:
@@ -54,7 +54,9 @@ def _squeeze(b: Builder, node: Node) -> Any:
 
 def _expand(b: Builder, node: Node) -> Any:
     """A size of -1 stays what it is, as one of 1 does in OpenVINO's broadcasting in both directions."""
-    return ops.broadcast(b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL")
+    return ops.broadcast(
+        b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL"
+    )
 
 
 def _cat(b: Builder, node: Node) -> Any:
