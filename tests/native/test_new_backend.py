@@ -30,6 +30,25 @@ def test_a_model_gives_what_eager_gives(tmp_path):
     result = edgecore.load(tmp_path / "model.pte").forward(*inputs)
     torch.testing.assert_close(torch.as_tensor(result), model(*inputs))
 """
+THREE = """
+import sys, torch, edgecore
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Linear(8, 5)
+    def forward(self, x):
+        x = nn.functional.max_pool2d(torch.relu(self.first(x)), 2)
+        return self.last(torch.relu(self.second(x)).mean((2, 3)))
+model, inputs = Net().eval(), (torch.randn(2, 3, 16, 16),)
+backends = [edgecore.Backend("acme", operators="relu"), edgecore.Backend("openvino", operators="convolution"), "xnnpack"]
+program = edgecore.compile(model, inputs, backends=backends)
+print(program.report())
+program.save(sys.argv[1])
+result = edgecore.load(sys.argv[1]).forward(*inputs)
+torch.testing.assert_close(torch.as_tensor(result), model(*inputs), atol=1e-5, rtol=1e-4)
+"""
 TWO = """
 #include <cstdio>
 #include <initializer_list>
@@ -112,6 +131,16 @@ def test_a_model_and_its_own_tests(acme: Path, tmp_path: Path) -> None:
         cwd=acme,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_three_backends_take_turns(acme: Path, tmp_path: Path) -> None:
+    """In order of priority: one takes an operator, OpenVINO another, XNNPACK the rest; the report shows who took what."""
+    pytest.importorskip("edgecore_openvino")
+    pytest.importorskip("edgecore_xnnpack")
+    done = run(acme.parent / "venv" / "bin" / "python", "-c", THREE, tmp_path / "model.pte", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    for backend_id in ("AcmeBackend", "OpenvinoBackend", "XnnpackBackend"):
+        assert f" x {backend_id}" in done.stdout
 
 
 def test_its_library_exports_one_symbol(acme: Path) -> None:

@@ -158,22 +158,3 @@ def test_the_device_can_be_chosen_at_load(tmp_path):
     torch.testing.assert_close(result, model(*inputs), atol=1e-6, rtol=1e-5)
     with pytest.raises(edgecore.errors.ExecutionError, match=r"payload=\"portable\""):
         run(build(model, inputs, payload="blob"), tmp_path / "model.pte", *inputs, device="GPU")
-
-
-def test_three_backends_take_turns(tmp_path):
-    """In order of priority: hello one operator, OpenVINO some, XNNPACK the rest; the report shows who took what."""
-    pytest.importorskip("edgecore_xnnpack")
-    pytest.importorskip("edgecore_hello")
-    model, inputs = Net().eval(), MODELS[1][1]
-    backends = [
-        edgecore.Backend("hello", operators="relu"),
-        edgecore.Backend("openvino", operators="convolution+max_pool2d_with_indices"),
-        edgecore.Backend("xnnpack"),
-    ]
-    program = edgecore.compile(model, inputs, backends=backends)
-    text = str(program.report())
-    for backend_id in ("HelloBackend", "OpenvinoBackend", "XnnpackBackend"):
-        assert f"x {backend_id}" in text
-    program.save(tmp_path / "model.pte")
-    result = torch.as_tensor(edgecore.load(tmp_path / "model.pte").forward(*inputs))
-    torch.testing.assert_close(result, model(*inputs), atol=1e-5, rtol=1e-4)
