@@ -123,8 +123,9 @@ struct Delegate {
       weights_ =
           make_tensor(kBytesOfOpenVino, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
     }
+    if (payload.fixed) return;
     core_ = owner.driver.core(payload.device, payload.properties);
-    if (!payload.fixed) model_ = read_model(core_.get());
+    model_ = read_model(core_.get());
   }
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
@@ -216,7 +217,7 @@ struct Delegate {
   Payload payload;
 
  private:
-  SharedCore core_;
+  SharedCore core_;  // of model_
   Tensor weights_;
   Model model_;  // for output_shapes; only where sizes vary
   std::mutex mutex_;
