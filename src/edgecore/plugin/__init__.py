@@ -51,5 +51,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edgecore.plugin' has no attribute {name!r}")
     from importlib import import_module
 
-    home = {"hookspec": "edgecore.plugin.spec", "register": "edgecore.plugin.registry"}.get(name, "edgecore.plugin.types")
+    home = {"hookspec": "edgecore.plugin.spec", "register": "edgecore.plugin.registry"}.get(
+        name, "edgecore.plugin.types"
+    )
     return getattr(import_module(home), name)

@@ -52,7 +52,7 @@ def register(plugin: Any) -> None:
     for info in _infos(plugin, name):
         version = getattr(plugin, "__version__", "")
         fields = f"Name: {normalised(name.partition('.')[0])}\nVersion: {version or 'registered'}\n"
-        location = os.path.dirname(getattr(plugin, "__file__", None) or "")
+        location = getattr(plugin, "__file__", None) or "this application"
         _registered[info.backend_id] = Provider(info.backend_id, name, location, {"METADATA": fields}.get)
         _loaded[info.backend_id, name] = info
 
@@ -180,7 +180,7 @@ def load_compiler(info: BackendInfo) -> BackendCompiler:
         compiler: BackendCompiler = getattr(import_module(module), attribute)()
     except Exception as error:
         raise BackendBroken(
-            f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {_text(error)}"
+            f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {text_of(error)}"
         ) from error
     return compiler
 
@@ -192,7 +192,7 @@ def _load(provider: Provider) -> BackendInfo:
         try:
             _loaded[key] = call_hook(provider)
         except (Exception, SystemExit) as error:
-            set_broken(provider, _text(error)).__cause__ = error
+            set_broken(provider, text_of(error)).__cause__ = error
     outcome = _loaded[key]
     if isinstance(outcome, BackendBroken):
         raise outcome
@@ -288,7 +288,7 @@ def _not_found(name_or_id: str) -> str:
     return f"backend {name_or_id!r} is not installed, and edgecore knows no package of it; installed are: {installed}"
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """The exception in a line; our own speak for themselves."""
     text = " ".join(str(error).split())
     return text if isinstance(error, BackendError) else f"{type(error).__name__}: {text}"
