@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from fresh_environment import Environment, sources, wheel
+from fresh_environment import Environment, library, sources, table, wheel
 
+from edgecore import format as fmt
 from edgecore.plugin import registry
 
 
@@ -149,6 +151,7 @@ def test_packages_that_misbehave_when_imported(env, wheels):
     assert env.find() == "version 1.0"
     by_name = "from edgecore.plugin import registry as r\nprint(json.dumps(r.find_by_name('acme').summary))"
     assert env.say(by_name) == "version 1.0"
+    env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack"  # of the outer environment: it would import torch
     status, text = env.doctor("--seconds", "2")
     assert status == 1
     for name, (_, problem) in BAD.items():
@@ -184,9 +187,9 @@ def test_allow_and_deny(env, wheels):
     for variable, value in (("EDGECORE_BACKENDS_DENY", "edgecore-acme"), ("EDGECORE_BACKENDS_ALLOW", "xnnpack,other")):
         env.variables = {variable: value}
         assert f"is disabled by the environment variable {variable}" in env.find()
-        status, text = env.doctor("acme")
-        assert status == 0
-        assert f"to change: unset {variable}" in text
+    status, text = env.doctor("acme")
+    assert status == 0
+    assert "to change: unset EDGECORE_BACKENDS_ALLOW" in text
 
 
 def test_nothing_comes_from_the_current_directory(env, wheels, tmp_path):
@@ -205,6 +208,81 @@ print(json.dumps([library, sys.path[0]]))
     library, first = env.say(code, cwd=here)
     assert Path(library).is_relative_to(env.site)
     assert first == "", "sys.path is as it was"
+
+
+LIBRARIES = {
+    "well": ("AcmeBackend", ""),
+    "future": ("FutureBackend", "was built for interface 9.9, this edgecore has "),
+    "lacking": ("LackingBackend", "it needs libacme_driver.so.3, which the system's loader does not find ("),
+    "cudnn": ("CudnnBackend", "it needs libcudnn_acme.so.9, which the system's loader does not find ("),
+    "foreign": ("ForeignBackend", "is for riscv64, and this Python runs on "),
+    "symbol": (
+        "SymbolBackend",
+        "no library that it is linked with has acme_of_next_year: they are of other versions (",
+    ),
+    "gone": ("GoneBackend", "libacme.so does not exist"),
+}
+
+
+def test_libraries_that_do_not_load(env, wheels, tmp_path):
+    """What the loader means, and the command that mends it."""
+    good = library(tmp_path / "well.so", table())
+    for driver in ("libacme_driver.so.3", "libcudnn_acme.so.9"):
+        library(tmp_path / driver, "int driver;", f"-Wl,-soname,{driver}")
+    foreign = good[:18] + (243).to_bytes(2, "little") + good[20:]
+    libraries = {
+        "well": good,
+        "future": library(tmp_path / "future.so", table("9", "9")),
+        "lacking": library(tmp_path / "lacking.so", table(), "-Wl,--no-as-needed", tmp_path / "libacme_driver.so.3"),
+        "cudnn": library(tmp_path / "cudnn.so", table(), "-Wl,--no-as-needed", tmp_path / "libcudnn_acme.so.9"),
+        "foreign": foreign,
+        "symbol": library(
+            tmp_path / "symbol.so",
+            table() + "\nextern int acme_of_next_year(void); int (*f)(void) = acme_of_next_year;",
+        ),
+    }
+    for name, (backend_id, _) in LIBRARIES.items():
+        files = sources(f"edgecore_{name}", name=name, backend_id=backend_id)
+        if name in libraries:
+            files[f"edgecore_{name}/lib/libacme.so"] = libraries[name]
+        env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
+    env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack"
+    status, text = env.doctor()
+    assert status == 1
+    for name, (backend_id, problem) in LIBRARIES.items():
+        section = re.search(rf"^{name} \({backend_id}.*\n(( .*\n)*)", text, re.MULTILINE)[1]
+        row = section.partition("native library: ")[2].partition("\n")[0]
+        assert problem in row
+        assert ("mend" in section) == (name != "well"), section
+    assert "mend: pip install --upgrade edgecore\n" in text
+    assert "mend: pip install nvidia-cudnn-cu12\n" in text
+    assert "apt-file search libacme_driver.so.3\n" in text or "dnf provides '*/libacme_driver.so.3'\n" in text
+    assert "mend: pip install --force-reinstall --no-deps edgecore-foreign\n" in text
+    for name, sentence in (
+        ("future", "version 9.9 of the native interface"),
+        ("lacking", "`edgecore doctor lacking` says"),
+    ):
+        path = tmp_path / f"{name}.pte"
+        path.write_bytes(a_file(LIBRARIES[name][0]))
+        assert sentence in env.run("-c", f"import edgecore; edgecore.load({str(path)!r})").stderr.splitlines()[-1]
+
+
+def a_file(backend_id: str) -> bytes:
+    """A program of one delegate."""
+    tensors = [
+        fmt.Tensor(fmt.ScalarType.FLOAT, sizes=[2], dim_order=[0], allocation_info=fmt.AllocationDetails.at(1, 16 * i))
+        for i in range(2)
+    ]
+    plan = fmt.ExecutionPlan(
+        name="forward",
+        values=[fmt.EValue(tensor) for tensor in tensors],
+        inputs=[0],
+        outputs=[1],
+        chains=[fmt.Chain(inputs=[], outputs=[], instructions=[fmt.Instruction(fmt.DelegateCall(0, [0, 1]))])],
+        delegates=[fmt.BackendDelegate(backend_id, fmt.BackendDelegateDataReference(index=0))],
+        non_const_buffer_sizes=[0, 32],
+    )
+    return fmt.write_pte(fmt.PteFile(fmt.Program(execution_plan=[plan]), delegate_blobs=[b"blob"]))
 
 
 class TestWithoutMetadata:
