@@ -67,7 +67,7 @@ class TestExtract:
             "blobs/0000-_Qnn.bin": b"blob of 16 bytes",
             "named_data/0000.bin": b"5678",
             "named_data/0001-_.._evil.bin": b"1234",
-            "constants/0001-layer_weight.bin": b"abcdefghijkl",
+            "constants/0000-layer_weight.bin": b"abcdefghijkl",
         }
         written = {path.relative_to(tmp_path / "parts").as_posix() for path in (tmp_path / "parts").rglob("*.*")}
         assert written == {*contents, "index.json"}

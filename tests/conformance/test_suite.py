@@ -75,8 +75,6 @@ def test_pytest_runs_the_checks_as_tests(tmp_path):
     )
     done = run_module(*plugin, *chosen, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "xnnpack/operators/aten.relu.default PASSED" in done.stdout
-    assert "xnnpack/documentation/metadata PASSED" in done.stdout
     assert " 2 passed" in done.stdout
 
 

@@ -78,10 +78,8 @@ def command(
     if as_json:
         report.to_json(as_json)
     print(report.summary())
-    if report.failed:
-        print("failed:")
-        for row in report.failed:
-            print(f"  {row.name}: {row.detail}")
+    for row in report.failed:
+        print(f"failed: {row.name}")
     if not report.ok:
         raise typer.Exit(1)
 

@@ -28,6 +28,8 @@ from edgecore.partition.capability import DATA_MOVEMENT
 OTHER_DTYPES = (torch.float64, torch.int32)
 """Tried also where they are not claimed: the backend must refuse them, or be right."""
 
+HALF = (torch.float16, torch.bfloat16)
+
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
 """Before an operator that only moves data goes one of these: partitions of nothing else are not worth a delegate."""
 
@@ -50,26 +52,26 @@ class _Operator:
             return self._custom()
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
-        taken = seen = total = 0
-        for dtype in dict.fromkeys([*claimed, *OTHER_DTYPES]):
-            samples = samples_of(self.operator, dtype, subject.quick)
-            samples = samples if dtype in claimed else samples[:2]
-            if not samples:
-                continue
-            result = _try(subject, self.operator, samples)
-            if dtype in claimed and result.seen and not result.taken:
-                reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
-                raise Failed(
-                    f"it claims {_dtype_name(dtype)} and takes none of {len(samples)} calls such as {samples[0]}: {reasons}"
-                )
-            total += len(samples)
-            taken += result.taken
-            seen += result.seen if dtype in claimed else 0
-        if total == 0:
+        if subject.quick:  # half precision takes the same way through most backends
+            claimed = [dtype for dtype in claimed if dtype is claimed[0] or dtype not in HALF]
+        samples = [one for dtype in claimed for one in samples_of(self.operator, dtype, subject.quick)]
+        if not samples:
             raise Skipped("the suite has no samples for it")
-        if seen == 0:
+        result = _try(subject, self.operator, samples)
+        if not result.taken and any(_has_truth_values(self.operator, sample) for sample in samples):
+            result = _try(subject, self.operator, samples, inside=True)
+        if not result.seen:
             raise Skipped("edgecore rewrites or removes this operator before a backend is asked")
-        return f"{taken} of {total} calls taken"
+        if not result.taken:
+            dtypes = ", ".join(map(_dtype_name, claimed))
+            reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
+            raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {samples[0]}: {reasons}")
+        if torch.bool in claimed and not subject.quick:
+            _try(subject, self.operator, samples_of(self.operator, torch.bool, subject.quick), inside=True)
+        others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
+        if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
+            _try(subject, self.operator, more)
+        return f"{result.taken} of {len(samples)} calls taken"
 
     def _in_networks(self, subject: Subject) -> str:
         """Operators of quantized programs: the networks of the backend's own recipes must need them."""
@@ -91,19 +93,22 @@ class _Result:
         self.reasons: list[str] = []
 
 
-def _try(subject: Subject, operator: str, samples: Sequence[Sample]) -> _Result:
-    """All samples in one model; one by one if that does not compile or run, so that the sentence names the guilty one."""
+def _try(subject: Subject, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
+    """All samples in one model; one by one if that does not compile or run, so that the sentence names the guilty one.
+
+    `inside`: truth values come from comparisons and go to selections, since a backend may have no memory for them.
+    """
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
         try:
-            return _try_together(subject, operator, samples)
+            return _try_together(subject, operator, samples, inside)
         except EdgecoreError:
             pass
     whole = _Result()
     for sample in samples:
         subject.trying(f"{operator}{sample}")
         try:
-            one = _try_together(subject, operator, [sample])
+            one = _try_together(subject, operator, [sample], inside)
         except EdgecoreError as error:
             if not _without_backend(operator, sample):
                 continue  # not the backend's fault
@@ -114,8 +119,8 @@ def _try(subject: Subject, operator: str, samples: Sequence[Sample]) -> _Result:
     return whole
 
 
-def _try_together(subject: Subject, operator: str, samples: Sequence[Sample]) -> _Result:
-    model, inputs = _model(subject, operator, samples)
+def _try_together(subject: Subject, operator: str, samples: Sequence[Sample], inside: bool) -> _Result:
+    model, inputs = _model(subject, operator, samples, inside)
     program = compiled(subject, model, inputs)
     what = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
     check_reasons(subject, program, what)
@@ -146,34 +151,48 @@ def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]
 
 def _without_backend(operator: str, sample: Sample) -> bool:
     try:
-        model = _Calls(operator, [sample], "").eval()
+        model = _Calls(operator, [sample], "", False).eval()
         _reference(model, sample.inputs)
     except EdgecoreError:
         return False
     return True
 
 
-def _model(subject: Subject, operator: str, samples: Sequence[Sample]) -> tuple[_Calls, tuple[torch.Tensor, ...]]:
+def _model(
+    subject: Subject, operator: str, samples: Sequence[Sample], inside: bool
+) -> tuple[_Calls, tuple[torch.Tensor, ...]]:
     companion = ""
     if resolve(operator) in DATA_MOVEMENT or _is_movement(operator):
         claimed = {row.operator for row in subject.compiler.operator_support()}
         companion = next((one for one in COMPANIONS if one in claimed and one != operator), "")
-    model = _Calls(operator, samples, companion).eval()
-    return model, tuple(tensor for sample in samples for tensor in sample.inputs)
+    model = _Calls(operator, samples, companion, inside).eval()
+    inputs = [tensor for sample in samples for tensor in sample.inputs]
+    if inside:
+        inputs = [tensor.float() - 0.5 if tensor.dtype == torch.bool else tensor for tensor in inputs]
+    return model, tuple(inputs)
+
+
+def _has_truth_values(operator: str, sample: Sample) -> bool:
+    made = outputs(evaluate(operator, sample, sample.inputs))
+    return any(tensor.dtype == torch.bool for tensor in [*sample.inputs, *made])
 
 
 def _is_movement(operator: str) -> bool:
     return operator in {str(target) for target in DATA_MOVEMENT} | {"aten.cat.default"}
 
 
+_ONE = torch.ones(1)
+
+
 class _Calls(torch.nn.Module):
     """Calls of one operator, all of whose inputs are inputs of the model and all of whose results are its results."""
 
-    def __init__(self, operator: str, samples: Sequence[Sample], companion: str) -> None:
+    def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()
         self.operator = operator
         self.samples = list(samples)
         self.companion = resolve(companion) if companion else None
+        self.inside = inside
         self.owners: list[int] = []
         """Which sample a result belongs to; known after a call."""
         self.parts = torch.nn.ModuleList(sample.module for sample in samples if sample.module is not None)
@@ -187,7 +206,12 @@ class _Calls(torch.nn.Module):
             own = [next(rest) for _ in sample.inputs]
             if self.companion is not None:
                 own = [self.companion(one, one) if one.is_floating_point() else one for one in own]
+            if self.inside:
+                wanted = [one.dtype == torch.bool for one in sample.inputs]
+                own = [one > 0 if truth else one for one, truth in zip(own, wanted, strict=True)]
             made = outputs(evaluate(self.operator, sample, own))
+            if self.inside:
+                made = [torch.where(one, _ONE, -_ONE) if one.dtype == torch.bool else one for one in made]
             results += made
             owners += [index] * len(made)
         self.owners = owners

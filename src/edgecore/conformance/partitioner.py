@@ -42,7 +42,7 @@ def only_tags(subject: Subject) -> str:
         if result.tagged_exported_program is not program:
             raise Failed(f"{name}: it returns another program than it was given")
         after = _fingerprint(program)
-        for key in before.keys() | after.keys():
+        for key in sorted(before.keys() | after.keys()):
             if before.get(key) != after.get(key):
                 raise Failed(f"{name}: it changed {key}; a partitioner may only set node.meta[{TAG!r}]")
         unknown = {node.meta[TAG] for node in program.graph.nodes if TAG in node.meta} - result.partition_tags.keys()
@@ -57,7 +57,7 @@ def deterministic(subject: Subject) -> str:
         subject.trying(name)
         first, second = _tags(subject, name), _tags(subject, name)
         if first != second:
-            node = next(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
+            node = next(key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key))
             raise Failed(f"{name}: {node} is {first.get(node)} at first and {second.get(node)} the second time")
     return ", ".join(NETWORKS)
 
@@ -112,7 +112,7 @@ def reproducible(subject: Subject) -> str:
     subject.trying("another process")
     elsewhere = results(call(target, settings, environment={"PYTHONHASHSEED": "4711"}), subject.trying)[0]
     for other, where in ((second, "the second time"), (elsewhere, "in another process, with another PYTHONHASHSEED")):
-        for key in first.keys() | other.keys():
+        for key in sorted(first.keys() | other.keys()):
             if first.get(key) != other.get(key):
                 raise Failed(f"{key} is another one {where}; files must not depend on chance")
     return f"{len(first)} blobs and named data equal"

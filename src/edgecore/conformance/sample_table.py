@@ -97,6 +97,8 @@ TABLE["aten.masked_fill.Scalar"] = lambda make: [
 ]
 
 # Reductions.
+for _name in ("any.dims", "all.dims"):
+    TABLE[f"aten.{_name}"] = _on(((3, 5, 7), [1]), ((3, 5, 7), [0, 2], True))
 for _name in ("mean.dim", "sum.dim_IntList", "amax.default", "amin.default", "logsumexp.default"):
     TABLE[f"aten.{_name}"] = _reduction
 TABLE["aten.var.dim"] = lambda make: [Sample((make(3, 5, 7), dims, True, True)) for dims in ([0], [-1], [1, 2])]

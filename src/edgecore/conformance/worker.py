@@ -122,4 +122,4 @@ def _declared(library: Path) -> Declared:
     answer = probe(str(library))
     if isinstance(answer, str):
         return Declared()  # the group `installation` tells why
-    return Declared(frozenset(answer["flags"]), tuple(answer["options"]))
+    return Declared(frozenset(answer.get("flags", ())), tuple(answer.get("options", ())))

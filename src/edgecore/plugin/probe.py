@@ -122,9 +122,10 @@ def main(path: str) -> int:
         print(json.dumps({"abi": [head.major, head.minor], "kernels": head.kernel_count}))
         return 0
     answer: dict[str, object] = {"abi": [head.major, head.minor]}
-    if head.struct_size >= ctypes.sizeof(_Table):
+    if head.struct_size >= _Table.options.offset:
         answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}
         answer["flags"] = [name for bit, name in enumerate(_FLAGS) if head.flags >> bit & 1]
+    if head.struct_size >= ctypes.sizeof(_Table):
         answer["options"] = [_describe(head, index) for index in range(head.option_count)]
     print(json.dumps(answer))
     return 0

@@ -1,8 +1,9 @@
 // A small backend that does everything right, unless EDGECORE_TOY_FAULT names faults (comma-separated) for the tests of
 // the conformance suite. It computes add, mul and relu of equal shapes, float32 and int32.
 //
-// Blob: "FLT1", u32 inputs, u32 count, then count times {u32 code, u32 left, u32 right, u32 output}. Values are numbered:
-// inputs first, then one for each operation; `output` is the number of the output that it writes, or 0xffffffff.
+// Blob: "FLT1", u32 inputs, u32 count, then count times {u32 code, u32 left, u32 right, u32 output}. Values are
+// numbered: inputs first, then one for each operation; `output` is the number of the output that it writes, or
+// 0xffffffff.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
