@@ -69,6 +69,14 @@ def test_library_that_is_missing_or_none(add_package, library, reason):
     assert found.remedy == "pip install --force-reinstall --no-deps edgecore-fake"
 
 
+def test_an_editable_package_is_installed_again_from_its_folder(add_package, tmp_path):
+    add_package("edgecore-fake", "FakeBackend", library="lambda: Path('/nowhere/libfake.so')")
+    origin = '{"url": "file:///home/me/my%20code/edgecore-fake", "dir_info": {"editable": true}}'
+    (tmp_path / "edgecore_fake-1.2.dist-info" / "direct_url.json").write_text(origin)
+    wanted = "pip install --force-reinstall --no-deps --editable '/home/me/my code/edgecore-fake'"
+    assert finding("native library").remedy == wanted
+
+
 def test_library_without_the_symbol(add_package, tmp_path):
     add_package("edgecore-fake", "FakeBackend", library=build(tmp_path, "int other;"))
     assert "edgecore_backend_v0" in finding("native library").detail

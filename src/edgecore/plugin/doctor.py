@@ -123,7 +123,10 @@ def _provider(backend: InstalledBackend) -> entries.Provider:
 def _reinstall(provider: entries.Provider) -> str:
     """The command that installs the package again, as it was installed."""
     # https://packaging.python.org/en/latest/specifications/direct-url/
-    origin = json.loads(provider.read("direct_url.json") or "{}")
+    try:
+        origin = json.loads(provider.read("direct_url.json") or "{}")
+    except ValueError:
+        origin = {}
     if origin.get("dir_info", {}).get("editable"):
         return f"pip install --force-reinstall --no-deps --editable {shlex.quote(url2pathname(urlparse(origin['url']).path))}"
     return f"pip install --force-reinstall --no-deps {provider.distribution}"
