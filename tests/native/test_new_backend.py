@@ -89,6 +89,9 @@ def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     else:
         environment["PIP_FIND_LINKS"] = f"{ROOT / 'dist'} {environment.get('PIP_FIND_LINKS', '')}".strip()
     environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "200"}
+    environment["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), environment["PATH"]]
+    )  # `python` is this one
     return subprocess.run(
         ["bash", "-eu", "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, cwd=folder, env=environment,
@@ -97,7 +100,7 @@ def shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_guide_says_what_happens(guided: Path) -> None:
     output = (guided / "output").read_text()
-    assert "operators delegated: 3 of 4" in output or "3 of 4" in output
+    assert "operators delegated: 3 of 4" in output
     assert "relu(add(" in output
     assert "1 blobs, " in output
     assert re.search(r"^acme: \d+ passed", output, re.MULTILINE)
