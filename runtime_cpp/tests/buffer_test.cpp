@@ -1,0 +1,1 @@
+#include "loaded.h"
