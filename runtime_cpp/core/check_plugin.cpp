@@ -47,8 +47,8 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
   const bool named = backend->header.struct_size >= offsetof(edgecore_backend, options);
   PluginVersions versions = {{backend->header.major, backend->header.minor}, {0, 0}};
   if (named) versions.least_host = {backend->least_host_major, backend->least_host_minor};
-  EDGECORE_TRY(check_versions(versions, kHostVersions, named ? StringView(backend->distribution) : StringView(), where,
-                              error));
+  EDGECORE_TRY(
+      check_versions(versions, kHostVersions, named ? StringView(backend->distribution) : StringView(), where, error));
   if (backend->header.struct_size < offsetof(edgecore_backend, buffer_create)) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend table in ", where, " has ", backend->header.struct_size,
                 " bytes, less than version 0 of the interface.");

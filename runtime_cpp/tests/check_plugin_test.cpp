@@ -41,9 +41,10 @@ std::string refusal(const PluginVersions &plugin, const HostVersions &host, Stri
 }
 
 TEST(CheckVersions, NamesBothVersionsAndThePackageToUpdate) {
-  EXPECT_EQ(refusal({{1, 9}, {1, 5}}, kHost_1_4, "edgecore-acme"),
-            "The plugin edgecore-acme in /lib/libacme.so was built for version 1.9 of the native interface and needs at "
-            "least 1.5; this edgecore has 1.4 and works with plugins of 1.0 or later: update the package edgecore.");
+  EXPECT_EQ(
+      refusal({{1, 9}, {1, 5}}, kHost_1_4, "edgecore-acme"),
+      "The plugin edgecore-acme in /lib/libacme.so was built for version 1.9 of the native interface and needs at "
+      "least 1.5; this edgecore has 1.4 and works with plugins of 1.0 or later: update the package edgecore.");
   EXPECT_EQ(refusal({{1, 1}, {1, 0}}, kHost_2_1, "edgecore-acme"),
             "The plugin edgecore-acme in /lib/libacme.so was built for version 1.1 of the native interface; this "
             "edgecore has 2.1 and works with plugins of 1.2 or later: update the package edgecore-acme.");
@@ -91,7 +92,7 @@ std::string verdict_of_size(uint32_t size) {
 
 TEST(CheckBackend, TakesTablesOfOtherSizes) {
   EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend)), "");
-  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");          // of a later release, with more members
+  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");              // of a later release, with more members
   EXPECT_EQ(verdict_of_size(offsetof(edgecore_backend, buffer_create)), "");  // without the optional ones at the end
   EXPECT_TRUE(contains(verdict_of_size(offsetof(edgecore_backend, execute)), "bytes, less than"));
   EXPECT_TRUE(contains(verdict_of_size(sizeof(edgecore_header)), "bytes, less than"));

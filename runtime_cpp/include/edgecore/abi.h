@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Version 0 is a draft: host and plugin must have the same major and minor number, exactly. From 1.0 on members are only
-// added: a host takes what was built for an older release of a major version that it knows, and what was built for a
-// newer minor version that names it as new enough (edgecore_backend.least_host_*).
+// Version 0 is a draft: host and plugin must have the same major and minor number, exactly. From 1.0 on members are
+// only added: a host takes what was built for an older release of a major version that it knows, and what was built for
+// a newer minor version that names it as new enough (edgecore_backend.least_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 3
 
