@@ -90,7 +90,7 @@ TEST_F(Delegate, BadBlobAndBadCallAreRefused) {
   Loaded bad(delegate_program(blob));
   EXPECT_FALSE(bad.load_method());
   EXPECT_EQ(text_of(bad.error),
-            "Method 'forward': backend 'NullBackend' refuses delegate 0 (32 bytes): the blob is not one of the null "
+            "Method 'forward': backend 'NullBackend' refuses delegate 0 (40 bytes): the blob is not one of the null "
             "backend.");
   NullBlob wide;
   wide.inputs = 3;
