@@ -1,4 +1,4 @@
-"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py` and `portable.py`.
+"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py`, `portable.py` and `runtimes.py`.
 
 Started as `worker.py RUNTIME FILE.pte THREADS`, or `worker.py eager MODEL THREADS` with a model of tests/zoo.py; reads a number of runs a line, answers with a JSON list of seconds.
 """
@@ -33,6 +33,35 @@ def main() -> None:
 
         def run() -> None:
             model(*inputs)
+    elif runtime == "onnxruntime":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        feeds = {}
+        for given in session.get_inputs():
+            shape = tuple(given.shape)
+            feeds[given.name] = (
+                torch.randint(9, shape) if given.type == "tensor(int64)" else torch.randn(shape)
+            ).numpy()
+
+        def run() -> None:
+            session.run(None, feeds)
+    elif runtime == "openvino":
+        import openvino
+
+        hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        request = openvino.Core().compile_model(path, "CPU", hints).create_infer_request()
+        tensors = [
+            torch.randint(9, tuple(port.shape)) if "i64" in str(port.element_type) else torch.randn(tuple(port.shape))
+            for port in request.model_inputs
+        ]
+        for index, tensor in enumerate(tensors):
+            request.set_input_tensor(index, openvino.Tensor(tensor.numpy(), shared_memory=True))
+
+        def run() -> None:
+            request.infer()
     else:
         from executorch.extension.pybindings import portable_lib
         from executorch.runtime import Runtime

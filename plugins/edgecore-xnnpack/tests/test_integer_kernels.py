@@ -68,12 +68,13 @@ def test_borders_strides_and_groups_of_convolutions() -> None:
     layers = [
         nn.Conv2d(3, 33, 3, 2, 1),
         nn.Conv2d(5, 31, 3, 1, 2, dilation=2),
+        nn.Conv2d(5, 7, 3, 1, 9, dilation=9),  # of 3 x 3 the middle row is left
         nn.Conv2d(520, 17, 3, 1, 1),
         nn.Conv2d(64, 65, 1),
         nn.Conv2d(12, 18, 3, 1, 1, groups=3),
         nn.ConvTranspose2d(6, 10, 3, 2, 1),
     ]
-    sizes = [(3, 15), (5, 9), (520, 4), (64, 7), (12, 6), (6, 5)]
+    sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (64, 7), (12, 6), (6, 5)]
     assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
 
 

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli import backends, bench, compile, doctor, inspect, kernels, new_backend, plugin_commands, run, verify
+from edgecore.cli import (
+    backends,
+    bench,
+    compile,
+    conformance,
+    doctor,
+    inspect,
+    kernels,
+    new_backend,
+    plugin_commands,
+    run,
+    verify,
+)  # fmt: skip
 from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
@@ -39,7 +51,7 @@ def _options(
     """Compile PyTorch models for edge devices, run the files, look into them."""
 
 
-for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, new_backend):
+for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, new_backend, conformance):
     app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
 _OWN = len(app.registered_commands)
 

@@ -24,6 +24,7 @@ from edgecore.passes.keep_state import keep_state
 from edgecore.passes.manager import Pass, PassManager
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.torchao import rewrite_torchao
+from edgecore.passes.trim_kernels import trim_kernels
 from edgecore.passes.unify_sizes import unify_sizes
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
@@ -84,7 +85,7 @@ def _from_torchao(program: ExportedProgram) -> ExportedProgram:
 def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
     keep = _keep(program, partitioners)
     program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
-    program = fuse_batch_norm(fold_constants(unify_sizes(program)))
+    program = trim_kernels(fuse_batch_norm(fold_constants(unify_sizes(program))))
     _number(program)
     return program
 

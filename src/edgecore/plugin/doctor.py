@@ -68,7 +68,7 @@ def _check_kernels(provider: entries.Provider) -> Finding:
         path = kernels.library(provider)
     except BackendBroken as error:
         return Finding(check, False, str(error), remedy)
-    answer = _probe(path)
+    answer = probe(path)
     if isinstance(answer, str):
         return Finding(check, False, answer, remedy)
     abi = ".".join(map(str, answer["abi"]))
@@ -138,7 +138,7 @@ def _check_library(info: BackendInfo, remedy: str) -> Finding:
         return Finding(check, False, f"{path} is not an absolute path", remedy)
     if not path.is_file():
         return Finding(check, False, f"{path} does not exist", remedy)
-    declared = _probe(str(path))
+    declared = probe(str(path))
     if isinstance(declared, str):
         return Finding(check, False, declared, remedy)
     abi = ".".join(map(str, declared["abi"]))
@@ -151,10 +151,10 @@ def _check_library(info: BackendInfo, remedy: str) -> Finding:
     return Finding(check, True, f"{path}, interface {abi}")
 
 
-def _probe(path: str) -> dict[str, Any] | str:
+def probe(path: str) -> dict[str, Any] | str:
     """What the library's table declares, or why it does not load."""
     try:
-        probe = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "edgecore.plugin.probe", path],
             capture_output=True,
             text=True,
@@ -163,11 +163,11 @@ def _probe(path: str) -> dict[str, Any] | str:
         )
     except subprocess.TimeoutExpired:
         return f"{path} does not finish loading within {_PROBE_SECONDS} s"
-    if probe.returncode < 0:
-        return f"{path} dies of signal {-probe.returncode} when loaded"
-    if probe.returncode > 0:
-        return f"{path} does not load: {probe.stderr.strip()}"
-    declared: dict[str, Any] = json.loads(probe.stdout)
+    if done.returncode < 0:
+        return f"{path} dies of signal {-done.returncode} when loaded"
+    if done.returncode > 0:
+        return f"{path} does not load: {done.stderr.strip()}"
+    declared: dict[str, Any] = json.loads(done.stdout)
     return declared
 
 

@@ -18,7 +18,7 @@ class _Str(ctypes.Structure):
 
 
 class _Table(ctypes.Structure):
-    """The head of `edgecore_backend` (edgecore/backend.h), up to the version."""
+    """The head of `edgecore_backend` (edgecore/backend.h), up to the options."""
 
     _fields_ = (
         ("struct_size", ctypes.c_uint32),
@@ -32,7 +32,39 @@ class _Table(ctypes.Structure):
         ("backend_id", _Str),
         ("distribution", _Str),
         ("version", _Str),
+        ("options", ctypes.c_void_p),
+        ("option_count", ctypes.c_uint64),
+        ("option_stride", ctypes.c_uint32),
+        ("reserved2", ctypes.c_uint32),
     )
+
+
+class _Option(ctypes.Structure):
+    """`edgecore_option_spec`."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint32),
+        ("major", ctypes.c_uint16),
+        ("minor", ctypes.c_uint16),
+        ("name", _Str),
+        ("type", ctypes.c_uint32),
+        ("when", ctypes.c_uint32),
+        ("help", _Str),
+    )
+
+
+_FLAGS = (
+    "HOST_THREADS",
+    "OWN_THREADS",
+    "NO_THREADS",
+    "VALIDATES_BLOBS",
+    "NEEDS_TRUSTED_BLOBS",
+    "MAY_ALIAS_INPUT",
+    "OWN_HEAP",
+)
+"""Names of the bits of `flags`, lowest first."""
+
+_OPTION_TYPES = ("bool", "int", "float", "string", "bytes", "list")
 
 
 class _Kernels(ctypes.Structure):
@@ -47,6 +79,13 @@ class _Kernels(ctypes.Structure):
         ("kernels", ctypes.c_void_p),
         ("kernel_count", ctypes.c_uint64),
     )
+
+
+def _describe(head: _Table, index: int) -> dict[str, object]:
+    option = _Option.from_address(head.options + index * head.option_stride)
+    kind = _OPTION_TYPES[option.type] if option.type < len(_OPTION_TYPES) else f"unknown type {option.type}"
+    when = [name for bit, name in enumerate(("load", "run")) if option.when >> bit & 1]
+    return {"name": option.name.text(), "type": kind, "when": when, "help": option.help.text()}
 
 
 def main(path: str) -> int:
@@ -68,8 +107,11 @@ def main(path: str) -> int:
         print(json.dumps({"abi": [head.major, head.minor], "kernels": head.kernel_count}))
         return 0
     answer: dict[str, object] = {"abi": [head.major, head.minor]}
-    if head.struct_size >= ctypes.sizeof(_Table):
+    if head.struct_size >= _Table.options.offset:
         answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}
+        answer["flags"] = [name for bit, name in enumerate(_FLAGS) if head.flags >> bit & 1]
+    if head.struct_size >= ctypes.sizeof(_Table):
+        answer["options"] = [_describe(head, index) for index in range(head.option_count)]
     print(json.dumps(answer))
     return 0
 

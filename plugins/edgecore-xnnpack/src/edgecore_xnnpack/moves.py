@@ -36,6 +36,7 @@ def _turn(net: Net) -> None:
             if source is not None and source.kind is op.kind is g.StaticTranspose:
                 op.inputs = list(source.inputs)
                 op.attributes["perm"] = tuple(source.attributes["perm"][i] for i in op.attributes["perm"])
+                op.handles = tuple(dict.fromkeys(source.handles + op.handles))
             ops.append(op)
     net.ops = ops
 

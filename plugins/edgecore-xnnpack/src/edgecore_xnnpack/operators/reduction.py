@@ -158,6 +158,8 @@ def _reads(node: Node, index: int) -> bool:
 
 
 def _check_extreme(query: Query) -> str | None:
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # a dtype of the row for the sake of the indices
+        return "maxima of integers"
     if _reads(query.node, 1):
         if not _reads(query.node, 0):
             return "indices without the values, which XNNPACK computes together"

@@ -53,7 +53,8 @@ def _where(low: Lowering, node: Node) -> Value:
 
 @lowers(aten.masked_fill.Scalar, dtypes=FLOAT_OR_BOOL)
 def _masked_fill(low: Lowering, node: Node) -> Value:
-    given, number = low.argument("mask"), low.scalar(float(low.argument("value")))
+    given, value = low.argument("mask"), low.argument("value")
+    number = low.scalar(float(bool(value) if node.meta["val"].dtype == torch.bool else value))
     mask = low.tensor(given)
     if mask is not None:
         return select(low, ~mask, low.input(), number)

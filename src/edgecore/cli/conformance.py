@@ -1,0 +1,98 @@
+"""`edgecore conformance`: does a backend do what it says?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from edgecore.cli.common import stdout
+from edgecore.cli.compile import parse_backend
+
+if TYPE_CHECKING:
+    from edgecore.conformance import Row
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An installed backend.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Option of the backend for compiling; may be repeated."),
+    ] = None,
+    load_option: Annotated[
+        list[str] | None,
+        typer.Option("--load-option", metavar="KEY=VALUE", help="Option of the backend for loading; may be repeated."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-k",
+            metavar="PATTERN",
+            help="Only checks whose name holds this text or matches it (*, ?); may be repeated.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="ERROR",
+            help="Greatest error of floating-point results, relative to the greatest value, of a backend that computes "
+            "in less precision than its inputs have.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, metavar="SECONDS", help="How long a check may be silent before it hangs.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON.")] = None,
+) -> None:
+    """Check an installed backend: operators, networks, options, blobs, threads, memory. Exit status 1 if a check fails."""
+    from edgecore.conformance import run
+
+    group = ""
+
+    def show(row: Row) -> None:
+        nonlocal group
+        if row.group != group:
+            group = row.group
+            stdout.print(f"[bold]{group}[/bold]")
+        color, mark = _MARKS[row.outcome]
+        what = row.name.removeprefix(group + "/") + (f": {row.detail}" if row.detail else "")
+        stdout.print(f"  [{color}]{mark}[/{color}] {escape(what)}", soft_wrap=True)
+
+    report = run(
+        name,
+        options=_pairs(option, "--option"),
+        load_options=_pairs(load_option, "--load-option"),
+        only=only or (),
+        quick=quick,
+        tolerance=tolerance,
+        seconds=seconds,
+        on_row=show,
+    )
+    if junit:
+        report.to_junit(junit)
+    if as_json:
+        report.to_json(as_json)
+    print(report.summary())
+    for row in report.failed:
+        print(f"failed: {row.name}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+_MARKS = {"passed": ("green", "ok     "), "failed": ("red", "FAILED "), "skipped": ("yellow", "skipped")}
+
+
+def _pairs(texts: list[str] | None, flag: str) -> dict[str, object]:
+    """`a=1`, `b=x` as values, the way `edgecore compile -b name:a=1,b=x` reads them."""
+    found: dict[str, object] = {}
+    for text in texts or ():
+        key, equals, _ = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
+        found |= parse_backend(f"backend:{text}")[1]
+    return found

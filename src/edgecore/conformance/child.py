@@ -1,0 +1,37 @@
+"""The other end of `process.py`: `python -m edgecore.conformance.child FD` calls a function of the suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any, NoReturn
+
+
+def serve(descriptor: int, request: dict[str, Any]) -> NoReturn:
+    """Call `request["target"]` (`module:function`) with `emit` and `request["arguments"]`, and end the process.
+
+    Each thing that it emits is a line of JSON.
+    """
+
+    def emit(kind: str, value: Any) -> None:
+        os.write(descriptor, json.dumps([kind, value]).encode() + b"\n")
+
+    status = 0
+    try:
+        module, _, function = request["target"].partition(":")
+        getattr(import_module(module), function)(emit, **request["arguments"])
+        emit("end", None)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # What a library does when the process ends is not what is tested, and must not hide what was found.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), json.load(sys.stdin))

@@ -1,0 +1,102 @@
+"""What the native table declares against what the library does: threads, memory, buffers, trust; and the trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import edgecore
+from edgecore import format as fmt
+from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.lifetime import written
+from edgecore.conformance.networks import delegated
+from edgecore.conformance.process import call, results
+from edgecore.conformance.programs import load
+
+IDLE = 0.15
+"""Greatest part of a processor that a loaded model may use while nobody calls it."""
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """One row each."""
+    yield Check("declarations/threads", threads, needs_run=True)
+    yield Check("declarations/memory", memory, needs_run=True)
+    yield Check("declarations/buffers", buffers, needs_run=True)
+    yield Check("declarations/trust", trust, needs_run=True)
+    yield Check("declarations/profile events", profile_events, needs_run=True)
+
+
+def threads(subject: Subject) -> str:
+    """Counts threads of a process that loads, runs and destroys a model with threads=1."""
+    if not sys.platform.startswith("linux"):
+        raise Skipped("it reads /proc")
+    files = written(subject)
+    arguments = {key: files[key] for key in ("program", "inputs", "options")}
+    counts = results(call("edgecore.conformance.measure:threads_during", arguments), subject.trying)[0]
+    declared = next(iter(subject.declared.flags & {"HOST_THREADS", "OWN_THREADS", "NO_THREADS"}), "nothing")
+    before, most, after = counts["before"], counts["most"], counts["after"]
+    if declared != "OWN_THREADS" and most > before:
+        raise Failed(
+            f"it declares {declared}, but with threads=1 there are {most - before} more threads while it executes"
+        )
+    if after > before:
+        raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
+    if counts["busy"] > IDLE * 0.3:
+        raise Failed(
+            f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor while nobody calls it"
+        )
+    return f"{declared}: {most - before} more while executing with threads=1, none left"
+
+
+def memory(subject: Subject) -> str:
+    """The runtime refuses more than was declared; here, that the greatest shapes fit and how near the declaration is."""
+    name, _, _, program = delegated(subject)
+    meta = fmt.get_meta(program.pte)
+    method = meta.method("forward") if meta else None
+    if method is None:
+        raise Failed(f"{name}: the file holds no metadata about its delegates")
+    needs = [need for delegate in method.delegates for need in delegate.memory]
+    declared = sum(need.bytes for need in needs)
+    used = load(subject, program).forward.delegate_bytes
+    own = ", and more by itself (OWN_HEAP)" if "OWN_HEAP" in subject.declared.flags else ""
+    return f"{name}: {declared:,} bytes declared, {used:,} asked for{own}"
+
+
+def buffers(subject: Subject) -> str:
+    """Inputs and outputs at the end of mapped memory, at odd addresses, and an output in an input's memory."""
+    files = written(subject)
+    arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
+    problems = results(call("edgecore.conformance.measure:guarded", arguments), subject.trying)
+    if problems:
+        raise Failed(problems[0])
+    staging = load(subject, delegated(subject)[3]).forward.staging_bytes
+    return f"nothing is read or written beyond what is declared; {staging:,} bytes of copies at aligned inputs"
+
+
+def trust(subject: Subject) -> str:
+    """A backend that needs trusted blobs never sees one whose digest is wrong."""
+    if "NEEDS_TRUSTED_BLOBS" not in subject.declared.flags:
+        return "VALIDATES_BLOBS: see the group blobs"
+    _, _, _, program = delegated(subject)
+    pte = fmt.read_pte(program.buffer)
+    pte.delegate_blobs[0] = bytes(pte.delegate_blobs[0]) + b"\0"
+    path = subject.folder / "untrusted.pte"
+    path.write_bytes(fmt.write_pte(pte))
+    arguments = {"program": str(path), "options": written(subject)["options"]}
+    error = results(call("edgecore.conformance.measure:trusts", arguments), subject.trying)[0]
+    if not error:
+        raise Failed("a file whose blob was changed loads without trust=True, although it declares NEEDS_TRUSTED_BLOBS")
+    return f"NEEDS_TRUSTED_BLOBS: {error}"
+
+
+def profile_events(subject: Subject) -> str:
+    """The trace of a run holds the calls of its delegates."""
+    name, _, inputs, program = delegated(subject)
+    model = edgecore.load(program.buffer, trust=True, trace=True)
+    model.forward(*inputs)
+    path = subject.folder / "run.etdp"
+    model.write_trace(path)
+    content = path.read_bytes()
+    if b"DELEGATE_CALL" not in content:
+        raise Failed(f"{name}: the trace of a run has no event DELEGATE_CALL")
+    return f"{len(content):,} bytes of trace"

@@ -1,0 +1,87 @@
+"""What a user reads before installing it: metadata, README, the sentences of options and operators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+
+from edgecore.conformance.check import Check, Failed, Subject
+from edgecore.plugin.entries import normalised
+
+TOPICS = {
+    "what it takes": r"takes|operators|features|supported",
+    "how to install it": r"install|requirements|quick ?start|get(ting)? started|try",
+    "its options": r"options|configur",
+    "where its files run": r"files|runtime|running|run|devices|hardware|targets?",
+}
+"""What headings of a README must treat, and the words that tell. Text before the first heading of level 2 counts too."""
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """A row for the metadata, one for the README, one for the table of operators."""
+    yield Check("documentation/metadata", metadata)
+    yield Check("documentation/readme", readme)
+    yield Check("documentation/operators", operators)
+
+
+def metadata(subject: Subject) -> str:
+    """Summary, licence, the least Python, and that it depends on edgecore."""
+    fields = distribution(subject.distribution).metadata.json
+    missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name.lower().replace("-", "_"))]
+    if not (fields.get("license_expression") or fields.get("license")):
+        missing.append("License-Expression")
+    if missing:
+        raise Failed(f"the metadata of {subject.distribution} lack {', '.join(missing)}")
+    required = distribution(subject.distribution).requires or []
+    names = [normalised(re.split(r"[\s\[<>=!~;(]", line, maxsplit=1)[0]) for line in required if "extra ==" not in line]
+    if "edgecore" not in names:
+        raise Failed(f"{subject.distribution} does not depend on edgecore (dependencies in pyproject.toml)")
+    line = next(line for line in required if normalised(line).startswith("edgecore"))
+    return f"{fields.get('summary')}; requires {line}"
+
+
+def readme(subject: Subject) -> str:
+    """The long description has what a user looks for."""
+    text = _description(distribution(subject.distribution))
+    if len(text.strip()) < 200:
+        raise Failed(f"the metadata of {subject.distribution} carry no README (readme in pyproject.toml)")
+    lines = text.splitlines()
+    first = next((index for index, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    headings = [line.lstrip("# ").strip() for line in lines if re.match(r"##+ ", line)]
+    head = "\n".join(lines[:first])
+    missing = [
+        topic
+        for topic, words in TOPICS.items()
+        if not any(re.search(rf"\b({words})\b", place, re.IGNORECASE) for place in [*headings, head])
+    ]
+    if missing:
+        raise Failed(
+            f"the README has no section on {', '.join(missing)}; its sections are: {', '.join(headings) or 'none'}"
+        )
+    absent = [name for name in subject.compiler.Options.model_fields if name not in text]
+    if absent:
+        raise Failed(f"the README does not mention the options {', '.join(absent)}")
+    return ", ".join(headings)
+
+
+def operators(subject: Subject) -> str:
+    """`operator_support()` has a row at least, each once, with dtypes."""
+    rows = subject.compiler.operator_support()
+    if not rows:
+        raise Failed("operator_support() is empty")
+    seen: set[tuple[str, tuple[str, ...], str]] = set()
+    for row in rows:
+        key = (row.operator, tuple(row.dtypes), row.constraints)
+        if not row.dtypes:
+            raise Failed(f"operator_support() names no dtypes for {row.operator}")
+        if not re.fullmatch(r"\w+\.\w+\.\w+", row.operator):
+            raise Failed(f"operator_support() names {row.operator!r}; write it as reports do: aten.add.Tensor")
+        if key in seen:
+            raise Failed(f"operator_support() has the same row of {row.operator} twice")
+        seen.add(key)
+    return f"{len(rows)} operators"
+
+
+def _description(found: Distribution) -> str:
+    return str(found.metadata.json.get("description", ""))

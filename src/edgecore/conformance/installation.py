@@ -1,0 +1,176 @@
+"""The package as installed: entry point, hook, library, and what happens when parts of it are missing or foreign."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.elf import exported_symbols
+from edgecore.conformance.networks import delegated
+from edgecore.conformance.process import call, results
+from edgecore.plugin.doctor import Finding, diagnose
+
+IMPORT_SECONDS = 0.1
+"""Greatest processor time of importing the package and calling its hook: every load of a file pays it."""
+
+HEAVY = ("torch", "numpy", "pydantic")
+"""Not to be imported by the package's `__init__`: running files needs none of them."""
+
+SYMBOL = "edgecore_backend_v0"
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """What `edgecore doctor` finds, a row each, then the rest."""
+    found = diagnose(subject.distribution)
+    findings = next(one.findings for one in found if one.backend.backend_id == subject.backend_id)
+    for finding in findings:
+        yield Check(f"installation/{finding.check}", _Found(finding))
+    yield Check("installation/light import", light_import)
+    yield Check("installation/exported symbol", exported_symbol)
+    yield Check("installation/missing library", missing_library, needs_run=True)
+    yield Check("installation/foreign interface version", foreign_version, needs_run=True)
+
+
+class _Found:
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+
+    def __call__(self, subject: Subject) -> str:
+        if not self.finding.ok:
+            raise Failed(f"{self.finding.detail}; to mend it: {self.finding.remedy}")
+        return self.finding.detail
+
+
+_IMPORT = """
+import json, sys, time
+import edgecore.plugin
+before = time.process_time()
+module = __import__(sys.argv[1])
+infos = list(module.edgecore_backends())
+for info in infos:
+    info.native_library and info.native_library()
+seconds = time.process_time() - before
+heavy = [name for name in sys.argv[2:] if name in sys.modules]
+print("conformance", json.dumps([seconds, heavy]))
+"""
+
+
+def light_import(subject: Subject) -> str:
+    """Importing the package and calling its hook is quick, imports nothing heavy and prints nothing."""
+    package = _package(subject)
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT, package, *HEAVY],
+        capture_output=True, text=True, timeout=60, check=False, env=_environment(),
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise Failed(
+            f"importing {package} and calling its hook ends with status {done.returncode}: {done.stderr[-300:]}"
+        )
+    before, _, answer = done.stdout.rpartition("conformance ")
+    seconds, heavy = json.loads(answer)
+    if heavy:
+        raise Failed(f"importing {package} imports {', '.join(heavy)}; loading a file must not need it")
+    if said := (before + done.stderr).strip():
+        raise Failed(f"importing {package} prints {said[:200]!r}")
+    if seconds > IMPORT_SECONDS:
+        raise Failed(
+            f"importing {package} and calling its hook takes {seconds * 1e3:.0f} ms, at most {IMPORT_SECONDS * 1e3:.0f}"
+        )
+    return f"{seconds * 1e3:.1f} ms"
+
+
+def exported_symbol(subject: Subject) -> str:
+    """The library exports its table and nothing else: two plugins must not see each other's symbols."""
+    if subject.library is None:
+        raise Skipped(subject.cannot_run)
+    names = exported_symbols(subject.library)
+    if names is None:
+        raise Skipped(f"{subject.library.name} is no 64-bit ELF file")
+    others = [name for name in names if name != SYMBOL]
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        raise Failed(
+            f"{subject.library.name} exports {', '.join(others[:5])}{more} besides {SYMBOL}; "
+            "compile with -fvisibility=hidden and link with a version script"
+        )
+    if SYMBOL not in names:
+        raise Failed(f"{subject.library.name} does not export {SYMBOL}")
+    return SYMBOL
+
+
+def missing_library(subject: Subject) -> str:
+    """A copy of the package without its library: it imports, `check()` says what is missing, loading says it too."""
+    assert subject.library is not None
+    spec = find_spec(_package(subject))
+    if spec is None or spec.origin is None or not spec.origin.endswith("__init__.py"):
+        raise Skipped(f"{_package(subject)} is not a package in a folder")
+    source, folder = Path(spec.origin).parent, subject.folder / "without_library"
+    if not subject.library.is_relative_to(source):
+        raise Skipped(f"the library lies outside of the package: {subject.library}")
+    if not folder.exists():
+        ignored = shutil.ignore_patterns("__pycache__", subject.library.name)
+        shutil.copytree(source, folder / source.name, ignore=ignored)
+        _copy_metadata(subject.distribution, folder)
+    arguments = {"backend_id": subject.backend_id, "program": str(_program(subject))}
+    environment = {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    answer = results(
+        call("edgecore.conformance.measure:load_and_check", arguments, environment=environment), subject.trying
+    )[0]
+    if Path(answer["library"]).is_relative_to(source):
+        raise Skipped("the package finds its library by a path that does not depend on where the package lies")
+    _expect_sentence(answer["error"], "loading a file without the library", subject.library.name)
+    if not answer["problems"]:
+        raise Failed("check() reports no problem although the library is missing")
+    return str(answer["error"])
+
+
+def foreign_version(subject: Subject) -> str:
+    """Its table, patched in memory to say that it was built for another interface: refused in a sentence."""
+    arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
+    answer = results(call("edgecore.conformance.measure:load_patched", arguments), subject.trying)[0]
+    _expect_sentence(answer["error"], "loading a library of interface version 99.0", "99.0")
+    return str(answer["error"])
+
+
+def _expect_sentence(error: str, what: str, names: str) -> None:
+    if not error:
+        raise Failed(f"{what} succeeds; it should be refused")
+    if names not in error:
+        raise Failed(f"{what} fails without naming {names}: {error}")
+
+
+def _program(subject: Subject) -> Path:
+    """A file with a delegate of the backend."""
+    path = subject.folder / "delegated.pte"
+    if not path.exists():
+        path.write_bytes(delegated(subject)[3].buffer)
+    return path
+
+
+def _package(subject: Subject) -> str:
+    from edgecore.plugin.entries import scan
+
+    wanted = (subject.backend_id, subject.distribution)
+    provider = next(one for one in scan() if (one.backend_id, one.distribution) == wanted)
+    return provider.value.partition(":")[0].partition("[")[0].strip()
+
+
+def _copy_metadata(name: str, folder: Path) -> None:
+    found = distribution(name)
+    info = folder / f"{name.replace('-', '_')}-{found.version}.dist-info"
+    info.mkdir()
+    for file in ("METADATA", "entry_points.txt"):
+        if text := found.read_text(file):
+            (info / file).write_text(text, encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

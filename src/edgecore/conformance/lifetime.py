@@ -1,0 +1,85 @@
+"""Loading, running and destroying for a long time: no leak of memory, descriptors or threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.networks import delegated
+from edgecore.conformance.process import call, results
+from edgecore.conformance.programs import eager
+
+HEAP = 8
+"""Bytes of heap that a round may lose: less than any block."""
+
+PAGE = 4096
+"""Bytes of address space that a step of many rounds may lose each time."""
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """A row for loading again and again, one for running again and again."""
+    yield Check("lifetime/load and destroy", load_and_destroy, seconds=180, needs_run=True)
+    yield Check("lifetime/run", run_often, seconds=180, needs_run=True)
+
+
+def load_and_destroy(subject: Subject) -> str:
+    """Six times some loads of a file, with two calls each."""
+    rounds = 10 if subject.quick else 40
+    return _steady(subject, rounds=rounds, calls=2, what=f"{6 * rounds} loads")
+
+
+def run_often(subject: Subject) -> str:
+    """Six times many calls of a loaded model."""
+    calls = 100 if subject.quick else 400
+    return _steady(subject, rounds=1, calls=calls, what=f"{6 * calls} calls")
+
+
+def _steady(subject: Subject, *, rounds: int, calls: int, what: str) -> str:
+    if not sys.platform.startswith("linux"):
+        raise Skipped("it reads /proc")
+    files = written(subject)
+    subject.trying(what)
+    settings = {"inputs": files["inputs"], "rounds": rounds, "calls": calls}
+    target = "edgecore.conformance.measure:repeat"
+    counts = results(
+        call(target, {"program": files["program"], "options": files["options"], **settings}), subject.trying
+    )
+    each, units = ("load", rounds) if rounds > 1 else ("call", calls)
+    # A leak grows all the time; what caches and pools take, they take once.
+    heap, pages = (min(later[i] - earlier[i] for earlier, later in pairwise(counts)) for i in (0, 1))
+    if heap / units > HEAP:
+        raise Failed(f"it leaks {heap / units:.0f} bytes of heap with each {each} ({what}, measured by mallinfo2)")
+    if pages >= PAGE:
+        raise Failed(f"its address space grows by {pages / units:.0f} bytes with each {each} ({what})")
+    if counts[-1][2] > counts[0][2]:
+        raise Failed(f"it leaves {counts[-1][2] - counts[0][2]} file descriptors open after {what}")
+    if counts[-1][3] > counts[0][3]:
+        raise Failed(f"it leaves {counts[-1][3] - counts[0][3]} threads behind after {what}")
+    return f"{what}: heap steady, {counts[-1][2]} descriptors, {counts[-1][3]} threads throughout"
+
+
+def written(subject: Subject) -> dict[str, Any]:
+    """Paths of a delegated network, its inputs and outputs; options for loading it."""
+    if "written" not in subject.cache:
+        name, model, inputs, program = delegated(subject)
+        folder = subject.folder
+        paths = {"program": folder / f"{name}.pte"}
+        paths["program"].write_bytes(program.buffer)
+        paths["inputs"] = _save(folder / "inputs.npz", inputs)
+        paths["outputs"] = _save(folder / "outputs.npz", eager(model, inputs))
+        options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else {}
+        subject.cache["written"] = {key: str(path) for key, path in paths.items()} | {"options": options}
+    found: dict[str, Any] = subject.cache["written"]
+    return found
+
+
+def _save(path: Path, tensors: list[torch.Tensor] | tuple[torch.Tensor, ...]) -> Path:
+    np.savez(path, *(tensor.numpy() for tensor in tensors))
+    return path

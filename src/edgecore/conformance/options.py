@@ -1,0 +1,231 @@
+"""Options for compiling (the pydantic model of the compiler) and for loading (the table of the native library)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic.fields import FieldInfo
+
+import edgecore
+from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.networks import NETWORKS, delegated, network
+from edgecore.conformance.programs import eager, load, outputs
+from edgecore.errors import CompileError, EdgecoreError
+
+LOOSE = 0.05
+"""Greatest error, relative to the greatest value, of results under another valid option, which may compute in less."""
+
+UNKNOWN = "no_such_option_of_this_backend"
+
+
+class _Wrong:
+    """A value of no type that an option may have."""
+
+    def __repr__(self) -> str:
+        return "a value of a wrong type"
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """A row for unknown options, and one for each option."""
+    yield Check("options/unknown", unknown)
+    for name, field in subject.compiler.Options.model_fields.items():
+        yield Check(f"options/{name}", _Option(name, field), seconds=120)
+    yield Check("options/unknown when loading", unknown_load, needs_run=True)
+    for option in subject.declared.load_options:
+        yield Check(f"options/{option['name']} when loading", _LoadOption(option), needs_run=True)
+
+
+def unknown(subject: Subject) -> str:
+    """An option that does not exist is an error that names it."""
+    return _refused(subject, UNKNOWN, True)
+
+
+def unknown_load(subject: Subject) -> str:
+    """The same when loading."""
+    return _load_refused(subject, UNKNOWN, 1)
+
+
+class _Option:
+    """It has a description and a default, refuses wrong values by a sentence that names it, and works otherwise."""
+
+    def __init__(self, name: str, field: FieldInfo) -> None:
+        self.name = name
+        self.field = field
+
+    def __call__(self, subject: Subject) -> str:
+        if not (self.field.description or "").strip():
+            raise Failed(f"the option {self.name} has no description")
+        if self.field.is_required():
+            raise Failed(f"the option {self.name} has no default")
+        wrong = [_Wrong(), *_out_of_range(self.field)]
+        for value in wrong:
+            subject.trying(f"{self.name}={value!r}")
+            _refused(subject, self.name, value)
+        tried, silent = [], []
+        for value in _other_values(self.field, subject.options.get(self.name, self.field.default)):
+            subject.trying(f"{self.name}={value!r}")
+            if not self._works(subject, value):
+                silent.append(repr(value))
+            tried.append(repr(value))
+        if silent and len(silent) == len(tried):
+            raise Skipped(
+                f"works, but {', '.join(silent)} changes nothing on the networks of the suite: "
+                "neither blobs nor placement nor what is printed"
+            )
+        return f"{len(wrong)} wrong values refused; works as {', '.join(tried) or 'its default'}"
+
+    def _works(self, subject: Subject, value: Any) -> bool:
+        """Whether it has any effect. Raises `Failed` if a network does not compile or gives something else."""
+        effect = False
+        options = {**subject.options, self.name: value}
+        for name in NETWORKS:
+            model, inputs, usual = network(subject, name)
+            with _captured() as said:
+                try:
+                    backend = edgecore.Backend(subject.name, **options)
+                    program = edgecore.compile(model, inputs, backends=[backend])
+                except EdgecoreError as error:
+                    raise Failed(f"{self.name}={value!r}: {name} does not compile: {error}") from error
+            if said or _visible(program) != _visible(usual):
+                effect = True
+            if subject.cannot_run:
+                continue
+            got = outputs(load(subject, program).forward(*inputs))
+            for one, two in zip(got, eager(model, inputs), strict=True):
+                error_ = float((one - two).abs().max() / two.abs().max().clamp(min=1e-6))
+                if one.shape != two.shape or not error_ <= LOOSE:
+                    raise Failed(f"{self.name}={value!r}: {name} is off by {error_:.0%} of the greatest value")
+        return effect
+
+
+class _LoadOption:
+    def __init__(self, option: Any) -> None:
+        self.option = option
+
+    def __call__(self, subject: Subject) -> str:
+        name = self.option["name"]
+        if not self.option["help"].strip():
+            raise Failed(f"the option {name} for loading has no help")
+        if not self.option["when"] or self.option["type"].startswith("unknown"):
+            raise Failed(f"the option {name} for loading has type {self.option['type']}, when {self.option['when']}")
+        if "load" not in self.option["when"]:
+            raise Skipped("it is for run time")
+        wrong: Any = b"\0" if self.option["type"] != "bytes" else 1.5
+        return _load_refused(subject, name, wrong)
+
+
+def _refused(subject: Subject, name: str, value: Any) -> str:
+    options = {**subject.options, name: value}
+    try:
+        model, inputs = NETWORKS["elementwise"]()
+        edgecore.compile(model, inputs, backends=[edgecore.Backend(subject.name, **options)])
+    except CompileError as error:
+        return _one_sentence(error, name, value)
+    except Exception as error:
+        raise Failed(f"{name}={value!r} raises {type(error).__name__} instead of being refused: {error}") from error
+    hint = '; set model_config = ConfigDict(extra="forbid")' if name == UNKNOWN else ""
+    raise Failed(f"{name}={value!r} is accepted{hint}")
+
+
+def _load_refused(subject: Subject, name: str, value: Any) -> str:
+    _, _, _, program = delegated(subject)
+    options = {subject.backend_id: {**subject.load_options, name: value}}
+    try:
+        edgecore.load(program.buffer, options=options, trust=True)
+    except (EdgecoreError, TypeError) as error:
+        return _one_sentence(error, name, value)
+    raise Failed(f"{name}={value!r} is accepted when loading")
+
+
+def _one_sentence(error: Exception, name: str, value: Any) -> str:
+    text = str(error)
+    if name not in text:
+        raise Failed(f"the error for {name}={value!r} does not name the option: {text}")
+    return text
+
+
+def _out_of_range(field: FieldInfo) -> list[Any]:
+    """Values just beyond the bounds, and names that a choice does not have."""
+    found: list[Any] = []
+    for bound in field.metadata:
+        match bound:
+            case Ge(ge=limit):
+                found.append(limit - 1)  # type: ignore[operator]
+            case Gt(gt=limit) | Lt(lt=limit):
+                found.append(limit)
+            case Le(le=limit):
+                found.append(limit + 1)  # type: ignore[operator]
+    if _choices(field.annotation):
+        found.append("no such choice")
+    return found
+
+
+def _other_values(field: FieldInfo, usual: Any) -> list[Any]:
+    """Valid values beside the usual one: of bools, choices, and at the bounds of numbers."""
+    plain = _plain(field.annotation)
+    values = [False, True] if plain is bool else _choices(plain)
+    if get_origin(plain) in (tuple, list):
+        values = [(choice,) for choice in _choices(get_args(plain)[0])]
+    for bound in field.metadata:
+        if isinstance(bound, Ge):
+            values = [*values, bound.ge]
+        elif isinstance(bound, Le):
+            values = [*values, bound.le]
+    return [value for value in values if value != usual]
+
+
+def _choices(annotation: Any) -> list[Any]:
+    plain = _plain(annotation)
+    if get_origin(plain) is Literal:
+        return list(get_args(plain))
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return list(plain)
+    return []
+
+
+def _plain(annotation: Any) -> Any:
+    """`X` of `X | None`."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        parts = [part for part in get_args(annotation) if part is not type(None)]
+        return parts[0] if len(parts) == 1 else annotation
+    return annotation
+
+
+def _visible(program: Any) -> Any:
+    plans = program.pte.program.execution_plan
+    return (
+        [bytes(blob) for blob in program.pte.delegate_blobs],
+        [(row.operator, row.where) for row in program.report().rows],
+        [repr(delegate.compile_specs) for plan in plans for delegate in plan.delegates],
+        sorted(key for key in program.pte.named_data if not key.startswith("edgecore.")),
+    )
+
+
+@contextmanager
+def _captured() -> Iterator[bytearray]:
+    """Filled at the end with what Python and libraries printed in the block, on stdout and stderr."""
+    said = bytearray()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    saved = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield said
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            for descriptor, copy in enumerate(saved, 1):
+                os.dup2(copy, descriptor)
+                os.close(copy)
+            file.seek(0)
+            said += file.read()

@@ -1,0 +1,182 @@
+"""The partitioner and `preprocess`: tags only, the same ones each time, reasons, debug handles, reproducible blobs."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.conformance.check import Check, Failed, Subject
+from edgecore.conformance.networks import NETWORKS, delegated, network
+from edgecore.conformance.process import call, results
+from edgecore.ir.delegate import delegates
+from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.graph import describe
+from edgecore.partition import Partitioner
+from edgecore.partition.types import TAG
+from edgecore.pipeline import EdgeProgramManager, to_edge, to_edge_transform_and_lower
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """One row each."""
+    yield Check("partitioner/only tags", only_tags)
+    yield Check("partitioner/deterministic", deterministic)
+    yield Check("partitioner/reasons", reasons)
+    yield Check("partitioner/debug handles", debug_handles)
+    yield Check("partitioner/reproducible blobs", reproducible)
+
+
+def only_tags(subject: Subject) -> str:
+    """Neither the graph nor metadata nor weights change."""
+    for name in NETWORKS:
+        subject.trying(name)
+        program = _edge(name)
+        before = _fingerprint(program)
+        result = _partitioner(subject).partition(program)
+        if result.tagged_exported_program is not program:
+            raise Failed(f"{name}: it returns another program than it was given")
+        after = _fingerprint(program)
+        for key in sorted(before.keys() | after.keys()):
+            if before.get(key) != after.get(key):
+                raise Failed(f"{name}: it changed {key}; a partitioner may only set node.meta[{TAG!r}]")
+        unknown = {node.meta[TAG] for node in program.graph.nodes if TAG in node.meta} - result.partition_tags.keys()
+        if unknown:
+            raise Failed(f"{name}: it uses the tags {', '.join(sorted(unknown))}, which partition_tags does not define")
+    return ", ".join(NETWORKS)
+
+
+def deterministic(subject: Subject) -> str:
+    """The same program twice gives the same tags and reasons."""
+    for name in NETWORKS:
+        subject.trying(name)
+        first, second = _tags(subject, name), _tags(subject, name)
+        if first != second:
+            node = next(key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key))
+            raise Failed(f"{name}: {node} is {first.get(node)} at first and {second.get(node)} the second time")
+    return ", ".join(NETWORKS)
+
+
+def reasons(subject: Subject) -> str:
+    """Every operator that it leaves has a reason."""
+    left = 0
+    for name in NETWORKS:
+        subject.trying(name)
+        program = _edge(name)
+        result = _partitioner(subject).partition(program)
+        told = {rejection.node: rejection.reason for rejection in result.rejections}
+        for node in program.graph.nodes:
+            if node.op != "call_function" or TAG in node.meta or not _is_work(node):
+                continue
+            left += 1
+            if not told.get(node.name, "").strip():
+                raise Failed(f"{name}: {describe(node)} is left without a reason (PartitionResult.rejections)")
+    return f"{left} operators left, each with a reason"
+
+
+def debug_handles(subject: Subject) -> str:
+    """`debug_handle_map` leads from the blob back to every operator that it holds, and to nothing else."""
+    name, _, _, _ = delegated(subject)
+    count = 0
+    for node, module in delegates(_lowered(subject, name).exported_program()):
+        handles = set(node.meta["debug_handle"])
+        mapped = {handle for row in module.result.debug_handle_map.values() for handle in row}
+        if not mapped:
+            raise Failed(f"{name}: debug_handle_map is empty; profiles could not name the operators of a delegate")
+        if foreign := mapped - handles:
+            raise Failed(
+                f"{name}: debug_handle_map names the handles {sorted(foreign)}, which the partition does not have"
+            )
+        if forgotten := handles - mapped:
+            operators = [
+                str(inner.target)
+                for inner in module.original_module.graph.nodes
+                if inner.meta.get("debug_handle") in forgotten and inner.target is not operator.getitem
+            ]
+            if operators:
+                raise Failed(f"{name}: debug_handle_map does not lead to {', '.join(operators[:5])}")
+        count += len(mapped)
+    return f"{count} handles in {name}"
+
+
+def reproducible(subject: Subject) -> str:
+    """Compiled twice, also in another process with other hashes, a network gives the same bytes."""
+    first, second = _digests(subject), _digests(subject)
+    settings = {"backend": subject.name, "options": dict(subject.options)}
+    target = "edgecore.conformance.partitioner:digests_elsewhere"
+    subject.trying("another process")
+    elsewhere = results(call(target, settings, environment={"PYTHONHASHSEED": "4711"}), subject.trying)[0]
+    for other, where in ((second, "the second time"), (elsewhere, "in another process, with another PYTHONHASHSEED")):
+        for key in sorted(first.keys() | other.keys()):
+            if first.get(key) != other.get(key):
+                raise Failed(f"{key} is another one {where}; files must not depend on chance")
+    return f"{len(first)} blobs and named data equal"
+
+
+def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: dict[str, Any]) -> None:
+    """In a process of its own: digests of what the backend makes of the networks."""
+    from edgecore.conformance.check import Declared
+    from edgecore.plugin import registry
+
+    info = registry.find_by_name(backend)
+    compiler = registry.load_compiler(info)
+    subject = Subject(backend, info, compiler, "", options, {}, True, None, None, Path(), None, Declared())
+    emit("result", _digests(subject))
+
+
+def _digests(subject: Subject) -> dict[str, str]:
+    found = {}
+    for name in NETWORKS:
+        subject.trying(name)
+        lowered = delegates(_lowered(subject, name).exported_program())
+        for index, (_, module) in enumerate(lowered):
+            found[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
+            for key, blob in module.result.named_data.items():
+                found[f"named data {key} of {name}"] = hashlib.sha256(blob.data).hexdigest()
+    return found
+
+
+def _partitioner(subject: Subject) -> Partitioner:
+    options = subject.compiler.Options(**subject.options)
+    return subject.compiler.partitioner(options, runtime="executorch-1.5")
+
+
+def _exported(name: str) -> ExportedProgram:
+    model, inputs = NETWORKS[name]()
+    return torch.export.export(model, inputs)
+
+
+def _edge(name: str) -> ExportedProgram:
+    return to_edge(_exported(name)).exported_program()
+
+
+def _lowered(subject: Subject, name: str) -> EdgeProgramManager:
+    network(subject, name)  # what does not compile at all is told by a sentence of its own
+    return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
+
+
+def _tags(subject: Subject, name: str) -> dict[str, str]:
+    program = _edge(name)
+    result = _partitioner(subject).partition(program)
+    told = {rejection.node: f"left: {rejection.reason}" for rejection in result.rejections}
+    return told | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
+
+
+def _fingerprint(program: ExportedProgram) -> dict[str, Any]:
+    found: dict[str, Any] = {"the order of nodes": [node.name for node in program.graph.nodes]}
+    for node in program.graph.nodes:
+        found[describe(node)] = (node.op, str(node.target), f"{node.args}{node.kwargs}")
+        found[f"the metadata of {describe(node)}"] = sorted(key for key in node.meta if key != TAG)
+    for name, tensor in program.state_dict.items():
+        found[f"the weight {name}"] = hashlib.sha256(tensor.detach().contiguous().numpy().tobytes()).hexdigest()
+    return found
+
+
+def _is_work(node: Node) -> bool:
+    sizes = node.target in SYMBOLIC or node.target is torch.ops.aten.sym_size.int
+    return node.target is not operator.getitem and not sizes

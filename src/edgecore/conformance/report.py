@@ -1,0 +1,103 @@
+"""What the checks found: a table for people, JUnit and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+from xml.etree import ElementTree
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check: `name` is `group/what`, `detail` what was found, why it failed or why it was skipped."""
+
+    name: str
+    group: str
+    outcome: Outcome
+    detail: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """All rows of one run of the suite, in their order."""
+
+    backend: str
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was checked and nothing failed."""
+        return any(row.outcome == "passed" for row in self.rows) and not self.failed
+
+    @property
+    def failed(self) -> list[Row]:
+        """The rows of checks that failed."""
+        return [row for row in self.rows if row.outcome == "failed"]
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of all checks."""
+        return sum(row.seconds for row in self.rows)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        group = None
+        for row in self.rows:
+            if row.group != group:
+                group = row.group
+                lines.append(group)
+            mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
+            head = f"  {mark} {row.name.removeprefix(group + '/')}"
+            text = f"{head}: {row.detail}" if row.detail else head
+            # A failure is given whole, on as many lines as it needs.
+            width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
+            lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
+        return "\n".join([*lines, self.summary()])
+
+    def summary(self) -> str:
+        """One line: how many of each outcome, and how long it took."""
+        counts = Counter(row.outcome for row in self.rows)
+        parts = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome]]
+        return f"{self.backend}: {', '.join(parts) or 'no checks'} in {self.seconds:.0f} s"
+
+    def to_json(self, path: str | Path) -> None:
+        """Write `{backend, ok, rows: [{name, group, outcome, detail, seconds}]}`."""
+        content = {"backend": self.backend, "ok": self.ok, "rows": [asdict(row) for row in self.rows]}
+        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    def to_junit(self, path: str | Path) -> None:
+        """Write JUnit's XML: a test suite with a test case for each row."""
+        counts = Counter(row.outcome for row in self.rows)
+        suite = ElementTree.Element(
+            "testsuite",
+            name=f"edgecore conformance {self.backend}",
+            tests=str(len(self.rows)),
+            failures=str(counts["failed"]),
+            skipped=str(counts["skipped"]),
+            errors="0",
+            time=f"{self.seconds:.3f}",
+        )
+        for row in self.rows:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=row.group, name=row.name, time=f"{row.seconds:.3f}"
+            )
+            if row.outcome == "passed":
+                ElementTree.SubElement(case, "system-out").text = _printable(row.detail)
+            else:
+                kind = "failure" if row.outcome == "failed" else "skipped"
+                ElementTree.SubElement(case, kind, message=_printable(row.detail))
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _printable(text: str) -> str:
+    """XML holds no control characters, and a damaged blob may have put some into a sentence."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

@@ -1,0 +1,125 @@
+"""The worker process: makes the list of checks for the backend, and runs those that are asked for."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from edgecore.conformance.check import Check, Declared, Failed, Skipped, Subject
+
+GROUPS = (
+    "installation",
+    "documentation",
+    "options",
+    "partitioner",
+    "operators",
+    "networks",
+    "shapes",
+    "priority",
+    "methods",
+    "lifetime",
+    "declarations",
+    "blobs",
+)
+"""Modules of this package, in the order of the report; each has a function `checks(subject)`."""
+
+Emit = Callable[[str, Any], None]
+
+
+def main(
+    emit: Emit,
+    settings: dict[str, Any],
+    patterns: Sequence[str],
+    done: Sequence[str],
+    retry: str,
+    list_only: bool,
+    exactly: bool,
+) -> None:
+    """Emit `checks` (their names), then for each chosen one that is not `done` a `begin`, `input`s and a `row`."""
+    from edgecore.conformance.session import chosen
+
+    with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
+        subject = _subject(settings, Path(folder), emit)
+        found = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
+        emit("checks", [check.name for check in found])
+        for check in found if not list_only else ():
+            if check.name in done:
+                continue
+            emit("seconds", settings["seconds"] or check.seconds)
+            emit("begin", check.name)
+            subject.individually = check.name == retry
+            subject.last_input = ""
+            start = time.perf_counter()
+            outcome, detail = _outcome(check, subject)
+            emit("row", [check.name, check.group, outcome, detail, round(time.perf_counter() - start, 3)])
+
+
+def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
+    if check.needs_run and subject.cannot_run:
+        return "skipped", subject.cannot_run
+    try:
+        return "passed", check.run(subject)
+    except Skipped as reason:
+        return "skipped", str(reason)
+    except Failed as problem:
+        return "failed", str(problem)
+    except Exception as error:
+        where = f"{subject.last_input}: " if subject.last_input else ""
+        return "failed", f"{where}{type(error).__name__}: {error}"
+
+
+def _checks(subject: Subject) -> Iterator[Check]:
+    for group in GROUPS:
+        yield from import_module(f"edgecore.conformance.{group}").checks(subject)
+
+
+def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
+    from edgecore.errors import BackendError
+    from edgecore.plugin import registry
+
+    backend = registry.select(settings["name"])[0]
+    info = registry.find(backend.backend_id)
+    compiler = registry.load_compiler(info)
+    library, cannot_run, declared = None, "", Declared()
+    if info.native_library is None:
+        cannot_run = "it compiles only: BackendInfo names no native_library"
+    else:
+        library = Path(info.native_library())
+        declared = _declared(library)
+        try:
+            problems = list(compiler.check())
+        except BackendError as error:
+            cannot_run = str(error)
+        else:
+            cannot_run = "; ".join(f"{problem.what} ({problem.remedy})" for problem in problems)
+            cannot_run = cannot_run and f"this machine lacks something: {cannot_run}"
+    return Subject(
+        name=info.name,
+        info=info,
+        compiler=compiler,
+        distribution=backend.distribution,
+        options=settings["options"],
+        load_options=settings["load_options"],
+        quick=settings["quick"],
+        tolerance=settings["tolerance"],
+        seconds=settings["seconds"],
+        folder=folder,
+        library=library,
+        declared=declared,
+        cannot_run=cannot_run,
+        report_input=lambda text: emit("input", text),
+    )
+
+
+def _declared(library: Path) -> Declared:
+    """What the library's table says, asked in a process of its own."""
+    from edgecore.plugin.doctor import probe
+
+    answer = probe(str(library))
+    if isinstance(answer, str):
+        return Declared()  # the group `installation` tells why
+    return Declared(frozenset(answer.get("flags", ())), tuple(answer.get("options", ())))

@@ -1,0 +1,132 @@
+"""The suite against a small backend that is right, and with faults planted in it: each is found, and named."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+from edgecore.conformance import run
+from edgecore.plugin import registry
+
+REPOSITORY = Path(__file__).parents[2]
+TOY = Path(__file__).parent / "toy"
+METADATA = """Metadata-Version: 2.4
+Name: edgecore-fault
+Version: 1.0
+Summary: A backend of three operators
+License-Expression: Apache-2.0
+Requires-Python: >=3.10
+Requires-Dist: edgecore
+Description-Content-Type: text/markdown
+
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder that edgecore-fault is installed in; its library is compiled twice, once with a symbol too many."""
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    folder = tmp_path_factory.mktemp("fault")
+    shutil.copytree(TOY / "edgecore_fault", folder / "edgecore_fault", ignore=shutil.ignore_patterns("__pycache__"))
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-pthread"]
+    script = folder / "one_symbol.map"
+    script.write_text("{ global: edgecore_*; local: *; };\n")
+    for name, more in (("libfault.so", []), ("libfault_extra.so", ["-DEXTRA_SYMBOL"])):
+        output = folder / "edgecore_fault" / name
+        include = f"-I{REPOSITORY / 'runtime_cpp/include'}"
+        command = [compiler, *flags, *more, include, f"-Wl,--version-script={script}", "-o", output]
+        subprocess.run([*command, TOY / "fault_backend.cpp"], check=True)
+    info = folder / "edgecore_fault-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(METADATA + (TOY / "README.md").read_text())
+    (info / "entry_points.txt").write_text("[edgecore.backends]\nFaultBackend = edgecore_fault\n")
+    return folder
+
+
+@pytest.fixture
+def check(package, monkeypatch):
+    """check(faults, only) runs part of the suite against the backend with these faults."""
+    monkeypatch.syspath_prepend(package)
+    importlib.invalidate_caches()
+
+    def run_with(faults="", only=(), **settings):
+        monkeypatch.setenv("EDGECORE_TOY_FAULT", faults)
+        return run("fault", only=only, quick=True, **settings)
+
+    registry._loaded.clear()
+    yield run_with
+    registry._loaded.clear()
+    sys.modules.pop("edgecore_fault", None)
+
+
+def test_a_backend_without_faults_passes(check):
+    report = check()
+    assert report.ok, str(report)
+    outcomes = {row.name: row.outcome for row in report.rows}
+    groups = {row.group for row in report.rows}
+    assert groups == {
+        "installation", "documentation", "options", "partitioner", "operators", "networks", "shapes", "priority",
+        "methods", "lifetime", "declarations", "blobs",
+    }  # fmt: skip
+    assert [name for name, outcome in outcomes.items() if outcome == "skipped"] == []
+
+
+FAULTS = {
+    # Faults that do not get in each other's way, each with the check that finds it and words of its sentence.
+    "compiling": [
+        (
+            "wrong-int32",
+            "operators/aten.mul.Tensor",
+            ["aten.mul.Tensor(int32[3, 5, 7], int32[3, 5, 7])", "values differ"],
+        ),
+        ("claims", "operators/aten.sub.Tensor", ["claims float32, int32 and takes none of", "operator"]),
+        ("leak", "lifetime/load and destroy", ["it leaks 224 bytes of heap with each load"]),
+        ("handles", "partitioner/debug handles", ["does not lead to aten."]),
+        ("random", "partitioner/reproducible blobs", ["blob 0", "the second time"]),
+        ("undeclared", "options/unknown", ["no_such_option_of_this_backend=True is accepted", "extra"]),
+        ("undescribed", "options/level", ["the option level has no description"]),
+        ("ignores", "options/rounds", ["rounds=a value of a wrong type is accepted"]),
+        ("symbol", "installation/exported symbol", ["exports edgecore_fault_version besides edgecore_backend_v0"]),
+        ("prints", "installation/light import", ["prints 'edgecore-fault: hello'"]),
+    ],
+    "running": [
+        ("crash", "operators/aten.relu.default", ["aten.relu.default(float32[1])", "SIGABRT"]),
+        ("modest", "networks/elementwise", ["takes aten.add.Tensor, which operator_support() does not list"]),
+        ("thread", "declarations/threads", ["declares OWN_THREADS", "threads are left after the model is destroyed"]),
+        ("overread", "declarations/buffers", ["inputs that end at the end of mapped memory", "SIGSEGV"]),
+        ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
+    ],
+    "hanging": [
+        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "gave no sign for 8 s"]),
+        ("descriptors", "lifetime/load and destroy", ["file descriptors open after"]),
+    ],
+    "mutating": [
+        ("silent", "partitioner/reasons", ["is left without a reason"]),
+        ("mutates", "partitioner/only tags", ["changed aten.add.Tensor (node add"]),
+        ("mutates", "networks/elementwise", ["changed the program; a partitioner may only tag nodes"]),
+    ],
+    "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
+    "another interface": [("version", "networks/elementwise", ["was built for version 7."])],
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_found_and_named(check, name):
+    faults = ",".join(fault for fault, _, _ in FAULTS[name])
+    checks = [one for _, one, _ in FAULTS[name]]
+    report = check(faults, checks, seconds=8 if name == "hanging" else None)
+    rows = {row.name: row for row in report.rows}
+    for fault, one, words in FAULTS[name]:
+        assert rows[one].outcome == "failed", f"{fault}: {rows[one]}"
+        for word in words:
+            assert word in rows[one].detail, fault
+    assert not report.ok
