@@ -66,8 +66,8 @@ def members(header: str) -> set[str]:
     found = set()
     for name, body in structs(header):
         found.add(name)
-        body = re.sub(r"union \{.*?\}", "union", body, flags=re.DOTALL)  # its members lie where it lies
-        for declaration in body.split(";")[:-1]:
+        outer = re.sub(r"union \{.*?\}", "union", body, flags=re.DOTALL)  # its members lie where it lies
+        for declaration in outer.split(";")[:-1]:
             called = re.search(r"\(EDGECORE_CALL \*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
             assert called is not None, f"{name}: {declaration}"
             found.add(f"{name}.{called[1]}")
