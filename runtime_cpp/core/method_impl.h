@@ -73,6 +73,7 @@ struct Staging {
   uint64_t capacity;
   void *original;  // the tensor's data while it is replaced; NULL otherwise
   bool written;    // prepare gave it its shape: an output
+  bool repeated;   // and another argument is the same tensor
 };
 
 // A buffer that the method made; destroyed after the instances.

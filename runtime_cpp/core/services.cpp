@@ -55,7 +55,9 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
 void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
   for (size_t i = 0; i < method.arg_count; ++i) {
     const edgecore_value &arg = method.args[i];
-    if (arg.tag == EDGECORE_TAG_TENSOR && arg.as.tensor == tensor) method.preparing[i].written = true;
+    if (arg.tag != EDGECORE_TAG_TENSOR || arg.as.tensor != tensor) continue;
+    method.preparing[i].written = true;
+    method.preparing[i].repeated = is_repeated(method, tensor);
   }
 }
 

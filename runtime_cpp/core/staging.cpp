@@ -33,7 +33,8 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
 
 // An output's old content is needed only where the delegate may keep part of it.
 bool is_read(const DelegateArgument &argument) {
-  return !argument.staging.written || (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
+  return !argument.staging.written || argument.staging.repeated ||
+         (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
 }
 
 // Replaces the data by a copy that meets the requirement.

@@ -145,6 +145,30 @@ TEST_F(Buffers, OnlyStateIsCopiedInWhereADelegateWrites) {
   }
 }
 
+TEST_F(Buffers, ATensorThatIsInputAndOutputIsCopiedBothWays) {
+  for (const uint32_t kind : {0u, null_device::kMemoryKind}) {
+    NullBlob blob;
+    blob.alignment = 128;
+    blob.memory_kind = kind;
+    PteBuilder pte;
+    pte.arenas = {256};
+    const int32_t x = pte.add_tensor({2}), a = pte.add_planned({2}, {1, 144}), z = pte.add_tensor({2});
+    const int32_t one = pte.add_int(1);
+    const int32_t scale = pte.add_operator("test::scale", "out");
+    pte.kernel(scale, {x, one, a, a});
+    pte.delegate(pte.add_delegate("NullBackend", bytes_of(blob)), {a, a});
+    pte.kernel(scale, {a, one, z, z});
+    pte.inputs = {x};
+    pte.outputs = {z};
+    Loaded loaded(pte.finish());
+    ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
+    std::vector<float> in = {1, 2}, out(2);
+    ASSERT_TRUE(run(loaded, in, out, {2})) << text_of(loaded.error);
+    EXPECT_EQ(out, (std::vector<float>{2, 4}));
+    EXPECT_EQ(copies_.count, 2);
+  }
+}
+
 NullBlob on_device(uint32_t flags = 0) {
   NullBlob blob;
   blob.alignment = 64;
