@@ -53,11 +53,12 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
 
 // Notes that the delegate whose prepare runs writes the tensor.
 void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
+  const bool repeated = is_repeated(method, tensor);
   for (size_t i = 0; i < method.arg_count; ++i) {
     const edgecore_value &arg = method.args[i];
     if (arg.tag != EDGECORE_TAG_TENSOR || arg.as.tensor != tensor) continue;
     method.preparing[i].written = true;
-    method.preparing[i].repeated = is_repeated(method, tensor);
+    method.preparing[i].repeated = repeated;
   }
 }
 

@@ -9,20 +9,13 @@ namespace {
 constexpr uint64_t kLeastAlignment = 64;
 
 // A copy is an event of its own, so that what a requirement costs is seen.
-class CopyEvent {
- public:
-  CopyEvent(const MethodImpl &method, const DelegateArgument &argument) : tracer_(method.config.tracer) {
-    if (tracer_ == nullptr) return;
-    event_ = tracer_->begin(EventKind::kCopy, argument.backend.table->backend_id, argument.pc, -1);
-  }
-  ~CopyEvent() {
-    if (tracer_ != nullptr) tracer_->end(event_);
-  }
-
- private:
-  EventTracer *tracer_;
-  uint64_t event_ = 0;
-};
+void copy_bytes(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
+  EventTracer *tracer = method.config.tracer;
+  const uint64_t event =
+      tracer == nullptr ? 0 : tracer->begin(EventKind::kCopy, argument.backend.table->backend_id, argument.pc, -1);
+  memcpy(to, from, static_cast<size_t>(current_bytes(argument.slot)));
+  if (tracer != nullptr) tracer->end(event);
+}
 
 bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   const uint64_t bytes = current_bytes(slot);
@@ -54,10 +47,7 @@ Status copy_in(MethodImpl &method, const DelegateArgument &argument, Error &erro
     memset(staging.buffer, 0, static_cast<size_t>(greatest));
     method.staging_total += greatest;
   }
-  if (is_read(argument)) {
-    const CopyEvent event(method, argument);
-    memcpy(staging.buffer, tensor.dl.data, static_cast<size_t>(current_bytes(argument.slot)));
-  }
+  if (is_read(argument)) copy_bytes(method, argument, staging.buffer, tensor.dl.data);
   staging.original = tensor.dl.data;
   tensor.dl.data = staging.buffer;
   return Status();
@@ -108,8 +98,7 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
       const Status copied = config.devices->stage_out(*this, argument, copy && staging.written, error);
       if (status.ok()) status = copied;
     } else if (copy && staging.written) {
-      const CopyEvent event(*this, argument);
-      memcpy(tensor.dl.data, staging.buffer, static_cast<size_t>(current_bytes(argument.slot)));
+      copy_bytes(*this, argument, tensor.dl.data, staging.buffer);
     }
   }
   return status;
