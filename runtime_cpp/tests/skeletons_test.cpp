@@ -22,7 +22,7 @@ class Session {
     for (const edgecore_backend_fn table : kTables) {
       LoadedBackend backend;
       backend.table = table();
-      EXPECT_TRUE(check_backend(backend.table, 0, "here", error).ok()) << text_of(error);
+      EXPECT_TRUE(check_backend(backend.table, backend.table->features, "here", error).ok()) << text_of(error);
       EXPECT_EQ(backend.table->driver_create(&host, &scope, &backend.driver, &error), EDGECORE_OK);
       edgecore_program_info info = {};
       info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -117,7 +117,7 @@ TEST(Skeletons, FirmwareSaysWhenItsPoolsAreFull) {
 TEST(Skeletons, AMissingRuntimeIsNamedByProbe) {
   const edgecore_backend *table = edgecore_backend_v0_vendor();
   Error error;
-  ASSERT_TRUE(check_backend(table, 0, "here", error).ok()) << text_of(error);
+  ASSERT_TRUE(check_backend(table, table->features, "here", error).ok()) << text_of(error);
   const edgecore_host host = core_services();
   edgecore_scope scope;
   EXPECT_EQ(table->probe(&host, &scope, &error), EDGECORE_NOT_FOUND);
