@@ -4,20 +4,51 @@
 namespace edgecore {
 namespace {
 
-Status check_version(const edgecore_header &header, StringView what, StringView where, Error &error) {
-  if (header.major == EDGECORE_ABI_MAJOR && header.minor == EDGECORE_ABI_MINOR) return Status();
-  return fail(error, EDGECORE_NOT_SUPPORTED, what, " in ", where, " was built for version ", header.major, ".",
-              header.minor, " of the native interface, this runtime has ", EDGECORE_ABI_MAJOR, ".", EDGECORE_ABI_MINOR,
-              ": install releases that belong together.");
-}
-
 bool exactly_one(uint32_t flags) { return flags != 0 && (flags & (flags - 1)) == 0; }
 
 }  // namespace
 
+Fit negotiate(const PluginVersions &plugin, const HostVersions &host) {
+  const auto order = [](AbiVersion version) { return uint32_t{version.major} << 16 | version.minor; };
+  const uint32_t built_for = order(plugin.built_for);
+  if (plugin.built_for.major == 0 || host.newest.major == 0) {
+    if (built_for == order(host.newest)) return Fit::kFits;
+    return built_for > order(host.newest) ? Fit::kUpdateHost : Fit::kUpdatePlugin;
+  }
+  if (built_for < order(host.oldest)) return Fit::kUpdatePlugin;
+  if (plugin.built_for.major > host.newest.major || order(plugin.least_host) > order(host.newest)) {
+    return Fit::kUpdateHost;
+  }
+  return Fit::kFits;
+}
+
+Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
+                      Error &error) {
+  const Fit fit = negotiate(plugin, host);
+  if (fit == Fit::kFits) return Status();
+  (void)fail(error, EDGECORE_NOT_SUPPORTED, "The plugin ", package, package.empty() ? "in " : " in ", where,
+             " was built for version ", plugin.built_for.major, ".", plugin.built_for.minor,
+             " of the native interface");
+  const bool names_least = plugin.built_for.major != 0 && plugin.built_for.major == host.newest.major;
+  if (names_least && fit == Fit::kUpdateHost) {
+    (void)extend(error, " and needs at least ", plugin.least_host.major, ".", plugin.least_host.minor);
+  }
+  (void)extend(error, "; this edgecore has ", host.newest.major, ".", host.newest.minor);
+  if (names_least || host.oldest.major != host.newest.major || host.oldest.minor != host.newest.minor) {
+    (void)extend(error, " and works with plugins of ", host.oldest.major, ".", host.oldest.minor, " or later");
+  }
+  if (fit == Fit::kUpdateHost) return extend(error, ": update the package edgecore.");
+  return extend(error, ": update ", package.empty() ? "the package that the plugin belongs to" : "the package ",
+                package, ".");
+}
+
 Status check_backend(const edgecore_backend *backend, uint32_t host_features, StringView where, Error &error) {
   if (backend == nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "The library ", where, " gives no backend table.");
-  EDGECORE_TRY(check_version(backend->header, "The backend", where, error));
+  const bool named = backend->header.struct_size >= offsetof(edgecore_backend, options);
+  PluginVersions versions = {{backend->header.major, backend->header.minor}, {0, 0}};
+  if (named) versions.least_host = {backend->least_host_major, backend->least_host_minor};
+  EDGECORE_TRY(
+      check_versions(versions, kHostVersions, named ? StringView(backend->distribution) : StringView(), where, error));
   if (backend->header.struct_size < offsetof(edgecore_backend, buffer_create)) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend table in ", where, " has ", backend->header.struct_size,
                 " bytes, less than version 0 of the interface.");
@@ -46,7 +77,10 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
 
 Status check_kernel_library(const edgecore_kernel_library *library, StringView where, Error &error) {
   if (library == nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "The library ", where, " gives no kernel table.");
-  EDGECORE_TRY(check_version(library->header, "The kernel library", where, error));
+  const bool named = library->header.struct_size >= offsetof(edgecore_kernel_library, kernels);
+  const AbiVersion version = {library->header.major, library->header.minor};
+  EDGECORE_TRY(check_versions({version, {0, 0}}, kHostVersions, named ? StringView(library->package) : StringView(),
+                              where, error));
   const bool readable = library->header.struct_size >= sizeof(edgecore_kernel_library) &&
                         (library->kernel_count == 0 ||
                          (library->kernels != nullptr && library->kernel_stride >= sizeof(edgecore_kernel)));

@@ -66,8 +66,11 @@ class Preparation {
     memset(&prepared_, 0, sizeof(prepared_));
     prepared_.header = {sizeof(prepared_), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
     method_.call_error.clear();
+    for (size_t i = 0; i < instruction_.args.size(); ++i) instruction_.call->staging[i].written = false;
+    method_.preparing = instruction_.call->staging;
     const int32_t code = state_.backend->table->prepare(state_.instance, method_.args.data(), instruction_.args.size(),
                                                         sizeof(edgecore_value), &prepared_, &method_.call_error);
+    method_.preparing = nullptr;
     if (code != EDGECORE_OK) return refuse(code, method_.call_error.sentence());
     EDGECORE_TRY(check_needs());
     EDGECORE_TRY(check_declared());
@@ -256,40 +259,14 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
   return false;
 }
 
-// Replaces the data of an argument that does not meet its requirement by a copy that does.
-Status stage_in(MethodImpl &method, Staging &staging, TensorSlot &slot, Error &error) {
-  const edgecore_buffer_requirement &need = staging.requirement;
-  const uint64_t bytes = current_bytes(slot);
-  const uint64_t readable = (bytes + need.granule - 1) / need.granule * need.granule + need.tail_padding;
-  const uintptr_t address = reinterpret_cast<uintptr_t>(slot.tensor.dl.data);
-  if (bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable)) return Status();
-  uint64_t greatest = slot.element_size;
-  for (int32_t i = 0; i < slot.tensor.dl.ndim; ++i) greatest *= static_cast<uint64_t>(slot.tensor.max_shape[i]);
-  greatest += need.granule + need.tail_padding;
-  if (staging.capacity < greatest) {
-    const uint64_t alignment = need.alignment > kLeastAlignment ? need.alignment : kLeastAlignment;
-    staging.buffer = method.config.allocator->allocate(static_cast<size_t>(greatest), static_cast<size_t>(alignment));
-    staging.capacity = staging.buffer == nullptr ? 0 : greatest;
-    if (staging.buffer == nullptr) {
-      return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", method.name, "': no memory for a copy of ",
-                  greatest, " bytes that a backend's buffer requirement makes necessary.");
-    }
-    memset(staging.buffer, 0, static_cast<size_t>(greatest));
-    method.staging_total += greatest;
-  }
-  memcpy(staging.buffer, slot.tensor.dl.data, static_cast<size_t>(bytes));
-  staging.original = slot.tensor.dl.data;
-  slot.tensor.dl.data = staging.buffer;
-  return Status();
-}
-
-void stage_out(Staging &staging, TensorSlot &slot, bool copy) {
-  if (staging.original == nullptr) return;
-  if (copy && (slot.tensor.flags & EDGECORE_TENSOR_READ_ONLY) == 0) {
-    memcpy(staging.original, staging.buffer, static_cast<size_t>(current_bytes(slot)));
-  }
-  slot.tensor.dl.data = staging.original;
-  staging.original = nullptr;
+// Called by a backend when work that it left pending has ended; from any thread.
+void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
+  MethodImpl &method = *static_cast<MethodImpl *>(arg);
+  Completion *completion = method.completion;  // the method may end as soon as `fired` is seen
+  if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
+  method.waits.code = code;
+  __atomic_store_n(&method.waits.fired, 1, __ATOMIC_RELEASE);
+  completion->ready();
 }
 
 void fill_arguments(MethodImpl &method, const Instruction &instruction) {
@@ -307,7 +284,7 @@ Status MethodImpl::prepare_at_greatest_shapes(Error &error) {
     fill_arguments(*this, instructions[pc]);
     EDGECORE_TRY(Preparation(*this, pc, error).run());
   }
-  return Status();
+  return config.devices == nullptr ? Status() : config.devices->place(*this, error);
 }
 
 Status MethodImpl::call_delegate(size_t pc, Error &error) {
@@ -323,42 +300,45 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     EDGECORE_TRY(status);
   }
 
-  Status status;
-  for (size_t i = 0; status.ok() && i < instruction.args.size(); ++i) {
-    if (args[i].tag != EDGECORE_TAG_TENSOR) continue;
-    TensorSlot &slot = slot_of(args[i].as.tensor);
-    if (slot.tensor.dl.data == nullptr && current_bytes(slot) != 0) {
-      status = fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '", backend,
-                    "': argument ", i, " (value ", instruction.args[i], ") has no memory.");
-      break;
-    }
-    status = stage_in(*this, call.staging[i], slot, error);
+  const Status staged = stage_in(pc, error);
+  if (!staged.ok()) {
+    (void)stage_out(pc, false, error);
+    return staged;
   }
-  if (status.ok()) {
-    // Another delegate's prepare may have moved the scratch area.
-    for (size_t i = 0; i < state.blocks.size(); ++i) {
-      if (state.scratch_offsets[i] == kNotScratch) continue;
-      state.blocks[i].data = static_cast<uint8_t *>(scratch_area.data) + state.scratch_offsets[i];
-    }
-    edgecore_execute_info info;
-    memset(&info, 0, sizeof(info));
-    info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
-    info.memory = state.blocks.data();
-    info.memory_count = state.blocks.size();
-    call_error.clear();
-    const int32_t code = state.backend->table->execute(state.instance, &info, args.data(), instruction.args.size(),
-                                                       sizeof(edgecore_value), &call_error);
-    if (code != EDGECORE_OK) {
-      status = fail(error, code, "Method '", name, "', instruction ", pc, ", backend '", backend, "': ",
-                    code == EDGECORE_PENDING ? StringView("it answered that work is pending, which was not allowed.")
-                                             : call_error.sentence());
-    }
+  // Another delegate's prepare may have moved the scratch area.
+  for (size_t i = 0; i < state.blocks.size(); ++i) {
+    if (state.scratch_offsets[i] == kNotScratch) continue;
+    state.blocks[i].data = static_cast<uint8_t *>(scratch_area.data) + state.scratch_offsets[i];
   }
-  // Backwards, because one tensor may be two arguments.
-  for (size_t i = instruction.args.size(); i-- > 0;) {
-    if (args[i].tag == EDGECORE_TAG_TENSOR) stage_out(call.staging[i], slot_of(args[i].as.tensor), status.ok());
+  edgecore_execute_info info;
+  memset(&info, 0, sizeof(info));
+  info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  info.memory = state.blocks.data();
+  info.memory_count = state.blocks.size();
+  if (completion != nullptr) {
+    info.completion = complete;
+    info.completion_arg = this;
+    waits.fired = 0;
   }
-  return status;
+  call_error.clear();
+  const int32_t code = state.backend->table->execute(state.instance, &info, args.data(), instruction.args.size(),
+                                                     sizeof(edgecore_value), &call_error);
+  if (code == EDGECORE_PENDING && completion != nullptr) {
+    waits.waiting = true;
+    waits.pc = pc;
+    return Status(EDGECORE_PENDING);
+  }
+  return end_delegate_call(pc, code, error);
+}
+
+Status MethodImpl::end_delegate_call(size_t pc, int32_t code, Error &error) {
+  if (code == EDGECORE_OK) return stage_out(pc, true, error);
+  (void)stage_out(pc, false, error);
+  const StringView backend(delegates[instructions[pc].target].backend->table->backend_id);
+  const bool pending = code == EDGECORE_PENDING;
+  return fail(
+      error, pending ? EDGECORE_INTERNAL : code, "Method '", name, "', instruction ", pc, ", backend '", backend,
+      "': ", pending ? StringView("it answered that work is pending, which was not allowed.") : call_error.sentence());
 }
 
 }  // namespace edgecore

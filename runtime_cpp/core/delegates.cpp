@@ -69,15 +69,17 @@ Status MethodImpl::load_delegates(Error &error) {
       if (state.backend->table->buffer_requirement != nullptr) {
         state.backend->table->buffer_requirement(state.delegate, i, &requirement);
       }
-      if (!is_power_of_two(requirement.alignment) || requirement.granule == 0 || requirement.memory_kind != 0 ||
+      const bool no_device = requirement.memory_kind != 0 && config.devices == nullptr;
+      if (!is_power_of_two(requirement.alignment) || requirement.granule == 0 || no_device ||
           requirement.tail_padding > (1u << 20) || requirement.alignment > (1u << 20) ||
           requirement.granule > (1u << 20)) {
         return fail(error, EDGECORE_NOT_SUPPORTED, "Method '", name, "', instruction ", pc, ": backend '",
                     StringView(state.backend->table->backend_id), "' asks argument ", i, " to have alignment ",
                     requirement.alignment, ", granule ", requirement.granule, ", tail padding ",
-                    requirement.tail_padding, " and memory kind ", requirement.memory_kind,
-                    "; this runtime gives host memory with powers of two up to 1 MiB.");
+                    requirement.tail_padding, " and memory kind ", requirement.memory_kind, "; this runtime gives ",
+                    no_device ? "only host memory" : "memory", ", with powers of two up to 1 MiB.");
       }
+      if (requirement.memory_kind != 0) EDGECORE_TRY(config.devices->check(*this, *state.backend->table, error));
     }
     Span<int64_t> shapes;
     Span<uint32_t> flags;
@@ -109,6 +111,14 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
       return fail(error, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "Method '", name, "': delegate ", delegate_index,
                   ", compiled for '", info.compatibility, "', does not run on backend '", info.backend_id,
                   "': ", call_error.sentence());
+    }
+    if (answer == EDGECORE_COMPATIBLE_RECOMPILE) {
+      (void)fail(error, EDGECORE_OK, "Method '", name, "': delegate ", delegate_index, ", compiled for '",
+                 info.compatibility, "', works on backend '", info.backend_id,
+                 "', and would do better if the model were compiled again", call_error.sentence().empty() ? "." : ": ",
+                 call_error.sentence());
+      host.log(&state.scope, EDGECORE_LOG_WARNING, error.sentence().c());
+      error.clear();
     }
   }
 
@@ -153,6 +163,7 @@ void MethodImpl::destroy_delegates() {
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }
+  if (config.devices != nullptr) config.devices->destroy(*this);
 }
 
 }  // namespace edgecore

@@ -25,14 +25,32 @@ class Run {
     call_.error = &method.call_error;
   }
 
-  Status run() {
+  Status start() {
     EDGECORE_TRY(check_ready());
     for (TensorSlot *slot : method_.rebound) go_home(*slot);
     for (const int32_t value : method_.moved) {
       method_.values[static_cast<size_t>(value)].as.tensor = &method_.tensor_of[static_cast<size_t>(value)]->tensor;
     }
+    return run();
+  }
+
+  // Goes on behind the delegate call that was pending.
+  Status resume() {
+    PendingRun &waits = method_.waits;
+    pc_ = waits.pc;
+    steps_ = waits.steps;
+    const Status status = method_.end_delegate_call(pc_, waits.code, error_);
+    if (method_.config.tracer != nullptr) method_.config.tracer->end(waits.call_event);
+    if (method_.config.scratch != nullptr) method_.config.scratch->reset();
+    EDGECORE_TRY(status);
+    ++pc_;
+    return run();
+  }
+
+ private:
+  Status run() {
     const size_t count = method_.instructions.size();
-    for (pc_ = 0; pc_ < count;) {
+    while (pc_ < count) {
       EDGECORE_TRY(spend(1));
       const Instruction &instruction = method_.instructions[pc_];
       size_t next = pc_ + 1;
@@ -56,6 +74,10 @@ class Run {
           free(*method_.tensor_of[instruction.target]);
           break;
       }
+      if (method_.waits.waiting) {
+        method_.waits.steps = steps_;
+        return status;
+      }
       if (method_.config.scratch != nullptr) method_.config.scratch->reset();
       if (!status.ok()) return status;
       pc_ = next;
@@ -72,7 +94,6 @@ class Run {
     return Status();
   }
 
- private:
   // Counts instructions and the list entries that are read for them: no file keeps the caller waiting for ever.
   Status spend(uint64_t steps) {
     steps_ += steps;
@@ -89,7 +110,11 @@ class Run {
     if (tracer == nullptr) return work();
     const uint64_t event = tracer->begin(kind, name, pc_, -1);
     const Status status = work();
-    tracer->end(event);
+    if (method_.waits.waiting) {
+      method_.waits.call_event = event;
+    } else {
+      tracer->end(event);
+    }
     return status;
   }
 
@@ -266,10 +291,30 @@ class Run {
 
 }  // namespace
 
+Status MethodImpl::check_idle(Error &error) const {
+  if (!waits.waiting) return Status();
+  return fail(error, EDGECORE_INVALID_STATE, "Method '", name,
+              "' has a pending run: it must end (resume) before anything else is done with the method.");
+}
+
 Status MethodImpl::run(Error &error) {
-  const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kExecute, name, 0, -1);
-  const Status status = Run(*this, error).run();
-  if (config.tracer != nullptr) config.tracer->end(event);
+  waits.run_event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kExecute, name, 0, -1);
+  return left(Run(*this, error).start());
+}
+
+Status MethodImpl::go_on(Error &error) {
+  if (!waits.waiting) {
+    return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "' has no pending run that could be resumed.");
+  }
+  if (__atomic_load_n(&waits.fired, __ATOMIC_ACQUIRE) == 0) return Status(EDGECORE_PENDING);
+  waits.waiting = false;
+  return left(Run(*this, error).resume());
+}
+
+// A run has ended, or waits.
+Status MethodImpl::left(Status status) {
+  if (waits.waiting) return status;
+  if (config.tracer != nullptr) config.tracer->end(waits.run_event);
   // The memory of planned inputs has served other tensors by now.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -24,6 +24,7 @@ Status build(MethodImpl &method, Error &error) {
 
 // Names the input in a sentence and finds its value.
 Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t given, Error &error) {
+  EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> inputs = span_of(method.plan->inputs());
   if (index >= inputs.size()) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' takes ", inputs.size(),
@@ -216,6 +217,7 @@ bool Method::output_needs_memory(size_t index) const {
 
 Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error) {
   MethodImpl &method = MethodImpl::of(this);
+  EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> outputs = span_of(method.plan->outputs());
   if (index >= outputs.size()) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' gives ", outputs.size(),
@@ -239,7 +241,45 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
   return Status();
 }
 
-Status Method::execute(Error &error) { return MethodImpl::of(this).run(error); }
+Status Method::execute(Error &error) {
+  MethodImpl &method = MethodImpl::of(this);
+  EDGECORE_TRY(method.check_idle(error));
+  method.completion = nullptr;
+  return method.run(error);
+}
+
+Status Method::start(Completion &completion, Error &error) {
+  MethodImpl &method = MethodImpl::of(this);
+  EDGECORE_TRY(method.check_idle(error));
+  method.completion = &completion;
+  return method.run(error);
+}
+
+Status Method::resume(Error &error) { return MethodImpl::of(this).go_on(error); }
+
+bool Method::pending() const { return MethodImpl::of(this).waits.waiting; }
+
+Status Method::set_option(StringView backend_id, const edgecore_option &option, Error &error) {
+  MethodImpl &method = MethodImpl::of(this);
+  EDGECORE_TRY(method.check_idle(error));
+  bool found = false;
+  for (const DelegateState &state : method.delegates) {
+    const edgecore_backend &table = *state.backend->table;
+    if (StringView(table.backend_id) != backend_id) continue;
+    found = true;
+    method.call_error.clear();
+    const int32_t code = table.set_option == nullptr ? EDGECORE_NOT_SUPPORTED
+                                                     : table.set_option(state.instance, &option, &method.call_error);
+    if (code != EDGECORE_OK) {
+      return fail(error, code, "Method '", method.name, "': backend '", backend_id, "' does not take the option '",
+                  option.name, "': ",
+                  table.set_option == nullptr ? StringView("it has none that can be set after loading.")
+                                              : method.call_error.sentence());
+    }
+  }
+  if (found) return Status();
+  return fail(error, EDGECORE_NOT_FOUND, "Method '", method.name, "' has no delegate of backend '", backend_id, "'.");
+}
 
 const edgecore_value &Method::output(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);

@@ -68,9 +68,19 @@ struct Kernel {
 // Memory for one argument that does not meet its buffer requirement; allocated when it is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;
-  void *buffer;
+  void *buffer;             // host memory
+  edgecore_buffer *device;  // instead of it, where the requirement has a memory kind
   uint64_t capacity;
   void *original;  // the tensor's data while it is replaced; NULL otherwise
+  bool written;    // prepare gave it its shape: an output
+  bool repeated;   // and another argument is the same tensor
+};
+
+// A buffer that the method made; destroyed after the instances.
+struct OwnedBuffer {
+  const edgecore_backend *table;
+  edgecore_buffer *buffer;
+  OwnedBuffer *next;
 };
 
 // One delegate instruction.
@@ -101,6 +111,40 @@ struct DelegateState {
   uint64_t *scratch_offsets;     // by need: place in the method's scratch area, or kNotScratch
 };
 
+// A run that waits for a delegate.
+struct PendingRun {
+  bool waiting;
+  int32_t fired;  // written by the completion, last
+  int32_t code;
+  size_t pc;
+  uint64_t steps;
+  uint64_t run_event;
+  uint64_t call_event;
+};
+
+struct MethodImpl;
+struct DelegateArgument {
+  const LoadedBackend &backend;
+  size_t pc;
+  Staging &staging;
+  TensorSlot &slot;
+};
+
+class DeviceMemory {
+ public:
+  // Refuses a requirement that the backend gives no memory for.
+  virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
+  // Moves values that only delegates of one backend use into its memory; after all calls were prepared.
+  virtual Status place(MethodImpl &method, Error &error) const = 0;
+  // Around execute: moves an argument into a buffer, and back.
+  virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
+  virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
+  virtual void destroy(MethodImpl &method) const = 0;
+
+ protected:
+  ~DeviceMemory() = default;
+};
+
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
       : config(method_config), owner(&owner), index(method_index) {}
@@ -125,10 +169,14 @@ struct MethodImpl : Method {
   Span<DelegateState> delegates;
   size_t loaded_delegates = 0;  // entries of `delegates` that destroy() has to end
   Span<uint8_t> input_set;
-  Span<TensorSlot *> rebound;  // slots to put back to their home before a run
-  Span<int32_t> moved;         // tensor values that a MoveCall rebinds
-  Span<edgecore_value> args;   // of the current instruction
-  size_t arg_count = 0;        // how many it has
+  Span<TensorSlot *> rebound;        // slots to put back to their home before a run
+  Span<int32_t> moved;               // tensor values that a MoveCall rebinds
+  Span<edgecore_value> args;         // of the current instruction
+  size_t arg_count = 0;              // how many it has
+  Staging *preparing = nullptr;      // of the call whose prepare runs: resize marks what is written
+  Completion *completion = nullptr;  // of the run, if it may become pending
+  PendingRun waits = {};
+  OwnedBuffer *buffers = nullptr;
   edgecore_memory_block scratch_area = {nullptr, 0};
   uint64_t scratch_alignment = 1;
   MemoryGroup *groups = nullptr;
@@ -154,8 +202,15 @@ struct MethodImpl : Method {
   // delegate_call.cpp
   Status prepare_at_greatest_shapes(Error &error);
   Status call_delegate(size_t pc, Error &error);
+  Status end_delegate_call(size_t pc, int32_t code, Error &error);
+  // staging.cpp
+  Status stage_in(size_t pc, Error &error);
+  Status stage_out(size_t pc, bool copy, Error &error);
   // execute.cpp
   Status run(Error &error);
+  Status go_on(Error &error);
+  Status left(Status status);
+  Status check_idle(Error &error) const;
 
   // Zeroed array in the method's memory.
   template <typename T>
@@ -192,6 +247,9 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 }
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
+
+// Bytes of the slot at its greatest shape, with the granule and the tail that a delegate asks for.
+uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Strides of a dense tensor of the slot's shape and dim order.
 void update_strides(edgecore_tensor &tensor);

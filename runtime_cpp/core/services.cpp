@@ -51,10 +51,24 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   return count > 1;
 }
 
+// Notes that the delegate whose prepare runs writes the tensor.
+void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
+  const bool repeated = is_repeated(method, tensor);
+  for (size_t i = 0; i < method.arg_count; ++i) {
+    const edgecore_value &arg = method.args[i];
+    if (arg.tag != EDGECORE_TAG_TENSOR || arg.as.tensor != tensor) continue;
+    method.preparing[i].written = true;
+    method.preparing[i].repeated = repeated;
+  }
+}
+
 int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                      edgecore_error *error) {
   const Span<const int64_t> current = shape_of(*tensor);
   const Span<const int64_t> wanted(shape, ndim < 0 ? 0 : static_cast<size_t>(ndim));
+  if (scope != nullptr && scope->method != nullptr && MethodImpl::of(scope->method).preparing != nullptr) {
+    mark_written(MethodImpl::of(scope->method), tensor);
+  }
   const bool read_only = (tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0;
   bool same = ndim == tensor->dl.ndim;
   for (size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == current[i];

@@ -20,23 +20,24 @@ constexpr const char *kTypeNames[] = {"bool", "int", "float", "string", "bytes",
 
 const char *type_name(uint32_t type) { return type <= EDGECORE_OPTION_LIST ? kTypeNames[type] : "unknown type"; }
 
-const edgecore_option_spec *find_option(const edgecore_backend *table, StringView name) {
+const edgecore_option_spec *find_option(const edgecore_backend *table, uint32_t when, StringView name) {
   const auto *at = reinterpret_cast<const uint8_t *>(table->options);
   for (uint64_t i = 0; i < table->option_count; ++i, at += table->option_stride) {
     const auto *spec = reinterpret_cast<const edgecore_option_spec *>(at);
-    if ((spec->when & EDGECORE_OPTION_AT_LOAD) != 0 && StringView(spec->name) == name) return spec;
+    if ((spec->when & when) != 0 && StringView(spec->name) == name) return spec;
   }
   return nullptr;
 }
 
-Status unknown_option(const edgecore_backend *table, StringView name, Error &error) {
-  const Status status = fail(error, EDGECORE_INVALID_ARGUMENT, "The backend ", table->backend_id, " has no option '",
-                             name, "' for loading; it has: ");
+Status unknown_option(const edgecore_backend *table, uint32_t when, StringView name, Error &error) {
+  const Status status =
+      fail(error, EDGECORE_INVALID_ARGUMENT, "The backend ", table->backend_id, " has no option '", name,
+           when == EDGECORE_OPTION_AT_LOAD ? "' for loading; it has: " : "' that can be set after loading; it has: ");
   const auto *at = reinterpret_cast<const uint8_t *>(table->options);
   const char *separator = "";
   for (uint64_t i = 0; i < table->option_count; ++i, at += table->option_stride) {
     const auto *spec = reinterpret_cast<const edgecore_option_spec *>(at);
-    if ((spec->when & EDGECORE_OPTION_AT_LOAD) == 0) continue;
+    if ((spec->when & when) == 0) continue;
     append(error, separator);
     append(error, spec->name);
     separator = ", ";
@@ -67,10 +68,10 @@ Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error)
   return drivers.back()->handle;
 }
 
-Status check_options(const edgecore_backend *table, Span<edgecore_option> options, Error &error) {
+Status check_options(const edgecore_backend *table, uint32_t when, Span<edgecore_option> options, Error &error) {
   for (edgecore_option &option : options) {
-    const edgecore_option_spec *spec = find_option(table, option.name);
-    if (spec == nullptr) return unknown_option(table, option.name, error);
+    const edgecore_option_spec *spec = find_option(table, when, option.name);
+    if (spec == nullptr) return unknown_option(table, when, option.name, error);
     if (spec->type == EDGECORE_OPTION_FLOAT && option.type == EDGECORE_OPTION_INT) {
       option.value.d = static_cast<double>(option.value.i);
       option.type = EDGECORE_OPTION_FLOAT;

@@ -9,9 +9,9 @@ namespace edgecore {
 // The driver of a checked table, created by the first call and kept until the process ends. Thread-safe.
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error);
 
-// Whether each of `options` is declared by the backend for loading, with its type. Integers given for floats are
-// converted in place. Errors: INVALID_ARGUMENT with what the backend has.
-Status check_options(const edgecore_backend *table, Span<edgecore_option> options, Error &error);
+// Whether each of `options` is declared by the backend for `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with its type.
+// Integers given for floats are converted in place. Errors: INVALID_ARGUMENT with what the backend has.
+Status check_options(const edgecore_backend *table, uint32_t when, Span<edgecore_option> options, Error &error);
 
 }  // namespace edgecore
 

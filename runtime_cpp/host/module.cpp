@@ -138,7 +138,7 @@ struct Module::State {
 
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> given, Error &error) {
     std::vector<edgecore_option> options(given.begin(), given.end());
-    EDGECORE_TRY(check_options(table, {options.data(), options.size()}, error));
+    EDGECORE_TRY(check_options(table, EDGECORE_OPTION_AT_LOAD, {options.data(), options.size()}, error));
     const Result<edgecore_driver *> driver = driver_of(table, error);
     EDGECORE_TRY(driver.status());
     auto backend = std::make_unique<OpenBackend>();
@@ -152,6 +152,13 @@ struct Module::State {
     EDGECORE_TRY(Status(table->program_open(*driver, &info, &backend->loaded.program, &error)));
     backends.push_back(std::move(backend));
     return {};
+  }
+
+  Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const {
+    for (const auto &backend : backends) {
+      if (StringView(backend->loaded.table->backend_id) == backend_id) return &backend->loaded;
+    }
+    return fail(error, EDGECORE_NOT_FOUND, "The backend '", backend_id, "' was not added to this program.");
   }
 };
 
@@ -272,6 +279,7 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     config.allocator = &open->memory;
     config.scratch = &open->scratch;
     config.host = host_services();
+    config.devices = device_memory();
     config.context = &open->context;
     config.kernels = {state_->kernels.data(), state_->kernels.size()};
     config.backends = {backends.data(), backends.size()};
@@ -303,6 +311,44 @@ Status Module::reset(Error &error) {
     EDGECORE_TRY(Status(table->reset(backend->loaded.program, &error)));
   }
   return {};
+}
+
+Status Module::set_option(StringView backend_id, edgecore_option option, Error &error) {
+  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
+  EDGECORE_TRY(backend.status());
+  EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {&option, 1}, error));
+  for (Method *method : methods_) {
+    const Status status = method->set_option(backend_id, option, error);
+    if (!status.ok() && status.code() != EDGECORE_NOT_FOUND) return status;
+  }
+  return {};
+}
+
+Status Module::export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const {
+  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
+  EDGECORE_TRY(backend.status());
+  const edgecore_backend *table = (*backend)->table;
+  if (table->export_state == nullptr) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot export its state.");
+  }
+  edgecore_memory_block block = {nullptr, 0};
+  error.clear();
+  EDGECORE_TRY(Status(table->export_state((*backend)->program, &block, &error)));
+  state.resize(static_cast<size_t>(block.bytes));
+  if (state.empty()) return {};
+  block.data = state.data();
+  return Status(table->export_state((*backend)->program, &block, &error));
+}
+
+Status Module::import_state(StringView backend_id, Bytes state, Error &error) {
+  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
+  EDGECORE_TRY(backend.status());
+  const edgecore_backend *table = (*backend)->table;
+  if (table->import_state == nullptr) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot import its state.");
+  }
+  error.clear();
+  return Status(table->import_state((*backend)->program, {state.data(), state.size()}, &error));
 }
 
 Status Module::allocate_outputs(size_t method, Error &error) {

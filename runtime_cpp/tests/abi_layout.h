@@ -175,7 +175,7 @@ AT(edgecore_execute_info, memory, 8, 8, 8);
 AT(edgecore_execute_info, memory_count, 16, 16, 12);
 AT(edgecore_execute_info, completion, 24, 24, 20);
 AT(edgecore_execute_info, completion_arg, 32, 28, 24);
-SIZE(edgecore_backend, 288, 192, 176);
+SIZE(edgecore_backend, 304, 200, 184);
 AT(edgecore_backend, header, 0, 0, 0);
 AT(edgecore_backend, least_host_major, 8, 8, 8);
 AT(edgecore_backend, least_host_minor, 10, 10, 10);
@@ -213,6 +213,8 @@ AT(edgecore_backend, buffer_map, 256, 176, 160);
 AT(edgecore_backend, buffer_unmap, 264, 180, 164);
 AT(edgecore_backend, buffer_flush, 272, 184, 168);
 AT(edgecore_backend, buffer_invalidate, 280, 188, 172);
+AT(edgecore_backend, buffer_export, 288, 192, 176);
+AT(edgecore_backend, buffer_import, 296, 196, 180);
 
 #undef SIZE
 #undef AT

@@ -202,8 +202,12 @@ TEST_F(BackendHpp, ArgumentsAreChecked) {
   EXPECT_EQ(sentence, "the call has no argument 1");
   values[0].tag = EDGECORE_TAG_INT;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(sentence, "argument 0 must be a tensor in host memory");
+  EXPECT_EQ(sentence, "argument 0 is no tensor");
   values[0].tag = EDGECORE_TAG_TENSOR;
+  tensors[0].dl.device_type = EDGECORE_DEVICE_EXTENSION;
+  EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(sentence, "argument 0 must be a tensor in host memory");
+  tensors[0].dl.device_type = EDGECORE_DEVICE_CPU;
   tensors[0].dl.dtype.bits = 64;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_TYPE);
   tensors[0].dl.dtype.bits = 32;

@@ -75,19 +75,25 @@ class Loaded {
  public:
   explicit Loaded(const std::vector<uint8_t> &bytes, Limits limits = {}, uint32_t backend_flags = 0)
       : file(bytes), session(backend_flags) {
+    load(file.view(), limits);
+  }
+  // A file where the caller has it.
+  Loaded(const uint8_t *bytes, size_t size) : file({}) { load({bytes, size}, {}); }
+  ~Loaded() {
+    if (method != nullptr) method->destroy();
+  }
+
+  void load(Bytes bytes, Limits limits) {
     ProgramConfig program_config;
     program_config.allocator = &program_memory;
     program_config.limits = limits;
-    const Result<const Program *> loaded = Program::load(file.view(), program_config, error);
+    const Result<const Program *> loaded = Program::load(bytes, program_config, error);
     status = loaded.status();
     program = *loaded;
     config.allocator = &method_memory;
     config.scratch = &scratch;
     config.kernels = libraries;
     config.backends = {&session.backend(), 1};
-  }
-  ~Loaded() {
-    if (method != nullptr) method->destroy();
   }
 
   bool load_method() {

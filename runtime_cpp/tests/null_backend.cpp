@@ -3,15 +3,17 @@
 #include <string.h>
 
 #include <atomic>
+#include <mutex>
 #include <new>
 #include <string>
 
-// The handles are this backend's own types.
-struct edgecore_driver {
-  const edgecore_host *host;
-};
+// The handles are this backend's own types (that of the driver is in null_device.h).
 struct edgecore_program {
   edgecore_driver *driver;
+  edgecore_scope *scope;
+  double gain;
+  float sum;      // state
+  float weights;  // packed when the first delegate asks for them; 0 before
 };
 struct edgecore_delegate {
   edgecore_program *program;
@@ -22,12 +24,17 @@ struct edgecore_instance {
   edgecore_scope *scope;
   edgecore_memory_need needs[2];
   bool profiled;
+  double gain;
 };
 
 namespace {
 
 std::atomic<uint64_t> live_handles{0};
 std::atomic<uint64_t> prepares{0};
+std::atomic<uint64_t> packed{0};
+std::mutex program_mutex;  // methods of a program share its state
+
+edgecore_str text(const char *chars) { return {chars, strlen(chars)}; }
 
 int32_t fail(const edgecore_host *host, edgecore_error *error, int32_t code, const std::string &text) {
   return host->fail(error, code, {text.data(), text.size()});
@@ -55,15 +62,38 @@ int32_t EDGECORE_CALL driver_create(const edgecore_host *host, edgecore_scope *,
 }
 
 int32_t EDGECORE_CALL check_compatibility(edgecore_driver *driver, edgecore_str compatibility, edgecore_error *error) {
-  const std::string text(compatibility.data, compatibility.size);
-  if (text == "null 1") return EDGECORE_COMPATIBLE;
+  const std::string made_for(compatibility.data, compatibility.size);
+  if (made_for == "null 1") return EDGECORE_COMPATIBLE;
+  if (made_for == "null 0") {
+    fail(driver->host, error, EDGECORE_OK, "'null 1' computes faster.");
+    return EDGECORE_COMPATIBLE_RECOMPILE;
+  }
   fail(driver->host, error, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "this backend runs 'null 1' only.");
   return EDGECORE_INCOMPATIBLE;
 }
 
-int32_t EDGECORE_CALL program_open(edgecore_driver *driver, const edgecore_program_info *, edgecore_program **out,
+int32_t EDGECORE_CALL program_open(edgecore_driver *driver, const edgecore_program_info *info, edgecore_program **out,
                                    edgecore_error *) {
-  return make(edgecore_program{driver}, out);
+  double gain = 1;
+  const char *at = reinterpret_cast<const char *>(info->options.items);
+  for (uint64_t i = 0; i < info->options.count; ++i, at += info->options.stride) {
+    const auto *option = reinterpret_cast<const edgecore_option *>(at);
+    if (option->type == EDGECORE_OPTION_FLOAT) gain = option->value.d;
+  }
+  return make(edgecore_program{driver, info->scope, gain, 0, 0}, out);
+}
+
+// Packs the weights once for all methods of the program.
+int32_t pack_weights(edgecore_program *program, edgecore_error *error) {
+  const std::lock_guard<std::mutex> lock(program_mutex);
+  if (program->weights != 0) return EDGECORE_OK;
+  edgecore_bytes bytes = {};
+  const int32_t code = program->driver->host->named_data(program->scope, {"null.weights", 12}, &bytes, error);
+  if (code != EDGECORE_OK) return code;
+  if (bytes.size != sizeof(float)) return EDGECORE_INVALID_EXTERNAL_DATA;
+  memcpy(&program->weights, bytes.data, sizeof(float));
+  ++packed;
+  return EDGECORE_OK;
 }
 
 int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_delegate_info *info,
@@ -78,6 +108,10 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_de
     return fail(host, error, EDGECORE_INVALID_PROGRAM, "the blob has " + std::to_string(blob.inputs) + " inputs.");
   }
   info->release_blob(info->scope);
+  if ((blob.flags & kNullWeights) != 0) {
+    const int32_t code = pack_weights(program, error);
+    if (code != EDGECORE_OK) return code;
+  }
   return make(edgecore_delegate{program, blob}, out);
 }
 
@@ -88,11 +122,13 @@ uint64_t EDGECORE_CALL argument_count(edgecore_delegate *delegate) {
 void EDGECORE_CALL buffer_requirement(edgecore_delegate *delegate, uint64_t, edgecore_buffer_requirement *out) {
   out->alignment = delegate->blob.alignment;
   out->tail_padding = delegate->blob.tail_padding;
+  out->memory_kind = delegate->blob.memory_kind;
 }
 
 int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecore_instance_info *info,
                                       edgecore_instance **out, edgecore_error *) {
-  return make(edgecore_instance{delegate, info->scope, {}, (info->flags & EDGECORE_INSTANCE_PROFILED) != 0}, out);
+  const bool profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
+  return make(edgecore_instance{delegate, info->scope, {}, profiled, delegate->program->gain}, out);
 }
 
 const edgecore_value &argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -135,9 +171,63 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
+// Where a tensor's elements are for the device.
+float *elements(const edgecore_tensor &tensor) {
+  void *data = tensor.buffer == nullptr ? tensor.dl.data : tensor.buffer->memory;
+  return reinterpret_cast<float *>(static_cast<char *>(data) + tensor.dl.byte_offset);
+}
+
+uint64_t element_count(const edgecore_tensor &tensor) {
+  uint64_t count = 1;
+  for (int32_t d = 0; d < tensor.dl.ndim; ++d) count *= static_cast<uint64_t>(tensor.dl.shape[d]);
+  return count;
+}
+
+// What an execution adds to each element.
+float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
+  if ((instance->delegate->blob.flags & kNullState) == 0) return 0;
+  edgecore_program *program = instance->delegate->program;
+  const std::lock_guard<std::mutex> lock(program_mutex);
+  for (uint64_t i = 0; i < element_count(input); ++i) program->sum += elements(input)[i];
+  return program->sum;
+}
+
+int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_t arg_stride, edgecore_str *sentence) {
+  const NullBlob &blob = instance->delegate->blob;
+  const float weights = (blob.flags & kNullWeights) == 0 ? 1 : instance->delegate->program->weights;
+  const float factor = blob.factor * weights * static_cast<float>(instance->gain);
+  if ((blob.flags & kNullFails) != 0) {
+    *sentence = text("the device was lost.");
+    return EDGECORE_INVALID_STATE;
+  }
+  for (uint64_t i = 0; i < blob.outputs; ++i) {
+    const edgecore_tensor &input = *argument(args, arg_stride, i % blob.inputs).as.tensor;
+    const edgecore_tensor &output = *argument(args, arg_stride, blob.inputs + i).as.tensor;
+    const uint64_t count = element_count(input);
+    const bool on_device = input.buffer != nullptr && output.buffer != nullptr;
+    if (count != 0 && on_device != (blob.memory_kind != 0)) {
+      *sentence = text("an argument is in the wrong memory.");
+      return EDGECORE_INVALID_ARGUMENT;
+    }
+    const float *from = elements(input);
+    float *to = elements(output);
+    if (count != 0 && reinterpret_cast<uintptr_t>(from) % blob.alignment != 0) {
+      *sentence = text("an input is not aligned as required.");
+      return EDGECORE_INVALID_ARGUMENT;
+    }
+    // Reads the padding that it asked for, as vector code does.
+    volatile char padding = 0;
+    const char *tail = reinterpret_cast<const char *>(from + count);
+    for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);
+    const float state = next_state(instance, input);
+    const uint64_t written = (blob.flags & kNullKeepsRest) != 0 && count > 1 ? 1 : count;
+    for (uint64_t j = 0; j < written; ++j) to[j] = from[j] * factor + state;
+  }
+  return EDGECORE_OK;
+}
+
 int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execute_info *info,
                               const edgecore_value *args, uint64_t, uint32_t arg_stride, edgecore_error *error) {
-  const NullBlob &blob = instance->delegate->blob;
   const edgecore_host *host = instance->delegate->program->driver->host;
   for (uint64_t i = 0; i < info->memory_count; ++i) {
     const edgecore_memory_block &block = info->memory[i];
@@ -149,27 +239,58 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
       ++*static_cast<uint64_t *>(block.data);
     }
   }
-  for (uint64_t i = 0; i < blob.outputs; ++i) {
-    const edgecore_tensor *input = argument(args, arg_stride, i % blob.inputs).as.tensor;
-    const edgecore_tensor *output = argument(args, arg_stride, blob.inputs + i).as.tensor;
-    uint64_t count = 1;
-    for (int32_t d = 0; d < input->dl.ndim; ++d) count *= static_cast<uint64_t>(input->dl.shape[d]);
-    const float *from = static_cast<const float *>(input->dl.data);
-    float *to = static_cast<float *>(output->dl.data);
-    if (reinterpret_cast<uintptr_t>(from) % blob.alignment != 0) {
-      return fail(host, error, EDGECORE_INVALID_ARGUMENT, "an input is not aligned as required.");
-    }
-    // Reads the padding that it asked for, as vector code does.
-    volatile char padding = 0;
-    const char *tail = static_cast<const char *>(input->dl.data) + count * sizeof(float);
-    for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);
-    for (uint64_t j = 0; j < count; ++j) to[j] = from[j] * blob.factor;
-  }
   if (instance->profiled) host->event_add(instance->scope, {"multiply", 8}, 7, 10, 20);
+  if ((instance->delegate->blob.flags & kNullPending) != 0 && info->completion != nullptr) {
+    const edgecore_completion_fn completion = info->completion;
+    void *const completion_arg = info->completion_arg;
+    null_device::submit(instance, [=] {
+      edgecore_str sentence = {};
+      const int32_t code = compute(instance, args, arg_stride, &sentence);
+      completion(completion_arg, code, sentence);
+    });
+    return EDGECORE_PENDING;
+  }
+  edgecore_str sentence = {};
+  const int32_t code = compute(instance, args, arg_stride, &sentence);
+  return code == EDGECORE_OK ? code : host->fail(error, code, sentence);
+}
+
+int32_t EDGECORE_CALL set_option(edgecore_instance *instance, const edgecore_option *option, edgecore_error *) {
+  instance->gain = option->value.d;  // there is no other
   return EDGECORE_OK;
 }
 
-edgecore_str text(const char *chars) { return {chars, strlen(chars)}; }
+int32_t EDGECORE_CALL reset(edgecore_program *program, edgecore_error *) {
+  program->sum = 0;
+  return EDGECORE_OK;
+}
+
+int32_t EDGECORE_CALL export_state(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error) {
+  if (out->data != nullptr && out->bytes < sizeof(float)) {
+    return fail(program->driver->host, error, EDGECORE_INVALID_ARGUMENT, "the state has 4 bytes.");
+  }
+  if (out->data != nullptr) memcpy(out->data, &program->sum, sizeof(float));
+  out->bytes = sizeof(float);
+  return EDGECORE_OK;
+}
+
+int32_t EDGECORE_CALL import_state(edgecore_program *program, edgecore_bytes state, edgecore_error *error) {
+  if (state.size != sizeof(float)) {
+    return fail(program->driver->host, error, EDGECORE_INVALID_ARGUMENT,
+                "a state of " + std::to_string(state.size) + " bytes is not of this program.");
+  }
+  memcpy(&program->sum, state.data, sizeof(float));
+  return EDGECORE_OK;
+}
+
+const edgecore_option_spec *options() {
+  constexpr edgecore_header kHeader = {sizeof(edgecore_option_spec), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  static const edgecore_option_spec specs[] = {
+      {kHeader, text("gain"), EDGECORE_OPTION_FLOAT, EDGECORE_OPTION_AT_LOAD | EDGECORE_OPTION_AT_RUN,
+       text("multiplies every output")},
+      {kHeader, text("name"), EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD, text("ignored")}};
+  return specs;
+}
 
 }  // namespace
 
@@ -193,13 +314,25 @@ extern "C" const edgecore_backend *null_backend(uint32_t flags) {
   table.argument_count = argument_count;
   table.buffer_requirement = buffer_requirement;
   table.instance_create = instance_create;
-  table.instance_destroy = [](edgecore_instance *instance) { end(instance); };
+  table.instance_destroy = [](edgecore_instance *instance) {
+    null_device::cancel(instance);
+    end(instance);
+  };
   table.prepare = prepare;
   table.execute = execute;
+  table.reset = reset;
+  table.export_state = export_state;
+  table.import_state = import_state;
+  table.set_option = set_option;
+  table.options = options();
+  table.option_count = 2;
+  table.option_stride = sizeof(edgecore_option_spec);
+  null_device::add_members(table);
   return &table;
 }
 
 extern "C" uint64_t null_backend_live_handles() { return live_handles; }
 extern "C" uint64_t null_backend_prepares() { return prepares; }
+extern "C" uint64_t null_backend_packed() { return packed; }
 
 EDGECORE_BACKEND(null) { return null_backend(0); }

@@ -152,7 +152,10 @@ def load(
 
 
 def backends() -> list[InstalledBackend]:
-    """The backends that are installed, each with its state: `ok`, `broken` (and why) or `disabled`."""
+    """The backends that are installed, each with its state: `ok`, `broken` (and why) or `disabled`.
+
+    Imports their packages; `edgecore backends` and `edgecore doctor` try that in a process of its own first.
+    """
     from edgecore.plugin import registry
 
     return registry.backends()

@@ -107,3 +107,12 @@ def number(tmp_path) -> Path:
     path = tmp_path / "number.pte"
     path.write_bytes(fmt.write_pte(pte))
     return path
+
+
+@pytest.fixture
+def ptd(tmp_path):
+    path = tmp_path / "weights.ptd"
+    layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2, 1], [0, 1])
+    entries = {"layer.weight": fmt.ExternalData(b"12345678", layout, 16), "packed": fmt.ExternalData(b"abc")}
+    path.write_bytes(fmt.write_ptd(fmt.PtdFile(entries)))
+    return path

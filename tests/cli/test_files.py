@@ -3,8 +3,6 @@
 import json
 import struct
 
-import pytest
-
 from edgecore import format as fmt
 
 
@@ -13,15 +11,6 @@ def one_sentence(result, *parts):
     lines = result.err.strip().splitlines()
     assert (result.status, len(lines)) == (1, 1), result.err
     assert all(part in lines[0] for part in parts), lines[0]
-
-
-@pytest.fixture
-def ptd(tmp_path):
-    path = tmp_path / "weights.ptd"
-    layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2, 1], [0, 1])
-    entries = {"layer.weight": fmt.ExternalData(b"12345678", layout, 16), "packed": fmt.ExternalData(b"abc")}
-    path.write_bytes(fmt.write_ptd(fmt.PtdFile(entries)))
-    return path
 
 
 def bundle(relu, tmp_path, expected):

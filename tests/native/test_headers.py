@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,15 +21,17 @@ TARGETS = (
     "riscv32-unknown-elf",
 )
 LANGUAGES = {"c": "c11", "c++": "c++17"}
+# Compilers that are not clang, each with its own idea of layout, and the packages that bring them.
+GCC = {"g++": "g++", "arm-none-eabi-g++": "gcc-arm-none-eabi", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu"}
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def check(target: str, language: str, source: str) -> subprocess.CompletedProcess[str]:
     if CLANG is None:
         pytest.skip("clang is not installed")
-    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     # Free-standing: with nothing but the compiler's own headers, as in firmware.
     command = [CLANG, "-target", target, "-ffreestanding", "-nostdlibinc", "-fsyntax-only", f"-I{RUNTIME / 'include'}"]
-    command += [f"-I{RUNTIME / 'tests'}", *warnings, "-x", language, f"-std={LANGUAGES[language]}", "-"]
+    command += [f"-I{RUNTIME / 'tests'}", *WARNINGS, "-x", language, f"-std={LANGUAGES[language]}", "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False)
 
 
@@ -37,6 +40,54 @@ def check(target: str, language: str, source: str) -> subprocess.CompletedProces
 def test_layout(target: str, language: str) -> None:
     done = check(target, language, '#include "abi_layout.h"\n')
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("compiler", GCC)
+def test_layout_by_gcc(compiler: str, language: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed (package {GCC[compiler]}); clang has checked its target")
+    command = [compiler, "-ffreestanding", "-fsyntax-only", f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'tests'}"]
+    command += [*WARNINGS, "-x", language, f"-std={LANGUAGES[language]}", "-"]
+    done = subprocess.run(command, input='#include "abi_layout.h"\n', capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def structs(header: str) -> list[tuple[str, str]]:
+    """Name and body of each struct that `header` defines, without comments."""
+    text = re.sub(r"//[^\n]*", "", (RUNTIME / "include" / "edgecore" / header).read_text(encoding="utf-8"))
+    bodies = re.findall(r"typedef struct (\w+) \{(.*?)\n\} \1;", text, re.DOTALL)
+    assert len(bodies) == len(re.findall(r"typedef struct \w+ \{", text))
+    return bodies
+
+
+def members(header: str) -> set[str]:
+    """`struct.member` of each member of each struct that `header` defines, and `struct` of each of these."""
+    found = set()
+    for name, body in structs(header):
+        found.add(name)
+        outer = re.sub(r"union \{.*?\}", "union", body, flags=re.DOTALL)  # its members lie where it lies
+        for declaration in outer.split(";")[:-1]:
+            called = re.search(r"\(EDGECORE_CALL \*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
+            assert called is not None, f"{name}: {declaration}"
+            found.add(f"{name}.{called[1]}")
+    return found
+
+
+@pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h"])
+def test_types_have_one_size_on_every_machine(header: str) -> None:
+    for name, body in structs(header):
+        found = re.search(r"\b(enum|bool|_Bool|int|long|short|size_t|ptrdiff_t|wchar_t)\b|\w\s*:\s*\d", body)
+        assert found is None, f"{name}: {found}"
+
+
+def test_no_member_is_forgotten() -> None:
+    promised = set().union(*(members(header) for header in ("abi.h", "backend.h", "kernel.h")))
+    assert {"edgecore_backend", "edgecore_backend.execute", "edgecore_value.as", "edgecore_host.fail"} <= promised
+    layout = (RUNTIME / "tests" / "abi_layout.h").read_text(encoding="utf-8")
+    asserted = set(re.findall(r"^SIZE\((\w+),", layout, re.MULTILINE))
+    asserted |= {".".join(place) for place in re.findall(r"^AT\((\w+), (\w+),", layout, re.MULTILINE)}
+    assert asserted == promised
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

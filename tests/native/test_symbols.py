@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -28,15 +29,24 @@ def exported(path: Path) -> set[str]:
     return {words[-1].partition("@")[0] for words in nm(path, "-D", "--defined-only")}
 
 
-def test_the_python_module_exports_its_init_function_only() -> None:
-    spec = importlib.util.find_spec("edgecore._runtime")
-    assert spec is not None and spec.origin is not None
-    assert exported(Path(spec.origin)) == {"PyInit__runtime"}
+def libraries() -> list[Path]:
+    """Every native library of the installed packages called edgecore and edgecore_NAME."""
+    found = []
+    for package in pkgutil.iter_modules():
+        if package.name != "edgecore" and not package.name.startswith("edgecore_"):
+            continue
+        spec = importlib.util.find_spec(package.name)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            found += sorted(path for path in Path(folder).rglob("*") if re.search(r"\.(so|pyd|dll|dylib)$", path.name))
+    return found
 
 
-def test_the_xnnpack_plugin_exports_its_table_only() -> None:
-    backend = pytest.importorskip("edgecore_xnnpack")
-    assert exported(Path(backend.native_library())) == {"edgecore_backend_v0"}
+def test_each_library_exports_one_symbol() -> None:
+    found = {path.name: exported(path) for path in libraries()}
+    assert any(name.startswith("_runtime.") for name in found)
+    for name, symbols in found.items():
+        assert len(symbols) == 1, f"{name} exports {sorted(symbols)}"
+        assert symbols <= {"PyInit__runtime", "edgecore_backend_v0", "edgecore_kernels_v0"}, name
 
 
 @pytest.fixture(scope="module")

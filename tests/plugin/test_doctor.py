@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from edgecore.errors import BackendNotFound
 from edgecore.plugin.doctor import diagnose
 
+INCLUDE = Path(__file__).parents[2] / "runtime_cpp" / "include"
 TABLE = """
-#include <stdint.h>
-typedef struct { const char *data; uint64_t size; } str;
-static struct {
-  uint32_t size; uint16_t major, minor, least_major, least_minor; uint32_t flags, features, reserved;
-  str id, distribution, version;
-} table = {%s, 0, 1, 0, 1, 4, 0, 0, {"%s", %d}, {"edgecore-fake", 13}, {"1.2", 3}};
-const void *edgecore_backend_v0(void) { return &table; }
+#include "edgecore/backend.h"
+static edgecore_backend table = {{sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}};
+const edgecore_backend *edgecore_backend_v0(void) {
+  table.backend_id.data = "%s";
+  table.backend_id.size = %d;
+  return &table;
+}
 """
 
 
@@ -28,19 +30,19 @@ def build(tmp_path, source):
     (tmp_path / "fake.c").write_text(source)
     library = tmp_path / "libfake.so"
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-16")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "fake.c"], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", f"-I{INCLUDE}", "-o", library, tmp_path / "fake.c"], check=True)
     return f"lambda: Path({str(library)!r})"
 
 
 def with_table(tmp_path, backend_id="FakeBackend"):
-    return build(tmp_path, TABLE % ("sizeof(table)", backend_id, len(backend_id)))
+    return build(tmp_path, TABLE % (backend_id, len(backend_id)))
 
 
 def test_library_that_is_well(add_package, tmp_path):
     add_package("edgecore-fake", "FakeBackend", library=with_table(tmp_path))
     found = finding("native library")
     assert found.ok
-    assert "interface 0.1" in found.detail
+    assert "interface 0." in found.detail
 
 
 def test_library_of_another_backend(add_package, tmp_path):
@@ -65,6 +67,14 @@ def test_library_that_is_missing_or_none(add_package, library, reason):
     assert not found.ok
     assert reason in found.detail
     assert found.remedy == "pip install --force-reinstall --no-deps edgecore-fake"
+
+
+def test_an_editable_package_is_installed_again_from_its_folder(add_package, tmp_path):
+    add_package("edgecore-fake", "FakeBackend", library="lambda: Path('/nowhere/libfake.so')")
+    origin = '{"url": "file:///home/me/my%20code/edgecore-fake", "dir_info": {"editable": true}}'
+    (tmp_path / "edgecore_fake-1.2.dist-info" / "direct_url.json").write_text(origin)
+    wanted = "pip install --force-reinstall --no-deps --editable '/home/me/my code/edgecore-fake'"
+    assert finding("native library").remedy == wanted
 
 
 def test_library_without_the_symbol(add_package, tmp_path):

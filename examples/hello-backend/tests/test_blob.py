@@ -9,7 +9,7 @@ import torch
 
 import edgecore
 from edgecore.errors import ExecutionError, FormatError
-from edgecore_hello.blob import Constant, Graph, Op, Operation, decode, encode
+from edgecore_hello.blob import Constant, Graph, Op, Operation, decode, describe, encode
 from edgecore_hello.compiler import HelloCompiler
 
 GRAPH = Graph(
@@ -49,6 +49,16 @@ def changed(at: int, value: int) -> bytes:
 def test_a_blob_comes_back():
     assert decode(encode(GRAPH)) == GRAPH
     assert HelloCompiler().verify_blob(encode(GRAPH), {}, runtime="edgecore") == []
+
+
+def test_a_blob_in_words():
+    assert describe(encode(GRAPH)) == [
+        "input %0: rank 2",
+        "input %1: rank 1",
+        "constant %2: float32 [3]",
+        "node %3: mul(%0, %2)",
+        "node %4: relu(add(%3, %1)), an output",
+    ]
 
 
 DAMAGED = [

@@ -81,17 +81,17 @@ TEST(Options, AreCheckedAgainstTheTable) {
   Error error;
   const edgecore_backend *table = *load_backend_library(TOY_BACKEND, {}, error);
   edgecore_option good[] = {option("offset", EDGECORE_OPTION_INT), option("together", EDGECORE_OPTION_INT)};
-  ASSERT_TRUE(check_options(table, good, error).ok());
+  ASSERT_TRUE(check_options(table, EDGECORE_OPTION_AT_LOAD, good, error).ok());
   EXPECT_EQ(good[0].type, EDGECORE_OPTION_FLOAT);
   EXPECT_EQ(good[0].value.d, 3.0);
 
   edgecore_option unknown[] = {option("ofset", EDGECORE_OPTION_INT)};
-  EXPECT_EQ(check_options(table, unknown, error).code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(check_options(table, EDGECORE_OPTION_AT_LOAD, unknown, error).code(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_NE(sentence(error).find("'ofset'"), std::string::npos);
   EXPECT_NE(sentence(error).find("offset, together"), std::string::npos);
 
   edgecore_option mistyped[] = {option("together", EDGECORE_OPTION_STRING)};
-  EXPECT_EQ(check_options(table, mistyped, error).code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(check_options(table, EDGECORE_OPTION_AT_LOAD, mistyped, error).code(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_NE(sentence(error).find("of type int"), std::string::npos);
 }
 

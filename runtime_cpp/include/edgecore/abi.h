@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Version 0 is a draft: host and plugin must have the same major and minor number, exactly.
+// Version 0 is a draft: host and plugin must have the same major and minor number, exactly. From 1.0 on members are
+// only added: a host takes what was built for an older release of a major version that it knows, and what was built for
+// a newer minor version that names it as new enough (edgecore_backend.least_host_*).
 #define EDGECORE_ABI_MAJOR 0
-#define EDGECORE_ABI_MINOR 2
+#define EDGECORE_ABI_MINOR 3
 
 #if defined(_WIN32)
 #define EDGECORE_CALL __cdecl
@@ -94,7 +96,7 @@ typedef struct edgecore_dl_dtype {
 #define EDGECORE_DL_BOOL 6
 
 typedef struct edgecore_dl_tensor {
-  void *data;  // opaque when buffer != NULL
+  void *data;  // NULL, and not an address, when the tensor's buffer is not NULL
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
@@ -105,6 +107,7 @@ typedef struct edgecore_dl_tensor {
 } edgecore_dl_tensor;
 
 #define EDGECORE_DEVICE_CPU 1
+#define EDGECORE_DEVICE_EXTENSION 12  // memory of a backend: edgecore_tensor.buffer says where
 
 #define EDGECORE_TENSOR_READ_ONLY 1u  // writing to data is an error
 #define EDGECORE_TENSOR_STATE 2u      // keeps its content between calls

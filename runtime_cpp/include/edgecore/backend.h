@@ -105,7 +105,7 @@ typedef struct edgecore_buffer_requirement {
   uint64_t alignment;     // bytes, a power of two
   uint64_t tail_padding;  // readable bytes after the tensor's last
   uint64_t granule;       // the buffer's size is a multiple of it; 1 if it does not matter
-  uint32_t memory_kind;   // 0: host memory
+  uint32_t memory_kind;   // 0: host memory; others: the backend's numbering, memory of buffer_create
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
@@ -159,14 +159,26 @@ typedef struct edgecore_execute_info {
   void *completion_arg;
 } edgecore_execute_info;
 
-#define EDGECORE_PENDING 0x40  // execute: the completion fires later; arguments and memory stay valid until then
+// What execute returns when the work goes on after it: the completion fires once, from any thread and perhaps before
+// execute has returned, with a code and, if that is not EDGECORE_OK, the sentence (read before completion returns).
+// Arguments and memory blocks stay valid and in place until then; `info` and `error` do not outlive the call. No member
+// is called with the instance meanwhile but instance_destroy, which returns when nothing touches arguments and memory
+// any more; afterwards the completion does not fire.
+#define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
-#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, slower or after a recompilation
+#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, slower or after a recompilation; `error` may say why
 #define EDGECORE_INCOMPATIBLE 2
+
+#define EDGECORE_HANDLE_ADDRESS 1u   // of host memory
+#define EDGECORE_HANDLE_DMA_BUF 2u   // file descriptor
+#define EDGECORE_HANDLE_WIN32_NT 3u  // NT handle
+#define EDGECORE_HANDLE_AHARDWAREBUFFER 4u
 
 // --- The table -------------------------------------------------------------------------------------------------------
 
+// The members up to `version` keep their places in every version of the interface, so that a host can name the package
+// of a table that it refuses.
 typedef struct edgecore_backend {
   edgecore_header header;     // major and minor: the interface that the library was built for
   uint16_t least_host_major;  // the oldest host that it works with
@@ -234,7 +246,12 @@ typedef struct edgecore_backend {
   // (optional) Options with AT_RUN, on an instance that is not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
-  // (optional) Device memory. A tensor whose buffer is not NULL lives in one of these.
+  // (optional) Device memory. A tensor whose buffer is not NULL lives in one of these; data is NULL then, and
+  // byte_offset counts from the buffer's begin. The host creates one for a value that only delegates of this backend
+  // use, which ask for one memory_kind there, and copies where a kernel, another backend or the caller is on the other
+  // side: create, destroy, map, unmap, and where they are not NULL flush (after the host wrote) and invalidate (before
+  // it reads). Bytes are the greatest shape's, with granule and tail padding. One mapping at a time; not while an
+  // execution with the buffer is pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);
@@ -243,6 +260,12 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *buffer_unmap)(edgecore_buffer *buffer, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_flush)(edgecore_buffer *buffer, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
+
+  // (optional) A handle for other users of the device (`kind`: EDGECORE_HANDLE_*), which belongs to the caller; and a
+  // buffer over memory that a handle names, which outlives the buffer. NOT_SUPPORTED for a kind that it does not know.
+  int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
+                                        uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
 } edgecore_backend;
 
 typedef const edgecore_backend *(EDGECORE_CALL *edgecore_backend_fn)(void);

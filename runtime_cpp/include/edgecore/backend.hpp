@@ -180,14 +180,20 @@ class Arguments {
     return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(args_) + index * stride_);
   }
 
+  // A tensor anywhere: also one of a delegate whose buffer_requirement asks for memory of its device.
+  edgecore_tensor &any_tensor(uint64_t index) const {
+    const edgecore_value &found = value(index);
+    if (found.tag != EDGECORE_TAG_TENSOR) fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is no tensor", number(index));
+    return *found.as.tensor;
+  }
+
   // A tensor in host memory.
   edgecore_tensor &tensor(uint64_t index) const {
-    const edgecore_value &found = value(index);
-    edgecore_tensor *tensor = found.tag == EDGECORE_TAG_TENSOR ? found.as.tensor : nullptr;
-    if (tensor == nullptr || tensor->buffer != nullptr || tensor->dl.device_type != EDGECORE_DEVICE_CPU) {
+    edgecore_tensor &found = any_tensor(index);
+    if (found.buffer != nullptr || found.dl.device_type != EDGECORE_DEVICE_CPU) {
       fail(EDGECORE_INVALID_ARGUMENT, "argument %llu must be a tensor in host memory", number(index));
     }
-    return *tensor;
+    return found;
   }
 
   // One of this dtype (EDGECORE_DL_* and bits) and rank, contiguous in the order of its dims.
@@ -218,7 +224,7 @@ class Arguments {
 
   // Gives an output its shape. prepare does so for each, with the same shape too. Instances only.
   void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
-    const int32_t code = host_.table()->resize(host_.scope(), &tensor(index), shape, rank, error_);
+    const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
     if (code != EDGECORE_OK) throw Reported{code};
   }
 

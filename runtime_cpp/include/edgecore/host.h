@@ -35,6 +35,36 @@ struct LoadedBackend {
   edgecore_program *program = nullptr;  // of the Program whose methods get this
 };
 
+struct AbiVersion {
+  uint16_t major;
+  uint16_t minor;
+};
+
+// What a plugin was built for, and the oldest host that it works with; kernel libraries work with any.
+struct PluginVersions {
+  AbiVersion built_for;
+  AbiVersion least_host;
+};
+
+// What a host works with: plugins that were built for `oldest` or later; it has the members of `newest` itself.
+struct HostVersions {
+  AbiVersion oldest;
+  AbiVersion newest;
+};
+
+constexpr AbiVersion kAbiVersion = {EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
+
+enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
+
+// Whether the two work together, or which of them is too old. Versions of major number 0 must be equal. From 1.0 on a
+// plugin of a newer minor version runs on a host that it names as new enough; one of a newer major version never does.
+Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
+
+// The same as a sentence with both versions and the package to update. `package` may be empty.
+Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
+                      Error &error);
+
 // Whether this host can use `backend`: table present, versions, required members, contradicting flags, and no build
 // feature outside `host_features` (EDGECORE_FEATURE_*). `where` is the library's path or package, for the sentence.
 // To be called before any member of the table.

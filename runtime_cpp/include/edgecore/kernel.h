@@ -41,6 +41,7 @@ typedef struct edgecore_kernel {
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
+// `package` and `version` keep their places in every version of the interface.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
   edgecore_str package;  // distribution that contains it, for messages

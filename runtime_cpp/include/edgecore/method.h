@@ -12,6 +12,11 @@ namespace edgecore {
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
+// Lets delegates have arguments in memory of their device (buffer requirements with a memory_kind): a value that only
+// delegates of one backend use stays there, others are copied, which the tracer sees.
+class DeviceMemory;
+const DeviceMemory *device_memory();
+
 // Everything that a method uses. All pointers must outlive the method.
 struct MethodConfig {
   Allocator *allocator = nullptr;       // holds the Method and what it plans for; never shrinks
@@ -26,8 +31,9 @@ struct MethodConfig {
   StateStore *state = nullptr;  // of the program's methods; NULL: each has its own mutable buffers
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
-  bool trust = false;              // accept blobs without a matching SHA-256
-  uint64_t instruction_limit = 0;  // of one run, which fails past it; 0: Limits::instructions
+  const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
+  bool trust = false;                     // accept blobs without a matching SHA-256
+  uint64_t instruction_limit = 0;         // of one run, which fails past it; 0: Limits::instructions
 };
 
 // A tensor that the caller hands in.
@@ -42,6 +48,16 @@ struct TensorArgument {
   bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
+// Told that a run that start or resume left pending goes on with resume: once for each such answer, from any thread,
+// and perhaps before the answer. Must not call the method, and must exist until it has returned.
+class Completion {
+ public:
+  virtual void ready() = 0;
+
+ protected:
+  ~Completion() = default;
+};
+
 // One thread at a time. Several methods of one Program may run side by side.
 class Method {
  public:
@@ -52,7 +68,8 @@ class Method {
   // INVALID_PROGRAM, or what a backend gave.
   static Result<Method *> load(const Program &program, StringView name, const MethodConfig &config, Error &error);
 
-  // Ends the delegates' instances and delegates, last first. The Method must not be used afterwards.
+  // Ends the delegates' instances (with a pending run) and delegates, last first. The Method must not be used
+  // afterwards.
   void destroy();
 
   const Program &program() const;
@@ -82,11 +99,23 @@ class Method {
   // method, instruction and operator or backend.
   Status execute(Error &error);
 
+  // The same for callers that do something else while a device works: EDGECORE_PENDING, which is no failure, when a
+  // backend works on; after completion.ready() the run goes on with resume, which answers in the same way. Meanwhile
+  // inputs and outputs stay in place, and all else but resume, pending and destroy fails with INVALID_STATE.
+  Status start(Completion &completion, Error &error);
+  Status resume(Error &error);  // EDGECORE_PENDING if it is too early
+  bool pending() const;
+
+  // Sets an option on all instances of the backend; the host layer has checked name and type (AT_RUN).
+  // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or what the backend gave.
+  Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
+
   // An output with its actual shape, valid until the next call of a member. A program may return an input, a constant
   // or a view: then its data is not the memory of set_output.
   const edgecore_value &output(size_t index) const;
 
-  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones.
+  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones. Not
+  // while a run is pending.
   void reset();
   bool shares_state() const;
 

@@ -91,6 +91,15 @@ class Module {
   // Errors: what a backend gave.
   Status reset(Error &error);
 
+  // Sets an option of a backend that may change after loading, for all methods. None may be running.
+  // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and what the backend gave.
+  Status set_option(StringView backend_id, edgecore_option option, Error &error);
+
+  // The mutable state that a backend keeps for this program (a KV cache), in a form of its own, and back. No method may
+  // be running. Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and what the backend gave.
+  Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
+  Status import_state(StringView backend_id, Bytes state, Error &error);
+
   // Gives every output that needs it memory that lives as long as the module: for callers that read an output before
   // the next run. Errors: MEMORY_ALLOCATION_FAILED.
   Status allocate_outputs(size_t method, Error &error);

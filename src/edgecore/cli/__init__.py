@@ -14,13 +14,14 @@ from edgecore.cli import (
     compile,
     conformance,
     doctor,
+    extract,
     inspect,
     kernels,
     new_backend,
     plugin_commands,
     run,
     verify,
-)  # fmt: skip
+)
 from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
@@ -51,7 +52,7 @@ def _options(
     """Compile PyTorch models for edge devices, run the files, look into them."""
 
 
-for _command in (compile, run, bench, inspect, verify, kernels, backends, doctor, new_backend, conformance):
+for _command in (compile, run, bench, inspect, extract, verify, kernels, backends, doctor, new_backend, conformance):
     app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
 _OWN = len(app.registered_commands)
 

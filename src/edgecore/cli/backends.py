@@ -29,9 +29,9 @@ def command(
         raise EdgecoreError("--markdown needs the NAME of a backend")
     from rich.table import Column, Table
 
-    from edgecore.plugin.registry import installed
+    from edgecore.plugin import trial
 
-    found = installed()
+    found, _ = trial.installed()
     if as_json:
         fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
         print_json(

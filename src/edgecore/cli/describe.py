@@ -61,7 +61,7 @@ def describe_data(ptd: PtdFile) -> dict[str, Any]:
     for key, entry in sorted(ptd.entries.items()):
         row: dict[str, Any] = {"key": key, "bytes": memoryview(entry.data).nbytes}
         if entry.layout is not None:
-            row["dtype"] = _dtype(entry.layout.scalar_type)
+            row["dtype"] = dtype_name(entry.layout.scalar_type)
             row |= {"shape": list(entry.layout.sizes), "dim_order": list(entry.layout.dim_order)}
         rows.append(row)
     return {"data": rows, "segments": [{"offset": part.offset, "bytes": part.size} for part in ptd.segments]}
@@ -78,7 +78,8 @@ def _external(plan: ExecutionPlan) -> list[str]:
     return [str(info.fully_qualified_name) for info in infos if info and info.location == TensorDataLocation.EXTERNAL]
 
 
-def _dtype(scalar_type: ScalarType) -> str:
+def dtype_name(scalar_type: ScalarType) -> str:
+    """`float32`, `int8`, ..."""
     name = scalar_type.name
     return _DTYPES.get(name, name.lower())
 
@@ -119,7 +120,7 @@ def _value(value: EValue) -> dict[str, Any]:
         return {"type": type(tensor).__name__.lower()}
     return {
         "type": "tensor",
-        "dtype": _dtype(tensor.scalar_type),
+        "dtype": dtype_name(tensor.scalar_type),
         "shape": list(tensor.sizes),
         "dynamic": tensor.shape_dynamism != TensorShapeDynamism.STATIC,
     }

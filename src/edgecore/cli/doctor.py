@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; all of them if left out.")] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long importing a package may take.")
+    ] = 20,
 ) -> None:
     """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
     from edgecore.plugin.doctor import diagnose, diagnose_kernels
 
     with progress("checking the installed backends"):
-        diagnoses = diagnose(name)
+        diagnoses = diagnose(name, seconds)
         libraries = [] if name else diagnose_kernels()
     if not diagnoses:
         print("no backend is installed; `edgecore backends` lists what there is")

@@ -15,12 +15,23 @@ def command(
     file: AnyFile,
     as_json: Json = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
+    blobs: Annotated[
+        bool, typer.Option("--blobs", help="What the delegates' blobs hold; for that their backends are needed.")
+    ] = False,
+    blob: Annotated[int | None, typer.Option(metavar="INDEX", help="As --blobs, of one blob.")] = None,
 ) -> None:
     """Show what a file holds. For each method: inputs, outputs, delegates, operators, memory."""
+    from edgecore.cli.blobs import describe_blobs
     from edgecore.cli.describe import describe, describe_cases, describe_data
     from edgecore.format import BpteFile, PtdFile
 
     content = read_any(file)
+    if blobs or blob is not None:
+        if html:
+            raise EdgecoreError("--html shows no blobs; leave out --html or --blobs")
+        rows = describe_blobs(read_file(file), blob)
+        print_json(rows) if as_json else _print_blobs(rows)
+        return
     facts: dict[str, Any] = {"file": str(file), "bytes": file.stat().st_size}
     if isinstance(content, PtdFile):
         facts |= describe_data(content)
@@ -81,6 +92,15 @@ def _print(facts: dict[str, Any]) -> None:
             table.add_row(name, "edgecore's kernels", str(count))
         if table.row_count:
             stdout.print(table)
+
+
+def _print_blobs(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        print(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
+        for line in row["lines"] or [f"not opened: {row['problem']}"]:
+            print(f"  {line}")
+    if not rows:
+        print("the file has no delegates")
 
 
 def signature(value: dict[str, Any]) -> str:

@@ -8,9 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from edgecore.plugin.registry import register
     from edgecore.plugin.spec import hookspec
     from edgecore.plugin.types import (
         BackendCompiler,
+        BlobReader,
         CompileSpec,
         MemoryNeed,
         NamedBlob,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendCompiler",
     "BackendInfo",
+    "BlobReader",
     "CompileSpec",
     "MemoryNeed",
     "NamedBlob",
@@ -38,6 +41,7 @@ __all__ = [
     "RewriteRecipe",
     "hookimpl",
     "hookspec",
+    "register",
 ]
 
 
@@ -47,5 +51,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edgecore.plugin' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "edgecore.plugin.spec" if name == "hookspec" else "edgecore.plugin.types"
+    home = {"hookspec": "edgecore.plugin.spec", "register": "edgecore.plugin.registry"}.get(
+        name, "edgecore.plugin.types"
+    )
     return getattr(import_module(home), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,13 +12,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 import pluggy
 
 from edgecore.errors import BackendBroken
-from edgecore.plugin import entries, kernels, spec
+from edgecore.plugin import entries, kernels, loader, spec, trial
 from edgecore.plugin.declaration import BackendInfo
-from edgecore.plugin.registry import installed, load_compiler, select
+from edgecore.plugin.probe import host_abi
+from edgecore.plugin.registry import load_compiler, providers_here, select
 from edgecore.plugin.types import InstalledBackend
 
 _PROBE_SECONDS = 60
@@ -46,14 +50,23 @@ class Diagnosis:
         return all(finding.ok for finding in self.findings)
 
 
-def diagnose(name: str | None = None) -> list[Diagnosis]:
+def diagnose(name: str | None = None, seconds: float = trial.IMPORT_SECONDS) -> list[Diagnosis]:
     """Check every installed backend, or those called `name` (a name, a backend_id or a distribution).
+
+    Args:
+        name: The backend, None for all.
+        seconds: How long importing a package may take.
 
     Raises:
         BackendNotFound: There is none of that name.
     """
-    found = installed() if name is None else select(name)
-    return [Diagnosis(backend, tuple(_check(backend))) for backend in found]
+    found, trials = trial.installed(seconds)
+    if name is not None:
+        found = select(name, found)
+    return [
+        Diagnosis(one, tuple(_check(one, trials.get((one.backend_id, one.distribution), trial.Trial()))))
+        for one in found
+    ]
 
 
 def diagnose_kernels() -> list[tuple[entries.Provider, Finding]]:
@@ -62,26 +75,20 @@ def diagnose_kernels() -> list[tuple[entries.Provider, Finding]]:
 
 
 def _check_kernels(provider: entries.Provider) -> Finding:
-    check = "kernel library"
-    remedy = f"pip install --force-reinstall --no-deps {provider.distribution}"
+    remedy = _reinstall(provider)
     try:
         path = kernels.library(provider)
     except BackendBroken as error:
-        return Finding(check, False, str(error), remedy)
-    answer = probe(path)
-    if isinstance(answer, str):
-        return Finding(check, False, answer, remedy)
-    abi = ".".join(map(str, answer["abi"]))
-    if (host := _host_abi()) and abi != host:
-        update = f"pip install --upgrade edgecore {provider.distribution}"
-        return Finding(check, False, f"{path} was built for interface {abi}, this edgecore has {host}", update)
-    return Finding(check, True, f"{path}, {answer['kernels']} kernels, interface {abi}")
+        return Finding("kernel library", False, str(error), remedy)
+    return _check_file(Path(path), remedy, provider.distribution)
 
 
-def _check(backend: InstalledBackend) -> Iterator[Finding]:
+def _check(backend: InstalledBackend, tried: trial.Trial) -> Iterator[Finding]:
     if backend.state == "disabled":
         yield Finding("enabled", True, f"excluded by {backend.problem}", f"unset {backend.problem}")
         return
+    provider = _provider(backend)
+    reinstall = _reinstall(provider)
     if backend.ambiguous:
         variable = f"EDGECORE_PROVIDER_{backend.backend_id.upper()}"
         yield Finding(
@@ -90,20 +97,58 @@ def _check(backend: InstalledBackend) -> Iterator[Finding]:
             f"another package provides {backend.backend_id} too",
             f"export {variable}={backend.distribution}",
         )
-    reinstall = f"pip install --force-reinstall --no-deps {backend.distribution}"
+    yield from _check_copies(provider)
     if backend.info is None:
-        yield Finding("import and hook", False, backend.problem, reinstall)
+        lacks_another = (
+            tried.missing_module and tried.missing_module.partition(".")[0] != provider.module.partition(".")[0]
+        )
+        # pip installs what the package depends on and is not there.
+        remedy = f"pip install {backend.distribution}" if lacks_another else reinstall
+        yield Finding("import and hook", False, backend.problem, remedy)
         return
-    yield _check_hooks(backend, reinstall)
+    yield _check_hooks(backend, provider, reinstall)
+    if tried.printed:
+        said = f"importing {provider.module} prints {tried.printed[:80]!r}, which spoils the output of programs that use it"
+        yield Finding("quiet import", False, said, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
-    yield _check_library(backend.info, reinstall)
+    yield _check_library(backend, reinstall)
     yield from _check_compiler(backend)
 
 
-def _check_hooks(backend: InstalledBackend, remedy: str) -> Finding:
-    """Loading a file calls the hook directly; pluggy also finds wrong arguments and hooks that edgecore does not have."""
+def _provider(backend: InstalledBackend) -> entries.Provider:
     wanted = (backend.backend_id, backend.distribution)
-    provider = next(row for row in entries.scan() if (row.backend_id, row.distribution) == wanted)
+    return next(row for row in providers_here() if (row.backend_id, row.distribution) == wanted)
+
+
+def _reinstall(provider: entries.Provider) -> str:
+    """The command that installs the package again, as it was installed."""
+    # https://packaging.python.org/en/latest/specifications/direct-url/
+    try:
+        origin = json.loads(provider.read("direct_url.json") or "{}")
+    except ValueError:
+        origin = {}
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install --force-reinstall --no-deps --editable {shlex.quote(url2pathname(urlparse(origin['url']).path))}"
+    return f"pip install --force-reinstall --no-deps {provider.distribution}"
+
+
+def _check_copies(provider: entries.Provider) -> Iterator[Finding]:
+    """Several copies on `sys.path`: the first one is used, and people wonder why."""
+    (version, location), *others = entries.copies(provider.distribution) or [("", "")]
+    if not others:
+        return
+    hidden = " and ".join(f"{other} in {place}" for other, place in others)
+    used = f"version {version} in {location} is used; it hides {hidden}"
+    if any(place == location for _, place in others):
+        broken = f"{used}: an installation was interrupted"
+        twice = f"pip uninstall --yes {provider.distribution} && pip install {provider.distribution}"
+        yield Finding("one version", False, broken, f"pip uninstall --yes {provider.distribution}; {twice}")
+        return
+    yield Finding("one version", True, used, f"pip uninstall --yes {provider.distribution}")
+
+
+def _check_hooks(backend: InstalledBackend, provider: entries.Provider, remedy: str) -> Finding:
+    """Loading a file calls the hook directly; pluggy also finds wrong arguments and hooks that edgecore does not have."""
     manager = pluggy.PluginManager("edgecore")
     manager.add_hookspecs(spec)
     try:
@@ -126,8 +171,9 @@ def _check_fields(info: BackendInfo, remedy: str) -> Finding:
     return Finding("declaration", not problems, detail, remedy if problems else "")
 
 
-def _check_library(info: BackendInfo, remedy: str) -> Finding:
-    check = "native library"
+def _check_library(backend: InstalledBackend, remedy: str) -> Finding:
+    check, info = "native library", backend.info
+    assert info is not None
     if info.native_library is None:
         return Finding(check, True, "none: it compiles only")
     try:
@@ -136,19 +182,29 @@ def _check_library(info: BackendInfo, remedy: str) -> Finding:
         return Finding(check, False, f"native_library() raised {type(error).__name__}: {error}", remedy)
     if not path.is_absolute():
         return Finding(check, False, f"{path} is not an absolute path", remedy)
-    if not path.is_file():
-        return Finding(check, False, f"{path} does not exist", remedy)
+    return _check_file(path, remedy, backend.distribution, info.backend_id)
+
+
+def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "") -> Finding:
+    """Check a library of delegates (with `backend_id`) or of kernels."""
+    check = "native library" if backend_id else "kernel library"
+    if problem := loader.wrong_file(path):
+        return Finding(check, False, problem, remedy)
     declared = probe(str(path))
     if isinstance(declared, str):
-        return Finding(check, False, declared, remedy)
+        words = declared.partition(" does not load: ")[2]
+        why, remedy = loader.explain(words, remedy, distribution)
+        return Finding(check, False, f"{path} does not load: {why} ({words})" if why else declared, remedy)
     abi = ".".join(map(str, declared["abi"]))
-    host = _host_abi()
-    if host and abi != host:
-        update = "pip install --upgrade edgecore " + remedy.rsplit(maxsplit=1)[-1]
-        return Finding(check, False, f"{path} was built for interface {abi}, this edgecore has {host}", update)
-    if (given := declared.get("backend_id", info.backend_id)) != info.backend_id:
+    if (host := host_abi()) and abi != host:
+        is_newer = declared["abi"] > [int(number) for number in host.split(".")]
+        older = "edgecore" if is_newer else distribution
+        text = f"{path} was built for interface {abi}, this edgecore has {host}: {older} is too old"
+        return Finding(check, False, text, f"pip install --upgrade {older}")
+    if backend_id and (given := declared.get("backend_id", backend_id)) != backend_id:
         return Finding(check, False, f"{path} is the library of {given}", remedy)
-    return Finding(check, True, f"{path}, interface {abi}")
+    kernels_of = "" if backend_id else f"{declared.get('kernels')} kernels, "
+    return Finding(check, True, f"{path}, {kernels_of}interface {abi}")
 
 
 def probe(path: str) -> dict[str, Any] | str:
@@ -186,12 +242,3 @@ def _check_compiler(backend: InstalledBackend) -> Iterator[Finding]:
     yield Finding("compiler", True, backend.info.compiler)
     for problem in problems:
         yield Finding("machine", False, problem.what, problem.remedy)
-
-
-def _host_abi() -> str:
-    """The interface version of this edgecore, from the header in its wheel; empty in a source tree."""
-    header = Path(__file__).resolve().parent.parent / "native" / "include" / "edgecore" / "abi.h"
-    if not header.is_file():
-        return ""
-    numbers = dict(re.findall(r"#define EDGECORE_ABI_(MAJOR|MINOR) (\d+)", header.read_text(encoding="utf-8")))
-    return f"{numbers['MAJOR']}.{numbers['MINOR']}"

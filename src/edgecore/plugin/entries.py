@@ -3,6 +3,9 @@
 Finds what `importlib.metadata.entry_points` finds, in its order, without importing it where packages lie in plain
 folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
 https://packaging.python.org/en/latest/specifications/entry-points/
+
+One difference: the empty entry of `sys.path`, which stands for the current directory, is passed over, and plugins are
+not imported from there. A folder that somebody unpacked must not become a backend because a shell stands in it.
 """
 
 from __future__ import annotations
@@ -27,13 +30,15 @@ COMMANDS = "edgecore.commands"
 
 class Provider:
     """One entry point: `backend_id` is its name (the operators' namespace in group KERNELS, a command in COMMANDS), `value` the object
-    (`module:attribute`) that it stands for.
+    (`module:attribute`) that it stands for, `location` the folder or file of `sys.path` that its package was found in.
+    `read` gives the text of a file of the package's metadata.
     """
 
-    def __init__(self, backend_id: str, value: str, read: Reader) -> None:
+    def __init__(self, backend_id: str, value: str, location: str, read: Reader) -> None:
         self.backend_id = backend_id
         self.value = value
-        self._read = read
+        self.location = location
+        self.read = read
         self._fields: dict[str, str] | None = None
 
     @property
@@ -46,18 +51,23 @@ class Provider:
         """Version of the package."""
         return self._metadata("Version")
 
+    @property
+    def module(self) -> str:
+        """Name of the module that `value` names."""
+        return self.value.partition("[")[0].partition(":")[0].strip()
+
     def load(self) -> Any:
         """Import the object that `value` names."""
-        module, _, attributes = self.value.partition("[")[0].partition(":")
-        __import__(module.strip())
-        found = sys.modules[module.strip()]
+        _, _, attributes = self.value.partition("[")[0].partition(":")
+        _import(self.module)
+        found = sys.modules[self.module]
         for attribute in filter(None, attributes.strip().split(".")):
             found = getattr(found, attribute)
         return found
 
     def _metadata(self, key: str) -> str:
         if self._fields is None:
-            self._fields = _metadata_fields(self._read)
+            self._fields = _metadata_fields(self.read)
         return self._fields.get(key) or "unknown"
 
 
@@ -65,14 +75,20 @@ def scan(group: str = GROUP) -> list[Provider]:
     """Every entry point of the group. Of a distribution that `sys.path` holds twice the first one counts."""
     found: list[Provider] = []
     seen = set()
-    for name, read in _distributions():
+    for name, location, read in _distributions():
         if name in seen:
             continue
         seen.add(name)
         text = read("entry_points.txt")
         if text and group in text:
-            found += [Provider(backend_id, value, read) for backend_id, value in _group(text, group)]
+            found += [Provider(backend_id, value, location, read) for backend_id, value in _group(text, group)]
     return found
+
+
+def copies(distribution: str) -> list[tuple[str, str]]:
+    """(version, location) of each installed copy of a distribution, given by its normalised name; the first one counts."""
+    found = [(_metadata_fields(read), location) for name, location, read in _distributions() if name == distribution]
+    return [(fields.get("Version", "unknown"), location) for fields, location in found]
 
 
 def normalised(distribution: str) -> str:
@@ -96,17 +112,31 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), value.strip()
 
 
-def _distributions() -> Iterator[tuple[str, Reader]]:
-    """Normalised name of each installed distribution, and its reader."""
+def _import(module: str) -> None:
+    """`import module`, but not from the current directory."""
+    try:
+        index = sys.path.index("")
+    except ValueError:
+        __import__(module)
+        return
+    del sys.path[index]
+    try:
+        __import__(module)
+    finally:
+        sys.path.insert(index, "")
+
+
+def _distributions() -> Iterator[tuple[str, str, Reader]]:
+    """Normalised name of each installed distribution, the entry of `sys.path` that holds it, and its reader."""
     # PathFinder is of this module; any other finder of distributions has ways of its own to find them.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
-        yield from _of_importlib(sys.path)
+        yield from _of_importlib(list(filter(None, sys.path)))
         return
-    for path in map(os.fsdecode, sys.path):
+    for path in map(os.fsdecode, filter(None, sys.path)):
         try:
             # An .egg names its metadata folder otherwise.
-            names = None if path.endswith(".egg") else os.listdir(path or ".")
+            names = None if path.endswith(".egg") else os.listdir(path)
         except NotADirectoryError:
             names = None
         except OSError:
@@ -117,7 +147,7 @@ def _distributions() -> Iterator[tuple[str, Reader]]:
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 stem = name.rpartition(".")[0].partition("-")[0]
-                yield normalised(stem), _reader(os.path.join(path, name))
+                yield normalised(stem), path, _reader(os.path.join(path, name))
 
 
 def _reader(folder: str) -> Reader:
@@ -131,8 +161,10 @@ def _reader(folder: str) -> Reader:
     return read
 
 
-def _of_importlib(paths: Iterable[str]) -> Iterator[tuple[str, Reader]]:
+def _of_importlib(paths: Iterable[str]) -> Iterator[tuple[str, str, Reader]]:
     from importlib.metadata import distributions
 
     for distribution in distributions(path=list(paths)):
-        yield normalised(_metadata_fields(distribution.read_text).get("Name", "")), distribution.read_text
+        name = normalised(_metadata_fields(distribution.read_text).get("Name", ""))
+        # Of a zip file this is the file itself: a location is for people to read.
+        yield name, os.path.normpath(str(distribution.locate_file(""))), distribution.read_text

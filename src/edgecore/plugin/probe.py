@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import sys
+from pathlib import Path
 
 
 class _Str(ctypes.Structure):
@@ -88,6 +90,15 @@ def _describe(head: _Table, index: int) -> dict[str, object]:
     return {"name": option.name.text(), "type": kind, "when": when, "help": option.help.text()}
 
 
+def host_abi() -> str:
+    """The interface version of this edgecore, from the header in its wheel; empty in a source tree."""
+    header = Path(__file__).absolute().parent.parent / "native" / "include" / "edgecore" / "abi.h"
+    if not header.is_file():
+        return ""
+    numbers = dict(re.findall(r"#define EDGECORE_ABI_(MAJOR|MINOR) (\d+)", header.read_text(encoding="utf-8")))
+    return f"{numbers['MAJOR']}.{numbers['MINOR']}"
+
+
 def main(path: str) -> int:
     """Print the table, or one sentence on stderr and 1."""
     try:
@@ -103,6 +114,10 @@ def main(path: str) -> int:
         print(f"{name} returned NULL", file=sys.stderr)
         return 1
     head = table.contents
+    abi = f"{head.major}.{head.minor}"
+    if abi != (host_abi() or abi):  # of another version no more is known than where its number stands
+        print(json.dumps({"abi": [head.major, head.minor]}))
+        return 0
     if isinstance(head, _Kernels):
         print(json.dumps({"abi": [head.major, head.minor], "kernels": head.kernel_count}))
         return 0

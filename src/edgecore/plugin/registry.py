@@ -10,6 +10,7 @@ Environment: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-se
 from __future__ import annotations
 
 import os
+import sys
 
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendError, BackendNotFound
 from edgecore.plugin.declaration import BackendInfo
@@ -18,12 +19,47 @@ from edgecore.plugin.entries import Provider, normalised, scan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from edgecore.plugin.types import BackendCompiler, InstalledBackend
+
+_registered: dict[str, Provider] = {}
 
 # Loaded once a process, also when it failed: importing a broken package again would not mend it. By backend_id and
 # entry point value.
 _loaded: dict[tuple[str, str], BackendInfo | BackendBroken] = {}
+
+
+def register(plugin: Any) -> None:
+    """Add the backends of an imported package, for applications whose packages cannot be found by their metadata.
+
+    A frozen application (PyInstaller and the like) or an archive may hold `edgecore_acme` without its `.dist-info`:
+
+        import edgecore_acme
+        from edgecore.plugin import register
+
+        register(edgecore_acme)
+
+    Its backends go before installed ones of the same ids, without a choice.
+
+    Args:
+        plugin: The module with the hook `edgecore_backends`.
+
+    Raises:
+        BackendError: It has no such hook, or the hook gives something else than `BackendInfo`.
+    """
+    name = plugin.__name__
+    for info in _infos(plugin, name):
+        version = getattr(plugin, "__version__", "")
+        fields = f"Name: {normalised(name.partition('.')[0])}\nVersion: {version or 'registered'}\n"
+        location = getattr(plugin, "__file__", None) or "this application"
+        _registered[info.backend_id] = Provider(info.backend_id, name, location, {"METADATA": fields}.get)
+        _loaded[info.backend_id, name] = info
+
+
+def providers_here() -> list[Provider]:
+    """What `register` was given, then the entry points of installed packages for other backends."""
+    return [*_registered.values(), *(one for one in scan() if one.backend_id not in _registered)]
 
 
 def find(backend_id: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
@@ -36,29 +72,44 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
     """
-    candidates = [provider for provider in scan() if provider.backend_id == backend_id]
+    candidates = [provider for provider in providers_here() if provider.backend_id == backend_id]
     if not candidates:
         raise BackendNotFound(_not_found(backend_id))
-    allowed = [provider for provider in candidates if not _excluded_by(provider)]
+    allowed = [provider for provider in candidates if not excluded_by(provider)]
     if not allowed:
         raise BackendDisabled(
             f"backend {backend_id!r} of {candidates[0].distribution} is disabled by the environment variable "
-            f"{_excluded_by(candidates[0])}; change it to use the backend"
+            f"{excluded_by(candidates[0])}; change it to use the backend"
         )
     return _load(_choose(allowed, providers))
 
 
 def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
-    """The backend that users call `name` (or that has this backend_id). Imports every allowed package.
+    """The backend that users call `name` (or that has this backend_id, or comes from this distribution).
+
+    Imports `edgecore-NAME`, and the other packages only if that is not it: one that hangs when imported concerns those
+    who use it.
 
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
     """
-    return find(select(name)[0].backend_id, providers)
+    for provider in providers_here():
+        if name == provider.backend_id or provider.distribution in (name, f"edgecore-{name}"):
+            try:
+                info = _load(provider) if not excluded_by(provider) else None
+            except BackendBroken:
+                continue
+            if info and name in (info.name, info.backend_id, provider.distribution):
+                return find(info.backend_id, providers)
+    found = select(name)
+    if len({backend.backend_id for backend in found}) > 1:
+        owners = " and ".join(f"{backend.backend_id} of {backend.distribution}" for backend in found)
+        raise BackendAmbiguous(f"{name!r} may be {owners}; say which one by its backend id")
+    return find(found[0].backend_id, providers)
 
 
-def select(name: str) -> list[InstalledBackend]:
-    """The installed backends that are called `name`: its name, its backend_id or its distribution.
+def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[InstalledBackend]:
+    """The installed backends (or `among` these) that are called `name`: its name, its backend_id or its distribution.
 
     Raises:
         BackendNotFound: There is none.
@@ -70,7 +121,7 @@ def select(name: str) -> list[InstalledBackend]:
     others = {name, f"edgecore-{name}", row.backend_id if row else name}
     found = [
         backend
-        for backend in installed()
+        for backend in (installed() if among is None else among)
         if name in (backend.name, backend.backend_id, backend.distribution)
         or (not backend.name and others & {backend.backend_id, backend.distribution})
     ]
@@ -80,16 +131,16 @@ def select(name: str) -> list[InstalledBackend]:
 
 
 def installed() -> list[InstalledBackend]:
-    """Every backend of every installed package with its state, sorted by id."""
+    """Every backend of every installed package with its state, sorted by id. Imports them all."""
     from edgecore.plugin.types import InstalledBackend
 
-    providers = sorted(scan(), key=lambda provider: (provider.backend_id, provider.distribution))
-    usable = [provider.backend_id for provider in providers if not _excluded_by(provider)]
+    providers = sorted(providers_here(), key=lambda provider: (provider.backend_id, provider.distribution))
+    usable = [provider.backend_id for provider in providers if not excluded_by(provider)]
     result = []
     for provider in providers:
         common = (provider.backend_id, provider.distribution, provider.version)
         ambiguous = usable.count(provider.backend_id) > 1 and _choice(provider.backend_id, None) is None
-        if variable := _excluded_by(provider):
+        if variable := excluded_by(provider):
             result.append(InstalledBackend(*common, state="disabled", problem=variable))
             continue
         try:
@@ -129,7 +180,7 @@ def load_compiler(info: BackendInfo) -> BackendCompiler:
         compiler: BackendCompiler = getattr(import_module(module), attribute)()
     except Exception as error:
         raise BackendBroken(
-            f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {_text(error)}"
+            f"the compiler of backend {info.name!r} ({info.compiler}) cannot be loaded: {text_of(error)}"
         ) from error
     return compiler
 
@@ -139,34 +190,53 @@ def _load(provider: Provider) -> BackendInfo:
     key = (provider.backend_id, provider.value)
     if key not in _loaded:
         try:
-            _loaded[key] = _call_hook(provider)
+            _loaded[key] = call_hook(provider)
         except (Exception, SystemExit) as error:
-            broken = BackendBroken(
-                f"backend {provider.backend_id!r} of {provider.distribution} {provider.version} is broken: "
-                f"{_text(error)}"
-            )
-            broken.__cause__ = error
-            _loaded[key] = broken
+            set_broken(provider, text_of(error)).__cause__ = error
     outcome = _loaded[key]
     if isinstance(outcome, BackendBroken):
         raise outcome
     return outcome
 
 
-def _call_hook(provider: Provider) -> BackendInfo:
-    plugin = provider.load()
-    if not hasattr(getattr(plugin, "edgecore_backends", None), "edgecore_impl"):
-        marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "edgecore_impl")]
-        instead = f", only {', '.join(marked)}" if marked else ""
-        raise BackendError(f"{provider.value} implements no hook edgecore_backends{instead}")
-    infos = list(plugin.edgecore_backends())
+def set_broken(provider: Provider, why: str) -> BackendBroken:
+    """From now on the backend is broken in this process; its package is not imported again."""
+    broken = BackendBroken(
+        f"backend {provider.backend_id!r} of {provider.distribution} {provider.version} is broken: {why}"
+    )
+    _loaded[provider.backend_id, provider.value] = broken
+    return broken
+
+
+def excluded_by(provider: Provider) -> str:
+    """Name of the environment variable that excludes it, or nothing."""
+    allow, deny = "EDGECORE_BACKENDS_ALLOW", "EDGECORE_BACKENDS_DENY"
+    if os.environ.get(deny) and _listed(provider, deny):
+        return deny
+    return allow if os.environ.get(allow) and not _listed(provider, allow) else ""
+
+
+def call_hook(provider: Provider) -> BackendInfo:
+    """Import the package and ask it for the backend, whatever came of it before. Raises whatever the package raises."""
+    infos = _infos(provider.load(), provider.value)
     for info in infos:
-        if not isinstance(info, BackendInfo):
-            raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
         if info.backend_id == provider.backend_id:
             return info
     given = ", ".join(info.backend_id for info in infos) or "nothing"
     raise BackendError(f"its entry point is named {provider.backend_id!r} but its hook edgecore_backends gave {given}")
+
+
+def _infos(plugin: Any, value: str) -> list[BackendInfo]:
+    """What the hook of a package gives."""
+    if not hasattr(getattr(plugin, "edgecore_backends", None), "edgecore_impl"):
+        marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "edgecore_impl")]
+        instead = f", only {', '.join(marked)}" if marked else ""
+        raise BackendError(f"{value} implements no hook edgecore_backends{instead}")
+    infos = list(plugin.edgecore_backends())
+    for info in infos:
+        if not isinstance(info, BackendInfo):
+            raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
+    return infos
 
 
 def _choose(candidates: Sequence[Provider], providers: Mapping[str, str] | None) -> Provider:
@@ -197,14 +267,6 @@ def _choice_variable(backend_id: str) -> str:
     return f"EDGECORE_PROVIDER_{backend_id.upper()}"
 
 
-def _excluded_by(provider: Provider) -> str:
-    """Name of the environment variable that excludes it, or nothing."""
-    allow, deny = "EDGECORE_BACKENDS_ALLOW", "EDGECORE_BACKENDS_DENY"
-    if os.environ.get(deny) and _listed(provider, deny):
-        return deny
-    return allow if os.environ.get(allow) and not _listed(provider, allow) else ""
-
-
 def _listed(provider: Provider, variable: str) -> bool:
     entries = {normalised(entry.strip()) for entry in os.environ[variable].split(",")}
     return bool(entries & {normalised(provider.backend_id), provider.distribution})
@@ -213,13 +275,20 @@ def _listed(provider: Provider, variable: str) -> bool:
 def _not_found(name_or_id: str) -> str:
     from edgecore.plugin.known import lookup
 
-    if row := lookup(name_or_id):
+    row = lookup(name_or_id)
+    if getattr(sys, "frozen", False):
+        package = row.package.replace("-", "_") if row else "its package"
+        return (
+            f"backend {name_or_id!r} is not in this frozen application: import {package}, give it to edgecore.plugin.register "
+            "and freeze again"
+        )
+    if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
-    installed = ", ".join(provider.backend_id for provider in scan()) or "none"
+    installed = ", ".join(provider.backend_id for provider in providers_here()) or "none"
     return f"backend {name_or_id!r} is not installed, and edgecore knows no package of it; installed are: {installed}"
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """The exception in a line; our own speak for themselves."""
     text = " ".join(str(error).split())
     return text if isinstance(error, BackendError) else f"{type(error).__name__}: {text}"

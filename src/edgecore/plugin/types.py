@@ -158,3 +158,14 @@ class ReportingCompiler(BackendCompiler, Protocol):
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Lines about its delegates, in the order of the program."""
+
+
+@runtime_checkable
+class BlobReader(BackendCompiler, Protocol):
+    """A compiler that can say what one of its blobs holds, for `edgecore inspect --blobs`."""
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Lines: inputs, outputs, nodes with shapes, whatever helps who looks for a mistake.
+
+        `named_data` is the named data of the whole file, by key. Raises FormatError with a sentence if the blob is damaged.
+        """

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Method", "Model", "Tensor", "TensorInfo", "kernels", "load"]
 
+_ACCESS_FAILED = 0x22
+
 
 class Model:
     """The methods of a loaded file: `model["forward"]`, or `model.forward` for a name that is no other attribute.
@@ -144,7 +146,7 @@ def _load_backends(
     options: Mapping[str, Mapping[str, Any]],
     providers: Mapping[str, str] | None,
 ) -> None:
-    from edgecore.errors import BackendBroken, BackendError
+    from edgecore.errors import BackendBroken, BackendError, ExecutionError
     from edgecore.plugin import registry
 
     used = set()
@@ -158,7 +160,13 @@ def _load_backends(
             raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
         given = {**options.get(backend_id, {}), **options.get(info.name, {})}
         used |= {backend_id, info.name}
-        program.load_backend(os.fsencode(library), backend_id, given)
+        try:
+            program.load_backend(os.fsencode(library), backend_id, given)
+        except ExecutionError as error:
+            if error.code != _ACCESS_FAILED:
+                raise
+            hint = f"{error} `edgecore doctor {info.name}` says what is missing."
+            raise ExecutionError(hint, error.code) from None
     if unknown := set(options) - used:
         needed = ", ".join(backend_ids) or "none"
         raise BackendError(

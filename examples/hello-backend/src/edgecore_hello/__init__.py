@@ -9,9 +9,10 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Absolute path of the delegate's shared library."""
+    """Absolute path of the delegate's shared library. Of an editable installation it lies in another folder than this file."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_hello{suffix}")
+    paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_hello{suffix}") for folder in __path__]
+    return next(filter(os.path.isfile, paths), paths[0])
 
 
 @hookimpl

@@ -99,6 +99,20 @@ def decode(blob: bytes) -> Graph:
     return graph
 
 
+def describe(blob: bytes) -> list[str]:
+    """A blob in words, a line for each input, constant and node; FormatError if it is damaged."""
+    graph = decode(blob)
+    lines = [f"input %{index}: rank {rank}" for index, rank in enumerate(graph.input_ranks)]
+    for index, constant in enumerate(graph.constants, len(lines)):
+        lines.append(f"constant %{index}: float32 {list(constant.shape)}")
+    for index, node in enumerate(graph.nodes, len(lines)):
+        operands = node.operands[:1] if node.op is Op.RELU else node.operands
+        text = f"{node.op.name.lower()}({', '.join(f'%{operand}' for operand in operands)})"
+        result = ", an output" if index in graph.outputs else ""
+        lines.append(f"node %{index}: {f'relu({text})' if node.relu else text}{result}")
+    return lines
+
+
 def _pack(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 

@@ -13,7 +13,7 @@ from edgecore.errors import FormatError
 from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
 from edgecore_hello import native_library
-from edgecore_hello.blob import decode
+from edgecore_hello.blob import decode, describe
 from edgecore_hello.operators import TABLE
 from edgecore_hello.options import HelloOptions
 from edgecore_hello.preprocess import FUSE_RELU, preprocess
@@ -21,7 +21,7 @@ from edgecore_hello.quantizer import recipes
 
 
 class HelloCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler`."""
+    """Implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
 
     Options = HelloOptions
 
@@ -50,6 +50,10 @@ class HelloCompiler:
         except FormatError as error:
             return [str(error)]
         return []
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """What `edgecore inspect --blobs` shows."""
+        return describe(blob)
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """Words for `edgecore.compile(quantize=...)`."""

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
 from edgecore_xnnpack import native_library
+from edgecore_xnnpack.describe import describe
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partitioner import FORCE_FP16, XnnpackPartitioner
@@ -20,7 +21,7 @@ from edgecore_xnnpack.stock import violations
 
 
 class XnnpackCompiler:
-    """Implements `edgecore.plugin.BackendCompiler`. Both runtime profiles get the same blobs."""
+    """Implements `edgecore.plugin.QuantizingCompiler` and `BlobReader`. Both runtime profiles get the same blobs."""
 
     Options = XnnpackOptions
 
@@ -40,6 +41,10 @@ class XnnpackCompiler:
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
         return violations(blob, named_data, stock=runtime == "executorch-1.5")
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Arguments and nodes, for `edgecore inspect --blobs`."""
+        return describe(blob, named_data)
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """`int8`: values and weights of 8 bits, a scale for each output channel. `int8-dynamic`: linear layers only, whose

@@ -1,0 +1,99 @@
+"""A blob in words: its arguments, and its nodes with the shapes of what they read and write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from edgecore.format import Buffer
+from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.schema import graph as g
+
+_LIMITS_OFF = (float("-inf"), float("inf"))
+
+
+def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
+    """A line for the whole, for each argument and each node; sizes in memory order (NHWC of images).
+
+    Raises:
+        FormatError: The blob is damaged.
+    """
+    graph = read_graph(blob)
+    values = {value.id_out: _Shown(entry, value, graph) for entry, value in _tensors(graph)}
+    constants = [constant for constant in graph.constant_data if constant.size]
+    missing = sum(bool(constant.named_key) and constant.named_key not in named_data for constant in constants)
+    size = sum(constant.size for constant in constants)
+    kinds = Counter(type(node.node).__name__ for node in graph.nodes)
+    lines = [
+        f"{len(graph.nodes)} nodes: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
+        f"{len(constants)} constants of {size:,} bytes{f', {missing} of them not in this file' if missing else ''}",
+    ]
+    for kind, ids in (("input", graph.input_ids), ("output", graph.output_ids)):
+        lines += [f"{kind} {index}: {_value(values, number)}" for index, number in enumerate(ids)]
+    return lines + [f"node {index}: {_node(node, values)}" for index, node in enumerate(graph.nodes)]
+
+
+def _tensors(graph: g.Graph) -> Iterator[tuple[g.TensorValue | g.QuantizedTensorValue, g.TensorValue]]:
+    for entry in graph.values:
+        value = entry.value.tensor_value if isinstance(entry.value, g.QuantizedTensorValue) else entry.value
+        if entry.value is not None and value is not None:
+            yield entry.value, value
+
+
+class _Shown:
+    """`%7 float [1, 8, 8, 16]`, with what tells constants and integers apart."""
+
+    def __init__(self, entry: g.TensorValue | g.QuantizedTensorValue, value: g.TensorValue, graph: g.Graph) -> None:
+        self.text = f"%{value.id_out} {value.datatype.name.lower()} {value.dims}"
+        if isinstance(entry, g.QuantizedTensorValue):
+            self.text += _quantization(entry.quant_params)
+        index = value.constant_buffer_idx
+        if index:
+            key = graph.constant_data[index].named_key if index < len(graph.constant_data) else ""
+            self.text += f" constant {key[:12] or index}"
+
+
+def _quantization(parameters: g.QuantParams | None) -> str:
+    match parameters:
+        case g.PerTensorQuant(scale, zero_point):
+            return f" scale {scale:.6g} zero {zero_point}"
+        case g.PerChannelQuant():
+            return f" a scale for each of dimension {parameters.channel_dim}"
+        case g.PerChannelGroupQuant():
+            return f" a scale for {parameters.group_size}"
+        case g.PerTokenDynamicQuant():
+            return " a scale for each row, of each run"
+    return ""
+
+
+def _value(values: Mapping[int, _Shown], number: int) -> str:
+    return values[number].text if number in values else f"%{number} undefined"
+
+
+def _node(node: g.Node, values: Mapping[int, _Shown]) -> str:
+    operation = node.node
+    if operation is None:
+        return "nothing"
+    inputs, outputs, attributes = [], [], []
+    for field in fields(operation):  # type: ignore[arg-type]
+        value = getattr(operation, field.name)
+        if not field.name.endswith("_id"):
+            if value and field.name != "num_dims":
+                attributes.append(f"{field.name} {value}")
+        elif field.name.startswith("output"):
+            outputs.append(_value(values, value))
+        elif value != g.INVALID_ID and not _is_unused(operation, field.name):
+            inputs.append(_value(values, value))
+    limits = node.output_min_max
+    if limits and (limits.output_min, limits.output_max) != _LIMITS_OFF:
+        attributes.append(f"clamped to {limits.output_min:g} .. {limits.output_max:g}")
+    extra = f"; {', '.join(attributes)}" if attributes else ""
+    return f"{type(operation).__name__}({', '.join(inputs)}) -> {', '.join(outputs)}{extra}"
+
+
+def _is_unused(operation: object, name: str) -> bool:
+    """The table of concatenations has five inputs, of which Concatenate2 uses two."""
+    kind = type(operation).__name__
+    return kind.startswith("Concatenate") and name > f"input{kind[-1]}_id"

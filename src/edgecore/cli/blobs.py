@@ -1,0 +1,63 @@
+"""The delegates' blobs of a file, in the words of their backends: `edgecore inspect --blobs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgecore.cli.common import sentence
+from edgecore.errors import BackendError, EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.format import PteFile
+
+
+def describe_blobs(pte: PteFile, index: int | None) -> list[dict[str, Any]]:
+    """For each blob (or the one with this index): `blob`, `backend_id`, `bytes`, `delegates`, and `lines` or `problem`.
+
+    Raises:
+        EdgecoreError: There is no blob of that index.
+    """
+    count = len(pte.delegate_blobs)
+    if index is not None and not 0 <= index < count:
+        raise EdgecoreError(f"there is no blob {index}: the file has {f'0 to {count - 1}' if count else 'none'}")
+    wanted = range(count) if index is None else [index]
+    return [_describe(pte, number) for number in wanted]
+
+
+def blob_users(pte: PteFile, index: int) -> tuple[str, list[str]]:
+    """Backend id of a blob, and the delegates that have it, as `method/number`."""
+    users = [
+        (delegate.id, f"{plan.name}/{number}")
+        for plan in pte.program.execution_plan
+        for number, delegate in enumerate(plan.delegates)
+        if delegate.processed is not None and delegate.processed.index == index
+    ]
+    return users[0][0], [name for _, name in users]
+
+
+def _describe(pte: PteFile, index: int) -> dict[str, Any]:
+    blob = bytes(pte.delegate_blobs[index])
+    backend_id, delegates = blob_users(pte, index)
+    row: dict[str, Any] = {"blob": index, "backend_id": backend_id, "bytes": len(blob), "delegates": delegates}
+    lines, row["problem"] = _open(backend_id, blob, {key: data.data for key, data in pte.named_data.items()})
+    return row | {"lines": lines}
+
+
+def _open(backend_id: str, blob: bytes, named_data: dict[str, Any]) -> tuple[list[str], str]:
+    """What the backend says of its blob, or why nothing can be said."""
+    from edgecore.plugin.registry import find, load_compiler
+
+    try:
+        compiler = load_compiler(find(backend_id))
+    except BackendError as error:
+        return [], sentence(error)
+    from edgecore.plugin import BlobReader
+
+    if not isinstance(compiler, BlobReader):
+        return [], f"backend {backend_id!r} does not say what its blobs hold"
+    try:
+        return list(compiler.describe_blob(blob, named_data)), ""
+    except EdgecoreError as error:
+        return [], sentence(error)
+    except Exception as error:
+        return [], f"backend {backend_id!r} fails to read it: {type(error).__name__}: {error}"

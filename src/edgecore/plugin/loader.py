@@ -1,0 +1,95 @@
+"""Why a shared library does not load, in words of those who can mend it, and the command that does."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+# e_machine: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html and the registry that continues it.
+_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 8: "mips", 20: "ppc", 21: "ppc64le"}
+_NAMES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86", "armv7l": "arm", "armv8l": "arm"}
+
+# Libraries that are not on every machine and that backends need, by the beginning of their names.
+_PACKAGES = {
+    "libOpenCL.": "apt-get install ocl-icd-libopencl1",
+    "libvulkan.": "apt-get install libvulkan1",
+    "libgomp.": "apt-get install libgomp1",
+    "libomp.": "apt-get install libomp5",
+    "libatomic.": "apt-get install libatomic1",
+    "libstdc++.": "apt-get install libstdc++6",
+    "libtbb.": "apt-get install libtbb12",
+    "libGL.": "apt-get install libgl1",
+    "libEGL.": "apt-get install libegl1",
+    "libusb-1.0.": "apt-get install libusb-1.0-0",
+    "libopenvino": "pip install openvino",
+    "libcudart.": "pip install nvidia-cuda-runtime-cu12",
+    "libcublas.": "pip install nvidia-cublas-cu12",
+    "libcudnn": "pip install nvidia-cudnn-cu12",
+    "libnvinfer.": "pip install tensorrt",
+}
+
+_MISSING = re.compile(
+    r"^(?P<glibc>[^/\s:]+): cannot open shared object file: No such file"  # glibc
+    r"|Error loading shared library (?P<musl>[^\s:]+): No such file"  # musl
+    r"|Library not loaded: (?P<macos>\S+)"  # macOS
+)
+_TOO_OLD = re.compile(r"version `(?P<version>[^']+)' not found")
+_SYMBOL = re.compile(r"undefined symbol: (?P<name>\w+)")
+
+
+def wrong_file(path: Path) -> str:
+    """What keeps the file from being a library of this machine; empty if nothing can be seen."""
+    archive = next((parent for parent in path.parents if parent.is_file()), None)
+    if archive:
+        return f"{path} lies in the archive {archive}, and a system loads libraries from files of their own only"
+    if not path.is_file():
+        return f"{path} does not exist"
+    machine = machine_of(path)
+    here = _NAMES.get(platform.machine().lower(), platform.machine().lower())
+    if machine and here in _MACHINES.values() and machine != here and sys.platform == "linux":
+        return f"{path} is for {machine}, and this Python runs on {here}"
+    return ""
+
+
+def machine_of(path: Path) -> str:
+    """The processor that an ELF file is for, such as `aarch64`; empty if this is no ELF file."""
+    with path.open("rb") as file:
+        head = file.read(20)
+    if len(head) < 20 or head[:4] != b"\x7fELF":
+        return ""
+    (number,) = struct.unpack_from("<H" if head[5] == 1 else ">H", head, 18)
+    return _MACHINES.get(number, f"processor {number}")
+
+
+def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
+    """A sentence for what the system's loader said about a library, and a command.
+
+    Args:
+        message: The loader's words.
+        reinstall: The command for what has no better one.
+        distribution: The package of the library.
+    """
+    if found := _MISSING.search(message):
+        library = next(filter(None, found.groupdict().values()))
+        return f"it needs {library}, which the system's loader does not find", _package_of(library)
+    if found := _TOO_OLD.search(message):
+        what = f"it was built for a newer system than this: {found['version']} is missing"
+        return what, f"pip install --force-reinstall --no-deps --no-binary {distribution} {distribution}"
+    if found := _SYMBOL.search(message):
+        return f"no library that it is linked with has {found['name']}: they are of other versions", reinstall
+    return "", reinstall
+
+
+def _package_of(library: str) -> str:
+    """The command that installs a library, or finds its package."""
+    name = library.rpartition("/")[2]
+    for start, command in _PACKAGES.items():
+        if name.startswith(start):
+            return command
+    if shutil.which("dnf"):
+        return f"dnf provides '*/{name}'"
+    return f"apt-get install apt-file && apt-file update && apt-file search {name}"

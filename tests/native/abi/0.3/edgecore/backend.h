@@ -1,0 +1,285 @@
+// The native interface of backends, draft version 0. Plain C.
+//
+// A backend's shared library exports one symbol, edgecore_backend_v0, which returns its table. In a static build
+// (EDGECORE_STATIC) EDGECORE_BACKEND(xnnpack) names the function edgecore_backend_v0_xnnpack, and the application
+// passes the tables that it wants. There are no static initialisers.
+//
+// Handles and their order of life: driver (process) > program (loaded file) > delegate (blob of a method) > instance
+// (execution state). Whoever created a handle destroys it, children first. Unless a member says otherwise it may
+// allocate, may call the host, may block for as long as the work takes, and leaves nothing behind when it fails.
+#ifndef EDGECORE_BACKEND_H_
+#define EDGECORE_BACKEND_H_
+
+#include "edgecore/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct edgecore_driver edgecore_driver;      // devices; thread-safe
+typedef struct edgecore_program edgecore_program;    // one loaded file: shared weights and state; thread-safe
+typedef struct edgecore_delegate edgecore_delegate;  // one blob of one method; thread-safe
+typedef struct edgecore_instance edgecore_instance;  // execution state; one thread at a time
+
+// --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
+
+#define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
+#define EDGECORE_OWN_THREADS 2u           // has threads; keeps to worker_count, never spins after execute returned
+#define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device
+#define EDGECORE_VALIDATES_BLOBS 8u       // no blob can make it crash, hang or touch foreign memory
+#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // passes blobs to a library that makes no such promise
+#define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be given the memory of an input
+#define EDGECORE_OWN_HEAP 64u             // its library allocates for itself; declared memory needs are estimates
+
+// edgecore_backend.features: how the library was built; the host refuses what it was not built for itself.
+#define EDGECORE_FEATURE_ASAN 1u
+#define EDGECORE_FEATURE_TSAN 2u
+#define EDGECORE_FEATURE_FREE_THREADED 4u
+
+// --- Options and compile specs ---------------------------------------------------------------------------------------
+
+#define EDGECORE_OPTION_BOOL 0u
+#define EDGECORE_OPTION_INT 1u
+#define EDGECORE_OPTION_FLOAT 2u
+#define EDGECORE_OPTION_STRING 3u
+#define EDGECORE_OPTION_BYTES 4u
+#define EDGECORE_OPTION_LIST 5u  // a JSON array
+
+typedef struct edgecore_option {
+  edgecore_str name;
+  uint32_t type;
+  uint32_t reserved;
+  union {
+    int64_t i;  // BOOL (0, 1) and INT
+    double d;
+    edgecore_bytes bytes;  // STRING, BYTES, LIST
+  } value;
+} edgecore_option;
+
+typedef struct edgecore_options {
+  const edgecore_option *items;
+  uint64_t count;
+  uint32_t stride;
+  uint32_t reserved;
+} edgecore_options;
+
+typedef struct edgecore_option_spec {
+  edgecore_header header;
+  edgecore_str name;
+  uint32_t type;
+  uint32_t when;  // EDGECORE_OPTION_AT_LOAD | EDGECORE_OPTION_AT_RUN
+  edgecore_str help;
+} edgecore_option_spec;
+
+#define EDGECORE_OPTION_AT_LOAD 1u
+#define EDGECORE_OPTION_AT_RUN 2u
+
+typedef struct edgecore_compile_spec {
+  edgecore_str key;
+  edgecore_bytes value;
+} edgecore_compile_spec;
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+#define EDGECORE_MEMORY_SCRATCH 0u     // lives for one call
+#define EDGECORE_MEMORY_PERSISTENT 1u  // lives as long as the instance
+#define EDGECORE_MEMORY_STAGING 2u     // crosses between host and device
+
+typedef struct edgecore_memory_need {
+  edgecore_header header;
+  uint32_t kind;
+  uint32_t space;  // 0: host memory; others: the backend's numbering, as in the metadata
+  uint64_t bytes;
+  uint64_t alignment;
+  edgecore_str shared_group;  // needs of one non-empty group take the maximum, not the sum
+} edgecore_memory_need;
+
+typedef struct edgecore_memory_block {
+  void *data;
+  uint64_t bytes;
+} edgecore_memory_block;
+
+// What a delegate asks of the memory of one argument.
+typedef struct edgecore_buffer_requirement {
+  edgecore_header header;
+  uint64_t alignment;     // bytes, a power of two
+  uint64_t tail_padding;  // readable bytes after the tensor's last
+  uint64_t granule;       // the buffer's size is a multiple of it; 1 if it does not matter
+  uint32_t memory_kind;   // 0: host memory; others: the backend's numbering, memory of buffer_create
+  uint32_t reserved;
+} edgecore_buffer_requirement;
+
+// --- What the host hands over ----------------------------------------------------------------------------------------
+
+typedef struct edgecore_program_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+  edgecore_options options;  // this backend's options of the load call; unknown names were refused by the host
+} edgecore_program_info;
+
+typedef struct edgecore_delegate_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+  edgecore_str method;
+  uint64_t delegate_index;
+  edgecore_bytes blob;  // borrowed until release_blob is called, or until the delegate is destroyed
+  void(EDGECORE_CALL *release_blob)(edgecore_scope *scope);
+  const edgecore_compile_spec *compile_specs;
+  uint64_t compile_spec_count;
+  uint32_t compile_spec_stride;
+  uint32_t reserved;
+  edgecore_str compatibility;  // written by preprocess; empty when another toolchain made the file
+} edgecore_delegate_info;
+
+#define EDGECORE_INSTANCE_PROFILED 1u  // somebody listens to profile events; otherwise none need to be made
+
+typedef struct edgecore_instance_info {
+  edgecore_header header;
+  edgecore_scope *scope;  // carries the method's thread count
+  uint32_t flags;         // EDGECORE_INSTANCE_*
+  uint32_t reserved;
+} edgecore_instance_info;
+
+// The answer of prepare; the backend fills it in. Its arrays belong to the instance and live until the next prepare.
+typedef struct edgecore_prepared {
+  edgecore_header header;
+  const edgecore_memory_need *needs;
+  uint64_t need_count;
+  uint32_t need_stride;
+  uint32_t reserved;
+} edgecore_prepared;
+
+typedef void(EDGECORE_CALL *edgecore_completion_fn)(void *arg, int32_t code, edgecore_str text);
+
+typedef struct edgecore_execute_info {
+  edgecore_header header;
+  const edgecore_memory_block *memory;  // one per need of the last prepare, in order
+  uint64_t memory_count;
+  edgecore_completion_fn completion;  // NULL: execute must not return EDGECORE_PENDING
+  void *completion_arg;
+} edgecore_execute_info;
+
+// What execute returns when the work goes on after it: the completion fires once, from any thread and perhaps before
+// execute has returned, with a code and, if that is not EDGECORE_OK, the sentence (read before completion returns).
+// Arguments and memory blocks stay valid and in place until then; `info` and `error` do not outlive the call. No member
+// is called with the instance meanwhile but instance_destroy, which returns when nothing touches arguments and memory
+// any more; afterwards the completion does not fire.
+#define EDGECORE_PENDING 0x40
+
+#define EDGECORE_COMPATIBLE 0
+#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, slower or after a recompilation; `error` may say why
+#define EDGECORE_INCOMPATIBLE 2
+
+#define EDGECORE_HANDLE_ADDRESS 1u   // of host memory
+#define EDGECORE_HANDLE_DMA_BUF 2u   // file descriptor
+#define EDGECORE_HANDLE_WIN32_NT 3u  // NT handle
+#define EDGECORE_HANDLE_AHARDWAREBUFFER 4u
+
+// --- The table -------------------------------------------------------------------------------------------------------
+
+// The members up to `version` keep their places in every version of the interface, so that a host can name the package
+// of a table that it refuses.
+typedef struct edgecore_backend {
+  edgecore_header header;     // major and minor: the interface that the library was built for
+  uint16_t least_host_major;  // the oldest host that it works with
+  uint16_t least_host_minor;
+  uint32_t flags;
+  uint32_t features;
+  uint32_t reserved;
+  edgecore_str backend_id;    // as in the .pte: "XnnpackBackend"
+  edgecore_str distribution;  // pip package
+  edgecore_str version;
+  const edgecore_option_spec *options;
+  uint64_t option_count;
+  uint32_t option_stride;
+  uint32_t reserved2;
+
+  // Is the device's driver there? Cheap, allocates nothing, from any thread.
+  int32_t(EDGECORE_CALL *probe)(const edgecore_host *host, edgecore_scope *scope, edgecore_error *error);
+
+  int32_t(EDGECORE_CALL *driver_create)(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
+                                        edgecore_error *error);
+  void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
+
+  // (optional) Can blobs made with this compatibility string run here? On INCOMPATIBLE the reason goes into `error`.
+  // Called before a blob is touched.
+  int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
+                                              edgecore_error *error);
+
+  int32_t(EDGECORE_CALL *program_open)(edgecore_driver *driver, const edgecore_program_info *info,
+                                       edgecore_program **out, edgecore_error *error);
+  void(EDGECORE_CALL *program_close)(edgecore_program *program);
+
+  int32_t(EDGECORE_CALL *delegate_load)(edgecore_program *program, const edgecore_delegate_info *info,
+                                        edgecore_delegate **out, edgecore_error *error);
+  void(EDGECORE_CALL *delegate_destroy)(edgecore_delegate *delegate);
+
+  // Number of arguments (inputs, then outputs) that execute expects. Does not allocate or fail.
+  uint64_t(EDGECORE_CALL *argument_count)(edgecore_delegate *delegate);
+  // (optional) Requirement of argument `index`; without it alignment is 16 and the rest 0 or 1. Does not fail.
+  void(EDGECORE_CALL *buffer_requirement)(edgecore_delegate *delegate, uint64_t index,
+                                          edgecore_buffer_requirement *out);
+
+  int32_t(EDGECORE_CALL *instance_create)(edgecore_delegate *delegate, const edgecore_instance_info *info,
+                                          edgecore_instance **out, edgecore_error *error);
+  void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
+
+  // Called before the first execute and whenever the shape or the flags of an argument changed; dtype, rank and dim
+  // order of an argument never change. Checks dtypes, ranks and shapes of all arguments, calls host->resize for each
+  // output, also when its shape is the right one already (that is how the host refuses one that must not be written),
+  // and says what memory execute needs. Tensor data may be NULL. After a failure the instance can be prepared again.
+  int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
+                                  uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
+
+  // Runs once. Arguments have the shapes of the last prepare and do not overlap (unless MAY_ALIAS_INPUT). Keeps no
+  // pointer to them. Should not allocate. After a failure the outputs' content is undefined and execute may be called
+  // again.
+  int32_t(EDGECORE_CALL *execute)(edgecore_instance *instance, const edgecore_execute_info *info,
+                                  const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
+                                  edgecore_error *error);
+
+  // (optional) Mutable state: back to the initial values; copy out (out->data NULL: only the size); copy in.
+  int32_t(EDGECORE_CALL *reset)(edgecore_program *program, edgecore_error *error);
+  int32_t(EDGECORE_CALL *export_state)(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error);
+  int32_t(EDGECORE_CALL *import_state)(edgecore_program *program, edgecore_bytes state, edgecore_error *error);
+
+  // (optional) Options with AT_RUN, on an instance that is not executing.
+  int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
+
+  // (optional) Device memory. A tensor whose buffer is not NULL lives in one of these; data is NULL then, and
+  // byte_offset counts from the buffer's begin. The host creates one for a value that only delegates of this backend
+  // use, which ask for one memory_kind there, and copies where a kernel, another backend or the caller is on the other
+  // side: create, destroy, map, unmap, and where they are not NULL flush (after the host wrote) and invalidate (before
+  // it reads). Bytes are the greatest shape's, with granule and tail padding. One mapping at a time; not while an
+  // execution with the buffer is pending. Buffers are destroyed after the instances that used them.
+  int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
+                                        uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
+  void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);
+  int32_t(EDGECORE_CALL *buffer_map)(edgecore_buffer *buffer, uint64_t offset, uint64_t bytes, void **out,
+                                     edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_unmap)(edgecore_buffer *buffer, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_flush)(edgecore_buffer *buffer, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
+
+  // (optional) A handle for other users of the device (`kind`: EDGECORE_HANDLE_*), which belongs to the caller; and a
+  // buffer over memory that a handle names, which outlives the buffer. NOT_SUPPORTED for a kind that it does not know.
+  int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
+                                        uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
+} edgecore_backend;
+
+typedef const edgecore_backend *(EDGECORE_CALL *edgecore_backend_fn)(void);
+
+#define EDGECORE_BACKEND_SYMBOL "edgecore_backend_v0"
+
+#if defined(EDGECORE_STATIC)
+#define EDGECORE_BACKEND(name) const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_##name(void)
+#else
+#define EDGECORE_BACKEND(name) EDGECORE_EXPORT const edgecore_backend *EDGECORE_CALL edgecore_backend_v0(void)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // EDGECORE_BACKEND_H_

@@ -1,0 +1,456 @@
+// backend.h for C++17: a backend as four classes, whose members throw when they fail. Header-only; needs exceptions, so
+// firmware without them uses backend.h itself.
+//
+//   struct Driver   { explicit Driver(const Host &); };
+//   struct Program  { Program(Driver &, const Host &, const Options &); };
+//   struct Delegate { Delegate(Program &, const Host &, const edgecore_delegate_info &);
+//                     uint64_t argument_count() const noexcept; };
+//   struct Instance { Instance(Delegate &, const Host &);
+//                     std::vector<edgecore_memory_need> prepare(const Arguments &);
+//                     void execute(const Arguments &, const Memory &); };
+//
+//   extern "C" EDGECORE_BACKEND(acme) {
+//     static const edgecore_backend table = make_table<Driver, Program, Delegate, Instance>(
+//         {"AcmeBackend", "edgecore-acme", "1.0", EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS});
+//     return &table;
+//   }
+//
+// Optional members: `static void Driver::probe(const Host &)`, `int32_t Driver::check_compatibility(std::string_view)`
+// (EDGECORE_COMPATIBLE or _RECOMPILE; throws what is incompatible), `void Delegate::buffer_requirement(uint64_t,
+// edgecore_buffer_requirement &) const noexcept`. Others (state, device buffers) are set in the table by hand, with
+// get<Program>(handle) for the object behind a handle. A delegate that is PENDING writes `execute` by hand, too.
+// Nothing thrown gets out: the host receives the code and the sentence. Thread rules are those of backend.h.
+#ifndef EDGECORE_BACKEND_HPP_
+#define EDGECORE_BACKEND_HPP_
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "edgecore/backend.h"
+
+namespace edgecore::backend {
+
+inline edgecore_str to_str(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string_view to_view(edgecore_str text) {
+  return text.size == 0 ? std::string_view() : std::string_view(text.data, static_cast<size_t>(text.size));
+}
+
+template <typename Struct>
+constexpr edgecore_header header() {
+  return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+}
+
+// What to throw: an EDGECORE_* code and the sentence.
+struct Failure {
+  int32_t code;
+  std::string text;
+};
+
+[[noreturn, gnu::format(printf, 2, 3)]] inline void fail(int32_t code, const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  throw Failure{code, text};
+}
+
+// The host gave this code back, and has its sentence already.
+struct Reported {
+  int32_t code;
+};
+
+// The host's services on behalf of one handle. Cheap to copy; valid as long as the handle.
+class Host {
+ public:
+  Host(const edgecore_host *table, edgecore_scope *scope) : table_(table), scope_(scope) {}
+
+  const edgecore_host *table() const { return table_; }
+  edgecore_scope *scope() const { return scope_; }
+
+  void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
+
+  // Calls body(begin, end, worker) over [0, n) in pieces of at least `grain` items, on the method's threads. What the
+  // body throws is thrown here, once all pieces are done. Instances only.
+  template <typename Body>
+  void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
+    Loop<Body> loop{&body, {false}, {}};
+    table_->parallel_for(scope_, n, grain, Loop<Body>::run, &loop, 0);
+    if (loop.error) std::rethrow_exception(loop.error);
+  }
+  uint32_t worker_count() const { return table_->worker_count(scope_); }
+
+  // The bytes stored under `key`; they stay valid until the program is closed.
+  edgecore_bytes named_data(std::string_view key) const {
+    edgecore_bytes found = {};
+    if (table_->named_data(scope_, to_str(key), &found, nullptr) != EDGECORE_OK) {
+      fail(EDGECORE_NOT_FOUND, "the file holds no data '%.*s'", static_cast<int>(key.size()), key.data());
+    }
+    return found;
+  }
+
+ private:
+  template <typename Body>
+  struct Loop {
+    const Body *body;
+    std::atomic<bool> failed;
+    std::exception_ptr error;
+    static void EDGECORE_CALL run(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+      Loop &loop = *static_cast<Loop *>(arg);
+      try {
+        (*loop.body)(begin, end, worker);
+      } catch (...) {
+        if (!loop.failed.exchange(true)) loop.error = std::current_exception();
+      }
+    }
+  };
+
+  const edgecore_host *table_;
+  edgecore_scope *scope_;
+};
+
+// A profile event from here to the end of the block; costs a comparison when nobody listens. `debug_id` is a key of the
+// debug_handle_map that preprocess returned.
+class Event {
+ public:
+  Event(const Host &host, std::string_view name, int64_t debug_id) : host_(host) {
+    if (host.table()->event_begin != nullptr) event_ = host.table()->event_begin(host.scope(), to_str(name), debug_id);
+  }
+  ~Event() {
+    if (host_.table()->event_end != nullptr) host_.table()->event_end(host_.scope(), event_);
+  }
+  Event(const Event &) = delete;
+  Event &operator=(const Event &) = delete;
+
+ private:
+  const Host &host_;
+  uint64_t event_ = 0;
+};
+
+// The options of a load call; the host has checked names and types.
+class Options {
+ public:
+  explicit Options(const edgecore_options &options) : options_(options) {}
+
+  int64_t integer(std::string_view name, int64_t fallback) const {  // of a bool: 0 or 1
+    const edgecore_option *option = find(name);
+    return option == nullptr ? fallback : option->value.i;
+  }
+  double number(std::string_view name, double fallback) const {
+    const edgecore_option *option = find(name);
+    return option == nullptr ? fallback : option->value.d;
+  }
+  std::string_view text(std::string_view name, std::string_view fallback) const {
+    const edgecore_option *option = find(name);
+    if (option == nullptr) return fallback;
+    const edgecore_bytes &bytes = option->value.bytes;
+    return {reinterpret_cast<const char *>(bytes.data), static_cast<size_t>(bytes.size)};
+  }
+
+ private:
+  const edgecore_option *find(std::string_view name) const {
+    const char *item = reinterpret_cast<const char *>(options_.items);
+    for (uint64_t i = 0; i < options_.count; ++i, item += options_.stride) {
+      const auto *option = reinterpret_cast<const edgecore_option *>(item);
+      if (to_view(option->name) == name) return option;
+    }
+    return nullptr;
+  }
+  edgecore_options options_;
+};
+
+// The arguments of one prepare or execute: inputs, then outputs.
+class Arguments {
+ public:
+  Arguments(const Host &host, const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error)
+      : host_(host), args_(args), count_(count), stride_(stride), error_(error) {}
+
+  uint64_t size() const { return count_; }
+
+  const edgecore_value &value(uint64_t index) const {
+    if (index >= count_) fail(EDGECORE_INVALID_ARGUMENT, "the call has no argument %llu", number(index));
+    return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(args_) + index * stride_);
+  }
+
+  // A tensor anywhere: also one of a delegate whose buffer_requirement asks for memory of its device.
+  edgecore_tensor &any_tensor(uint64_t index) const {
+    const edgecore_value &found = value(index);
+    if (found.tag != EDGECORE_TAG_TENSOR) fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is no tensor", number(index));
+    return *found.as.tensor;
+  }
+
+  // A tensor in host memory.
+  edgecore_tensor &tensor(uint64_t index) const {
+    edgecore_tensor &found = any_tensor(index);
+    if (found.buffer != nullptr || found.dl.device_type != EDGECORE_DEVICE_CPU) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu must be a tensor in host memory", number(index));
+    }
+    return found;
+  }
+
+  // One of this dtype (EDGECORE_DL_* and bits) and rank, contiguous in the order of its dims.
+  edgecore_tensor &tensor(uint64_t index, uint8_t code, uint8_t bits, int32_t rank) const {
+    edgecore_tensor &found = tensor(index);
+    const edgecore_dl_dtype dtype = found.dl.dtype;
+    if (dtype.code != code || dtype.bits != bits || dtype.lanes != 1) {
+      fail(EDGECORE_INVALID_TYPE, "argument %llu has a dtype of code %d and %d bits instead of code %d and %d bits",
+           number(index), dtype.code, dtype.bits, code, bits);
+    }
+    if (found.dl.ndim != rank) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu has %d dims instead of %d", number(index), found.dl.ndim, rank);
+    }
+    for (int32_t d = 0; d < rank; ++d) {
+      if (found.dim_order[d] == d) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is not contiguous in the order of its dims", number(index));
+    }
+    return found;
+  }
+
+  // Where a tensor's elements are; in prepare it may be NULL.
+  template <typename Element>
+  Element *data(uint64_t index) const {
+    const edgecore_dl_tensor &dl = tensor(index).dl;
+    if (dl.data == nullptr) return nullptr;
+    return reinterpret_cast<Element *>(static_cast<char *>(dl.data) + dl.byte_offset);
+  }
+
+  // Gives an output its shape. prepare does so for each, with the same shape too. Instances only.
+  void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
+    const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
+    if (code != EDGECORE_OK) throw Reported{code};
+  }
+
+ private:
+  static unsigned long long number(uint64_t index) { return index; }
+
+  Host host_;
+  const edgecore_value *args_;
+  uint64_t count_;
+  uint32_t stride_;
+  edgecore_error *error_;
+};
+
+// The memory for the needs of the last prepare, in order.
+class Memory {
+ public:
+  explicit Memory(const edgecore_execute_info &info) : info_(info) {}
+
+  void *operator[](uint64_t need) const {
+    if (need >= info_.memory_count) fail(EDGECORE_INTERNAL, "the host gave no memory for a need");
+    return info_.memory[need].data;
+  }
+
+ private:
+  const edgecore_execute_info &info_;
+};
+
+// A need of host memory; `kind` is EDGECORE_MEMORY_*.
+inline edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
+  return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
+}
+
+// `type` and `when` are EDGECORE_OPTION_*; the texts must be literals.
+inline edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
+  return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
+}
+
+// The texts must be literals. Of the flags exactly one says how it threads, and one whether it validates blobs.
+struct Declaration {
+  const char *backend_id;
+  const char *distribution;
+  const char *version;
+  uint32_t flags;
+};
+
+namespace detail {
+
+template <typename Object>
+struct Handle {
+  Host host;
+  Object object;
+};
+
+template <typename Instance>
+struct InstanceHandle : Handle<Instance> {
+  std::vector<edgecore_memory_need> needs;
+};
+
+template <typename Body>
+int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
+  try {
+    return body();
+  } catch (const Reported &reported) {
+    return reported.code;
+  } catch (const Failure &failure) {
+    return host->fail(error, failure.code, to_str(failure.text));
+  } catch (const std::bad_alloc &) {
+    return host->fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, to_str("out of memory"));
+  } catch (const std::exception &exception) {
+    return host->fail(error, EDGECORE_INTERNAL, to_str(exception.what()));
+  } catch (...) {
+    return host->fail(error, EDGECORE_INTERNAL, to_str("an exception that is no std::exception"));
+  }
+}
+
+template <typename T, typename = void>
+struct HasProbe : std::false_type {};
+template <typename T>
+struct HasProbe<T, std::void_t<decltype(T::probe(std::declval<const Host &>()))>> : std::true_type {};
+template <typename T, typename = void>
+struct HasCheck : std::false_type {};
+template <typename T>
+struct HasCheck<T, std::void_t<decltype(std::declval<T &>().check_compatibility(std::string_view()))>>
+    : std::true_type {};
+template <typename T, typename = void>
+struct HasRequirement : std::false_type {};
+template <typename T>
+struct HasRequirement<T, std::void_t<decltype(std::declval<T &>().buffer_requirement(
+                             uint64_t(), std::declval<edgecore_buffer_requirement &>()))>> : std::true_type {};
+
+// The sanitizers that this is compiled with.
+constexpr uint32_t features() {
+#if defined(__SANITIZE_ADDRESS__)
+  return EDGECORE_FEATURE_ASAN;
+#elif defined(__SANITIZE_THREAD__)
+  return EDGECORE_FEATURE_TSAN;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  return EDGECORE_FEATURE_ASAN;
+#elif __has_feature(thread_sanitizer)
+  return EDGECORE_FEATURE_TSAN;
+#else
+  return 0;
+#endif
+#else
+  return 0;
+#endif
+}
+
+}  // namespace detail
+
+// The object behind a handle of the type that make_table was given for it.
+template <typename Object, typename Opaque>
+Object &get(Opaque *handle) {
+  return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
+}
+
+template <typename Driver, typename Program, typename Delegate, typename Instance>
+edgecore_backend make_table(const Declaration &declaration) {
+  using detail::guard;
+  using DriverHandle = detail::Handle<Driver>;
+  using ProgramHandle = detail::Handle<Program>;
+  using DelegateHandle = detail::Handle<Delegate>;
+  using InstanceHandle = detail::InstanceHandle<Instance>;
+
+  edgecore_backend table = {};
+  table.header = header<edgecore_backend>();
+  table.least_host_major = EDGECORE_ABI_MAJOR;
+  table.least_host_minor = EDGECORE_ABI_MINOR;
+  table.flags = declaration.flags;
+  table.features = detail::features();
+  table.backend_id = to_str(declaration.backend_id);
+  table.distribution = to_str(declaration.distribution);
+  table.version = to_str(declaration.version);
+
+  if constexpr (detail::HasProbe<Driver>::value) {
+    table.probe = [](const edgecore_host *host, edgecore_scope *scope, edgecore_error *error) -> int32_t {
+      return guard(host, error, [&] { return Driver::probe(Host(host, scope)), EDGECORE_OK; });
+    };
+  }
+  table.driver_create = [](const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
+                           edgecore_error *error) -> int32_t {
+    return guard(host, error, [&] {
+      const Host services(host, scope);
+      *out = reinterpret_cast<edgecore_driver *>(new DriverHandle{services, Driver(services)});
+      return EDGECORE_OK;
+    });
+  };
+  table.driver_destroy = [](edgecore_driver *driver) { delete reinterpret_cast<DriverHandle *>(driver); };
+  if constexpr (detail::HasCheck<Driver>::value) {
+    table.check_compatibility = [](edgecore_driver *driver, edgecore_str compatibility,
+                                   edgecore_error *error) -> int32_t {
+      const edgecore_host *host = reinterpret_cast<DriverHandle *>(driver)->host.table();
+      int32_t answer = EDGECORE_INCOMPATIBLE;
+      guard(host, error, [&] {
+        answer = get<Driver>(driver).check_compatibility(to_view(compatibility));
+        return EDGECORE_OK;
+      });
+      return answer;
+    };
+  }
+  table.program_open = [](edgecore_driver *driver, const edgecore_program_info *info, edgecore_program **out,
+                          edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<DriverHandle *>(driver)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out = reinterpret_cast<edgecore_program *>(
+          new ProgramHandle{services, Program(get<Driver>(driver), services, Options(info->options))});
+      return EDGECORE_OK;
+    });
+  };
+  table.program_close = [](edgecore_program *program) { delete reinterpret_cast<ProgramHandle *>(program); };
+
+  table.delegate_load = [](edgecore_program *program, const edgecore_delegate_info *info, edgecore_delegate **out,
+                           edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<ProgramHandle *>(program)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out = reinterpret_cast<edgecore_delegate *>(
+          new DelegateHandle{services, Delegate(get<Program>(program), services, *info)});
+      return EDGECORE_OK;
+    });
+  };
+  table.delegate_destroy = [](edgecore_delegate *delegate) { delete reinterpret_cast<DelegateHandle *>(delegate); };
+  table.argument_count = [](edgecore_delegate *delegate) -> uint64_t {
+    return get<Delegate>(delegate).argument_count();
+  };
+  if constexpr (detail::HasRequirement<Delegate>::value) {
+    table.buffer_requirement = [](edgecore_delegate *delegate, uint64_t index, edgecore_buffer_requirement *out) {
+      get<Delegate>(delegate).buffer_requirement(index, *out);
+    };
+  }
+
+  table.instance_create = [](edgecore_delegate *delegate, const edgecore_instance_info *info, edgecore_instance **out,
+                             edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<DelegateHandle *>(delegate)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out = reinterpret_cast<edgecore_instance *>(
+          new InstanceHandle{{services, Instance(get<Delegate>(delegate), services)}, {}});
+      return EDGECORE_OK;
+    });
+  };
+  table.instance_destroy = [](edgecore_instance *instance) { delete reinterpret_cast<InstanceHandle *>(instance); };
+  table.prepare = [](edgecore_instance *instance, const edgecore_value *args, uint64_t count, uint32_t stride,
+                     edgecore_prepared *out, edgecore_error *error) -> int32_t {
+    auto *handle = reinterpret_cast<InstanceHandle *>(instance);
+    return guard(handle->host.table(), error, [&] {
+      handle->needs = handle->object.prepare(Arguments(handle->host, args, count, stride, error));
+      out->needs = handle->needs.data();
+      out->need_count = handle->needs.size();
+      out->need_stride = sizeof(edgecore_memory_need);
+      return EDGECORE_OK;
+    });
+  };
+  table.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
+                     uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
+    auto *handle = reinterpret_cast<InstanceHandle *>(instance);
+    return guard(handle->host.table(), error, [&] {
+      handle->object.execute(Arguments(handle->host, args, count, stride, error), Memory(*info));
+      return EDGECORE_OK;
+    });
+  };
+  return table;
+}
+
+}  // namespace edgecore::backend
+
+#endif  // EDGECORE_BACKEND_HPP_

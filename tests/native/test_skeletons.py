@@ -1,0 +1,171 @@
+"""Skeletons of delegates as a vendor builds them: one exported symbol, today's runtime runs them, firmware can use them;
+and what was built with the headers of earlier releases of the interface runs, or is refused with a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+from array import array
+from pathlib import Path
+
+import pytest
+
+import edgecore.format as fmt
+from edgecore.errors import EdgecoreError
+from edgecore.runtime import Model
+
+HERE = Path(__file__).resolve().parent
+SKELETONS = HERE / "skeletons"
+INCLUDE = HERE.parents[1] / "runtime_cpp" / "include"
+STORED = {folder.name: folder for folder in sorted((HERE / "abi").iterdir())}
+IDS = {"firmware": "FirmwareSkeleton", "gpu": "GpuSkeleton", "vendor": "VendorSkeleton"}
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+NM = shutil.which("nm") or shutil.which("llvm-nm-16")
+
+
+def run(*command: object) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def current() -> str:
+    text = (INCLUDE / "edgecore" / "abi.h").read_text(encoding="utf-8")
+    return ".".join(re.findall(r"#define EDGECORE_ABI_(?:MAJOR|MINOR) (\d+)", text))
+
+
+def build(name: str, folder: Path, include: Path = INCLUDE) -> Path:
+    """The skeleton as a shared library."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++-16")
+    if compiler is None:
+        pytest.skip("no C++ compiler is installed")
+    exports = folder / "exports.map"
+    exports.write_text("{ global: edgecore_backend_v0; local: *; };\n")
+    library = folder / f"libedgecore_{name}.so"
+    run(
+        *(compiler, "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", *WARNINGS, f"-I{include}"),
+        *(SKELETONS / f"{name}.cpp", "-o", library, f"-Wl,--version-script={exports}", "-Wl,-rpath,$ORIGIN"),
+        *("-ldl", "-pthread"),
+    )
+    return library
+
+
+def build_runtime(folder: Path) -> None:
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang-16")
+    library = folder / "libskeleton_runtime.so.2"
+    run(compiler, "-std=c11", "-fPIC", "-shared", SKELETONS / "vendor_runtime.c", "-o", library)
+
+
+def program(backend_id: str, path: Path) -> Path:
+    """y = 3 * (3 * x), float32 [4], by two delegates."""
+    values = [fmt.Tensor(fmt.ScalarType.FLOAT, sizes=[4], dim_order=[0]) for _ in range(3)]
+    values[1].allocation_info = fmt.AllocationDetails.at(1, 0)
+    plan = fmt.ExecutionPlan(
+        name="forward",
+        values=[fmt.EValue(value) for value in values],
+        inputs=[0],
+        outputs=[2],
+        chains=[
+            fmt.Chain(
+                inputs=[],
+                outputs=[],
+                instructions=[
+                    fmt.Instruction(fmt.DelegateCall(0, [0, 1])),
+                    fmt.Instruction(fmt.DelegateCall(1, [1, 2])),
+                ],
+            )
+        ],
+        operators=[],
+        delegates=[fmt.BackendDelegate(backend_id, fmt.BackendDelegateDataReference(index=i)) for i in range(2)],
+        non_const_buffer_sizes=[0, 64],
+    )
+    path.write_bytes(
+        fmt.write_pte(fmt.PteFile(fmt.Program(execution_plan=[plan]), delegate_blobs=[struct.pack("<f", 3)] * 2))
+    )
+    return path
+
+
+def load(name: str, library: Path, folder: Path) -> Model:
+    from edgecore._runtime import open_program
+
+    opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {})
+    opened.load_backend(os.fsencode(library), IDS[name], {})
+    return Model(opened, opened.load_methods(1, True, None, False))
+
+
+def results(model: Model) -> list[float]:
+    output = model.forward(array("f", [1, 2, 3, 4]))
+    return memoryview(output).cast("B").cast("f").tolist()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_it_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> None:
+    library = build(name, tmp_path)
+    if NM is not None:
+        assert [line.split()[-1] for line in run(NM, "-D", "--defined-only", library).splitlines()] == [
+            "edgecore_backend_v0"
+        ]
+    if name == "vendor":
+        with pytest.raises(EdgecoreError, match=r"the runtime libskeleton_runtime\.so\.2 is not installed"):
+            load(name, library, tmp_path)
+        build_runtime(tmp_path)
+    assert results(load(name, library, tmp_path)) == [9, 18, 27, 36]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_linked_statically_it_has_a_name_of_its_own_and_no_start_up_code(name: str, tmp_path: Path) -> None:
+    """That several link into one program, runtime_cpp/tests/skeletons_test.cpp shows."""
+    compiler = shutil.which("g++") or shutil.which("clang++-16")
+    readelf = shutil.which("readelf") or shutil.which("llvm-readelf-16")
+    if compiler is None or readelf is None or NM is None:
+        pytest.skip("a C++ compiler, readelf or nm is not installed")
+    compiled = tmp_path / f"{name}.o"
+    options = ["-std=c++17", "-O1", "-fvisibility=hidden", "-DEDGECORE_STATIC", f"-I{INCLUDE}"]
+    run(compiler, *options, "-c", SKELETONS / f"{name}.cpp", "-o", compiled)
+    assert ".init_array" not in run(readelf, "-S", "-W", compiled)
+    symbols = [line.split()[-2:] for line in run(NM, "--defined-only", compiled).splitlines()]
+    assert [symbol for kind, symbol in symbols if kind in "TDBR"] == [f"edgecore_backend_v0_{name}"]
+
+
+def test_firmware_needs_no_heap_and_no_library(tmp_path: Path) -> None:
+    compiler = shutil.which("arm-none-eabi-g++")
+    if compiler is None:
+        pytest.skip("arm-none-eabi-g++ is not installed (package gcc-arm-none-eabi)")
+    compiled = tmp_path / "firmware.o"
+    run(
+        *(compiler, "-std=c++17", "-Os", "-mcpu=cortex-m55", "-mfloat-abi=hard", "-ffreestanding", "-fno-exceptions"),
+        *("-fno-rtti", "-DEDGECORE_STATIC", *WARNINGS, f"-I{INCLUDE}"),
+        *("-c", SKELETONS / "firmware.cpp", "-o", compiled),
+    )
+    symbols = [line.split() for line in run("arm-none-eabi-nm", compiled).splitlines()]
+    assert {words[-1] for words in symbols if words[-2] == "U"} <= {"memcpy", "memset"}
+    assert [words[-1] for words in symbols if words[-2] == "T"] == ["edgecore_backend_v0_firmware"]
+    assert any(words[-2] == "r" and "kTable" in words[-1] for words in symbols)  # in flash
+
+
+@pytest.mark.parametrize("version", STORED)
+def test_a_plugin_built_with_stored_headers(version: str, tmp_path: Path) -> None:
+    library = build("firmware", tmp_path, STORED[version])
+    if version == current():
+        assert results(load("firmware", library, tmp_path)) == [9, 18, 27, 36]
+        return
+    with pytest.raises(EdgecoreError) as refused:
+        load("firmware", library, tmp_path)
+    expected = (
+        f"The plugin edgecore-firmware-skeleton in {library} was built for version {version} of the native interface; "
+        f"this edgecore has {current()}: update the package edgecore-firmware-skeleton."
+    )
+    assert expected in str(refused.value)
+
+
+def test_the_headers_of_this_version_are_stored() -> None:
+    """A changed layout needs a new version: bump EDGECORE_ABI_MINOR and store abi.h, backend.h, backend.hpp, kernel.h."""
+    assert current() in STORED
+    compiler = shutil.which("g++") or shutil.which("clang++-16")
+    if compiler is None:
+        pytest.skip("no C++ compiler is installed")
+    layout = INCLUDE.parent / "tests" / "abi_layout.h"
+    run(compiler, "-std=c++17", "-fsyntax-only", f"-I{STORED[current()]}", "-include", "stddef.h", "-x", "c++", layout)
