@@ -175,11 +175,11 @@ def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:
     assert run(tmp_path / "build" / "two").stdout == "FirstBackend SecondBackend "
 
 
-def test_three_backends_take_turns(acme: Path, tmp_path: Path) -> None:
+def test_three_backends_take_turns(guided: Path, tmp_path: Path) -> None:
     """In order of priority: one takes an operator, OpenVINO another, XNNPACK the rest; the report shows who took what."""
     pytest.importorskip("edgecore_openvino")
     pytest.importorskip("edgecore_xnnpack")
-    done = run(acme.parent / "venv" / "bin" / "python", "-c", THREE, tmp_path / "model.pte", cwd=tmp_path)
+    done = run(guided / ".venv" / "bin" / "python", "-c", THREE, tmp_path / "model.pte", cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     for backend_id in ("AcmeBackend", "OpenvinoBackend", "XnnpackBackend"):
         assert f" x {backend_id}" in done.stdout
