@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import venv
@@ -73,7 +74,9 @@ def test_without_the_package_the_operator_is_named(pte: Path) -> None:
 def test_doctor_lists_it(python: Path) -> None:
     done = run(python, "-m", "edgecore.cli", "doctor")
     assert "example_ops (operators, edgecore-example-ops 0.1.0)" in done.stdout
-    assert "1 kernels, interface 0.1" in done.stdout
+    header = (ROOT / "runtime_cpp/include/edgecore/abi.h").read_text()
+    major, minor = (re.search(rf"EDGECORE_ABI_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
+    assert f"1 kernels, interface {major}.{minor}" in done.stdout
 
 
 def test_two_packages_with_one_kernel_are_both_named(python: Path, pte: Path, tmp_path: Path) -> None:
