@@ -9,6 +9,18 @@ from torch import nn
 
 import edgecore
 
+LINEAR_SHAPES = [
+    (1, 3, 1),
+    (2, 31, 33),
+    (6, 64, 16),
+    (7, 65, 17),
+    (9, 512, 32),
+    (11, 513, 31),
+    (13, 1030, 48),
+    (25, 7, 65),
+]
+"""Rows, inputs and outputs."""
+
 
 class Parallel(nn.Module):
     """Layers of one kind side by side; each gets its own input."""
@@ -35,33 +47,13 @@ def assert_equal_to_executorch(layers: list[nn.Module], inputs: list[torch.Tenso
 
 
 def test_rows_and_columns_of_linear_layers() -> None:
-    shapes = [
-        (1, 3, 1),
-        (2, 31, 33),
-        (6, 64, 16),
-        (7, 65, 17),
-        (9, 512, 32),
-        (11, 513, 31),
-        (13, 1030, 48),
-        (25, 7, 65),
-    ]
-    layers = [nn.Linear(k, n) for _, k, n in shapes]
-    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in shapes], "int8", 0)
+    layers = [nn.Linear(k, n) for _, k, n in LINEAR_SHAPES]
+    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8", 0)
 
 
 def test_rows_and_columns_of_linear_layers_rounded_at_run_time() -> None:
-    shapes = [
-        (1, 3, 1),
-        (2, 31, 33),
-        (6, 64, 16),
-        (7, 65, 17),
-        (9, 512, 32),
-        (11, 513, 31),
-        (13, 1030, 48),
-        (25, 7, 65),
-    ]
-    layers = [nn.Linear(k, n, bias=n != 17) for _, k, n in shapes]
-    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in shapes], "int8-dynamic", 1e-6)
+    layers = [nn.Linear(k, n, bias=n != 17) for _, k, n in LINEAR_SHAPES]
+    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8-dynamic", 1e-6)
 
 
 def test_borders_strides_and_groups_of_convolutions() -> None:

@@ -47,7 +47,8 @@ def argument(node: Node, name: str) -> Any:
     raise KeyError(name)
 
 
-def _pair(value: Any, count: int) -> list[Any]:
+def for_each(value: Any, count: int) -> list[Any]:
+    """An argument with a number for each of `count` dimensions, or one for all."""
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     return values * count if len(values) == 1 else values
 
@@ -63,7 +64,7 @@ def _convolution(edit: Editor, node: Node) -> Node | None:
     rank = len(argument(node, "weight").meta["val"].shape) - 2
     if len(_input(node).meta["val"].shape) != rank + 2:
         return None
-    stride, padding, dilation = (_pair(argument(node, name), rank) for name in ("stride", "padding", "dilation"))
+    stride, padding, dilation = (for_each(argument(node, name), rank) for name in ("stride", "padding", "dilation"))
     bias, groups = argument(node, "bias"), argument(node, "groups")
     return edit.call(
         aten.convolution.default, _input(node), argument(node, "weight"), bias, stride, padding, dilation,
@@ -77,7 +78,7 @@ def _transposed_convolution(edit: Editor, node: Node) -> Node | None:
     if len(_input(node).meta["val"].shape) != rank + 2:
         return None
     names = ("stride", "padding", "dilation", "output_padding")
-    stride, padding, dilation, output_padding = (_pair(argument(node, name), rank) for name in names)
+    stride, padding, dilation, output_padding = (for_each(argument(node, name), rank) for name in names)
     bias, groups = argument(node, "bias"), argument(node, "groups")
     return edit.call(
         aten.convolution.default, _input(node), argument(node, "weight"), bias, stride, padding, dilation,
@@ -109,9 +110,9 @@ def _max_pool2d(edit: Editor, node: Node) -> Node | None:
     if len(_input(node).meta["val"].shape) != 4:
         return None
     names = ("stride", "padding", "dilation")
-    kernel = _pair(argument(node, "kernel_size"), 2)
-    stride, padding, dilation = (_pair(argument(node, name) or kernel, 2) if name == "stride" else
-                                 _pair(argument(node, name), 2) for name in names)  # fmt: skip
+    kernel = for_each(argument(node, "kernel_size"), 2)
+    stride, padding, dilation = (for_each(argument(node, name) or kernel, 2) if name == "stride" else
+                                 for_each(argument(node, name), 2) for name in names)  # fmt: skip
     val = node.meta["val"]
     pooled = edit.call(
         aten.max_pool2d_with_indices.default, _input(node), kernel, stride, padding, dilation,

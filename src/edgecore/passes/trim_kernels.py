@@ -9,6 +9,7 @@ from torch.fx import Node
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.passes.quantized import is_dequantize
+from edgecore.passes.rewrites import for_each
 
 aten = torch.ops.aten
 
@@ -41,7 +42,7 @@ def _cuts(conv: Node) -> list[int]:
     assert isinstance(source, Node) and isinstance(weight, Node)
     pixels, kernel = source.meta["val"].shape[2:], weight.meta["val"].shape[2:]
     outputs = conv.meta["val"].shape[2:]
-    strides, padding, dilation = (_for_each(conv.args[index], len(pixels)) for index in (3, 4, 5))
+    strides, padding, dilation = (for_each(conv.args[index], len(pixels)) for index in (3, 4, 5))
     cuts = []
     for size, taps, out, stride, pad, step in zip(pixels, kernel, outputs, strides, padding, dilation, strict=True):
         if not isinstance(size, int) or not isinstance(out, int):
@@ -54,11 +55,6 @@ def _cuts(conv: Node) -> list[int]:
     return cuts
 
 
-def _for_each(value: object, count: int) -> list[int]:
-    assert isinstance(value, (list, tuple))
-    return list(value) * count if len(value) == 1 else list(value)
-
-
 def _trim(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -> None:
     conv = editor.origin
     kernel = constants.get(weight)
@@ -69,6 +65,6 @@ def _trim(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -
         dequantize = conv.args[1]
         assert isinstance(dequantize, Node)
         trimmed = editor.call(dequantize.target, trimmed, *dequantize.args[1:], **dequantize.kwargs)  # type: ignore[arg-type]
-    padding, dilation = (_for_each(conv.args[index], len(cuts)) for index in (4, 5))
+    padding, dilation = (for_each(conv.args[index], len(cuts)) for index in (4, 5))
     conv.update_arg(1, trimmed)
     conv.update_arg(4, [pad - cut * step for pad, cut, step in zip(padding, cuts, dilation, strict=True)])
