@@ -68,7 +68,7 @@ def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProces
 
 
 def write(folder: Path, name: str) -> None:
-    done = run(sys.executable, "-m", "edgecore.cli", "new-backend", name, "--into", folder)
+    done = run(sys.executable, "-m", "edgecore", "new-backend", name, "--into", folder)
     assert done.returncode == 0, done.stderr
 
 

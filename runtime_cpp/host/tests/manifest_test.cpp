@@ -231,7 +231,7 @@ TEST(Manifest, TheVariableGivesFolders) {
 std::vector<float> run_toy(const Strings &folders, std::vector<edgecore_option> options, Error &error) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2});
-  pte.delegate(pte.add_delegate("ToyBackend", {1}), {x, y});
+  pte.delegate(pte.add_delegate("ToyBackend", {'t', 'o', 'y', '1'}), {x, y});
   pte.inputs = {x};
   pte.outputs = {y};
   const std::vector<uint8_t> bytes = pte.finish();

@@ -64,7 +64,7 @@ class TensorSpec:
 
 
 class Bounds:
-    """Greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
+    """Least and greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self.ranges = program.range_constraints
@@ -74,11 +74,8 @@ class Bounds:
         if isinstance(size, int):
             return size
         from torch.utils._sympy.numbers import int_oo
-        from torch.utils._sympy.value_ranges import bound_sympy
 
-        # Symbols that a decomposition made are known to the shape environment only.
-        ranges = {**size.node.shape_env.var_to_range, **self.ranges}
-        upper = bound_sympy(size.node.expr, ranges).upper
+        upper = self._range(size).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
             raise CompileError(
                 f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
@@ -86,6 +83,19 @@ class Bounds:
                 "state it in the model: torch._check(y.shape[0] <= 8)"
             )
         return int(upper)
+
+    def lower(self, size: Any) -> int:
+        """The least value of `size`; 0 if nothing says more."""
+        if isinstance(size, int):
+            return size
+        lower = self._range(size).lower
+        return max(int(lower), 0) if getattr(lower, "is_finite", True) else 0
+
+    def _range(self, size: Any) -> Any:
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        # Symbols that a decomposition made are known to the shape environment only.
+        return bound_sympy(size.node.expr, {**size.node.shape_env.var_to_range, **self.ranges})
 
 
 def assign_specs(program: ExportedProgram) -> None:
