@@ -150,8 +150,8 @@ Status find_manifest(StringView backend_id, const std::vector<std::string> &fold
     if (found) return {};
   }
   if (!trouble.status.ok()) {
-    return fail(error, trouble.status.code(), "No manifest of the backend '", backend_id, "' can be used: ",
-                trouble.error.sentence());
+    return fail(error, trouble.status.code(), "No manifest of the backend '", backend_id,
+                "' can be used: ", trouble.error.sentence());
   }
   (void)fail(error, EDGECORE_NOT_FOUND, "No manifest of the backend '", backend_id, "' is in");
   const char *separator = " ";

@@ -27,8 +27,8 @@ struct Manifest {
 // Errors: INVALID_EXTERNAL_DATA with the path and what is wrong.
 Status read_manifest(const std::string &path, StringView text, Manifest &manifest, Error &error);
 
-// The manifest of `backend_id` in the first of `folders` that has one for this interface. Files of another interface are
-// passed over. Broken files and folders that cannot be read are, too, and told if there is no other manifest.
+// The manifest of `backend_id` in the first of `folders` that has one for this interface. Files of another interface
+// are passed over. Broken files and folders that cannot be read are, too, and told if there is no other manifest.
 // Errors: INVALID_ARGUMENT (a folder that is not absolute, two manifests in one folder), NOT_FOUND (none),
 // NOT_SUPPORTED (for another interface only), INVALID_EXTERNAL_DATA (a broken one), ACCESS_FAILED.
 Status find_manifest(StringView backend_id, const std::vector<std::string> &folders, Manifest &manifest, Error &error);

@@ -239,9 +239,9 @@ std::vector<StringView> Module::required_backends() const {
 std::vector<StringView> Module::missing_backends() const {
   std::vector<StringView> ids = required_backends();
   Error unused;
-  ids.erase(std::remove_if(ids.begin(), ids.end(),
-                           [&](StringView id) { return state_->find_backend(id, unused).ok(); }),
-            ids.end());
+  ids.erase(
+      std::remove_if(ids.begin(), ids.end(), [&](StringView id) { return state_->find_backend(id, unused).ok(); }),
+      ids.end());
   return ids;
 }
 

@@ -248,8 +248,7 @@ std::string read_blob(const std::string &blob) {
 
 TEST(ByteReader, ReadsWhatIsThereAndRefusesTheRest) {
   using namespace std::string_literals;
-  const std::string blob =
-      "ACME\2\0\0\0\1\2\3\4\3\0\0\0\xc3\xa9!\0\1\2\0\3\0\0\0\0\0\0\0"s;
+  const std::string blob = "ACME\2\0\0\0\1\2\3\4\3\0\0\0\xc3\xa9!\0\1\2\0\3\0\0\0\0\0\0\0"s;
   EXPECT_EQ(read_blob(blob), "\xc3\xa9! 67305985 6");
   for (size_t size = 0; size < blob.size(); ++size) {
     const char *part = size < 4 ? "not written by edgecore-acme" : "end too early";

@@ -24,7 +24,8 @@ constexpr char kUsage[] =
     "that the program keeps outside. A file compiled for a backend needs its library: `edgecore backends --json` "
     "prints\n"
     "where the installed ones are. Or a manifest says where it is: --backend-path and then the environment variable\n"
-    "EDGECORE_BACKEND_PATH give folders of these, which `edgecore backends --manifests FOLDER` writes. --kernels gives\n"
+    "EDGECORE_BACKEND_PATH give folders of these, which `edgecore backends --manifests FOLDER` writes. --kernels "
+    "gives\n"
     "libraries of custom operators; --trace writes the times of all instructions as an ETDump.\n";
 
 struct Arguments {

@@ -59,8 +59,9 @@ class Folder {
 TEST(FlatJson, ReadsStringsIntegersAndTruthValues) {
   std::vector<JsonItem> items;
   Error error;
-  const std::string text = "\t{\"a\":\"x\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\", \"b\" : -9223372036854775808,\r\n"
-                           "\"c\": {\"d\":true, \"e\":false ,\"f\":{}, \"g\": 0}}\n";
+  const std::string text =
+      "\t{\"a\":\"x\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\", \"b\" : -9223372036854775808,\r\n"
+      "\"c\": {\"d\":true, \"e\":false ,\"f\":{}, \"g\": 0}}\n";
   ASSERT_FALSE(read(text, items, error).ok());  // f: deeper than one object in another
   ASSERT_TRUE(read("{\"c\": {}, \"d\": {\"c\": 1}}", items, error).ok()) << sentence(error);
   ASSERT_TRUE(read(text.substr(0, text.find("\"f\"")) + "\"g\": 0}}", items, error).ok()) << sentence(error);
@@ -121,7 +122,8 @@ TEST(FlatJson, RefusesEverythingElseWithItsLine) {
 }
 
 TEST(FlatJson, NoDamageDoesHarm) {
-  const std::string whole = manifest_of(kAbi, "ToyBackend", "/a\\u00e9/\\ud83d\\ude00.so", ", \"options\": {\"a\": -12}");
+  const std::string whole =
+      manifest_of(kAbi, "ToyBackend", "/a\\u00e9/\\ud83d\\ude00.so", ", \"options\": {\"a\": -12}");
   Error error;
   const auto try_it = [&](const std::string &text) {  // in a block of its own, whose ends a sanitizer sees
     const std::vector<char> exact(text.begin(), text.end());
@@ -142,7 +144,8 @@ TEST(FlatJson, NoDamageDoesHarm) {
 TEST(Manifest, SaysWhereTheLibraryIs) {
   Manifest manifest;
   Error error;
-  const std::string text = manifest_of("1.20", "ToyBackend", "../lib/toy.so", R"(, "later": 1, "options": {"a": true})");
+  const std::string text =
+      manifest_of("1.20", "ToyBackend", "../lib/toy.so", R"(, "later": 1, "options": {"a": true})");
   ASSERT_TRUE(read_manifest("/opt/x/toy.json", {text.data(), text.size()}, manifest, error).ok()) << sentence(error);
   EXPECT_EQ(manifest.library, "/opt/x/../lib/toy.so");
   EXPECT_EQ(manifest.abi.major, 1);
@@ -198,13 +201,15 @@ TEST(Manifest, TheFirstFolderWithOneCounts) {
 }
 
 TEST(Manifest, WhyThereIsNone) {
-  Folder folder;
+  Folder folder, other;
   Manifest manifest;
   Error error;
-  const auto code = [&](const Strings &folders) { return find_manifest("ToyBackend", folders, manifest, error).code(); };
+  const auto code = [&](const Strings &folders) {
+    return find_manifest("ToyBackend", folders, manifest, error).code();
+  };
   EXPECT_EQ(code({}), EDGECORE_NOT_FOUND);
-  EXPECT_EQ(code({folder.path, "/tmp"}), EDGECORE_NOT_FOUND);
-  EXPECT_TRUE(says(error, "'ToyBackend' is in " + folder.path + ", /tmp.")) << sentence(error);
+  EXPECT_EQ(code({folder.path, other.path}), EDGECORE_NOT_FOUND);
+  EXPECT_TRUE(says(error, "'ToyBackend' is in " + folder.path + ", " + other.path + ".")) << sentence(error);
   for (const char *relative : {"", ".", "backends"}) {
     EXPECT_EQ(code({relative}), EDGECORE_INVALID_ARGUMENT);
     EXPECT_TRUE(says(error, "absolute")) << sentence(error);
@@ -253,7 +258,8 @@ TEST(Manifest, AModuleLoadsWhatItsFileNeeds) {
   Folder folder;
   Error error;
   EXPECT_EQ(run_toy({folder.path}, {}, error), std::vector<float>{});
-  const std::string path = folder.add("toy.json", manifest_of(kAbi, "ToyBackend", TOY_BACKEND, R"(, "options": {"offset": 5})"));
+  const std::string path =
+      folder.add("toy.json", manifest_of(kAbi, "ToyBackend", TOY_BACKEND, R"(, "options": {"offset": 5})"));
   EXPECT_EQ(run_toy({folder.path}, {}, error), (std::vector<float>{6, 7})) << sentence(error);
   edgecore_option offset = {};
   offset.name = {"offset", 6};

@@ -68,12 +68,12 @@ class Module {
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Loads a backend whose manifest is in one of `folders`, which are absolute; the first that has one counts. A manifest
-  // is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: what the library
-  // was built for, its path, absolute or from the manifest's folder, and options for loading, before which `options` go.
-  // Nothing is opened for another interface. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (for another interface
-  // only), INVALID_EXTERNAL_DATA (a broken one, and no other), INVALID_ARGUMENT (a relative folder, or two manifests in
-  // one), ACCESS_FAILED, and those of load_backend.
+  // Loads a backend whose manifest is in one of `folders`, which are absolute; the first that has one counts. A
+  // manifest is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: what
+  // the library was built for, its path, absolute or from the manifest's folder, and options for loading, before which
+  // `options` go. Nothing is opened for another interface. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (for another
+  // interface only), INVALID_EXTERNAL_DATA (a broken one, and no other), INVALID_ARGUMENT (a relative folder, or two
+  // manifests in one), ACCESS_FAILED, and those of load_backend.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 

@@ -75,7 +75,8 @@ void open_library(std::string_view path) {
   if (opened != nullptr && path == opened->path) return;
   if (path.empty()) {
     fail(EDGECORE_NOT_FOUND,
-         "OpenVINO was not found: %s, or give the load option library the absolute path of its libopenvino_c", kCommand);
+         "OpenVINO was not found: %s, or give the load option library the absolute path of its libopenvino_c",
+         kCommand);
   }
   if (path[0] != '/') {
     fail(EDGECORE_INVALID_ARGUMENT, "the load option library is no absolute path: %s", std::string(path).c_str());

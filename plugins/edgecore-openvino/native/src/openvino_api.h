@@ -92,8 +92,8 @@ struct Api {
   void check(int status, int32_t code, const char *what) const;
 };
 
-// Opens the C library at an absolute path, once per process. Throws a sentence with the command that mends it if there is
-// none (an empty path), if it is not OpenVINO 2026.4, or if another one is open. Thread-safe.
+// Opens the C library at an absolute path, once per process. Throws a sentence with the command that mends it if there
+// is none (an empty path), if it is not OpenVINO 2026.4, or if another one is open. Thread-safe.
 void open_library(std::string_view path);
 
 // The functions, after open_library.
