@@ -17,7 +17,9 @@ from edgecore.plugin import registry
 from edgecore.plugin.manifests import manifest, write_manifests
 
 EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
-needs_edgecore_run = pytest.mark.skipif(not EDGECORE_RUN.is_file(), reason="the wheel of edgecore is not installed here")
+needs_edgecore_run = pytest.mark.skipif(
+    not EDGECORE_RUN.is_file(), reason="the wheel of edgecore is not installed here"
+)
 
 
 def first_output(program, **options):

@@ -74,8 +74,9 @@ class Bounds:
         if isinstance(size, int):
             return size
         from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import bound_sympy
 
-        upper = self._range(size).upper
+        upper = bound_sympy(size.node.expr, self._ranges(size)).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
             raise CompileError(
                 f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
@@ -85,17 +86,25 @@ class Bounds:
         return int(upper)
 
     def lower(self, size: Any) -> int:
-        """The least value of `size`; 0 if nothing says more."""
+        """The least value of `size`; 0 if nothing says more.
+
+        A least of 1 or 2 of an input's size is what `torch.export` assumes while tracing: its programs take less.
+        """
         if isinstance(size, int):
             return size
-        lower = self._range(size).lower
-        return max(int(lower), 0) if getattr(lower, "is_finite", True) else 0
+        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-    def _range(self, size: Any) -> Any:
-        from torch.utils._sympy.value_ranges import bound_sympy
+        ranges = {
+            symbol: ValueRanges(0, bounds.upper) if bounds.lower <= 2 else bounds
+            for symbol, bounds in self._ranges(size).items()
+            if symbol in size.node.expr.free_symbols
+        }
+        lower = bound_sympy(size.node.expr, ranges).lower
+        return int(lower) if lower > 0 else 0
 
+    def _ranges(self, size: Any) -> dict[Any, Any]:
         # Symbols that a decomposition made are known to the shape environment only.
-        return bound_sympy(size.node.expr, {**size.node.shape_env.var_to_range, **self.ranges})
+        return {**size.node.shape_env.var_to_range, **self.ranges}
 
 
 def assign_specs(program: ExportedProgram) -> None:
