@@ -123,6 +123,8 @@ def test_the_guide_says_what_happens(guided: Path) -> None:
     assert "relu(add(" in output
     assert "1 blobs, " in output
     assert re.search(r"^acme: \d+ passed", output, re.MULTILINE)
+    assert (guided / "manifests" / "acme.json").is_file()
+    assert "output 0: float32 [8, 16] min" in output  # of edgecore-run
     assert (guided / "parts" / "blobs" / "0000-AcmeBackend.bin").read_bytes().startswith(b"ACME")
 
 
