@@ -117,7 +117,9 @@ TEST(Turn, ADeviceThatFailsEndsTheRun) {
   null_backend_drain();
   EXPECT_TRUE(opened.turn.advance(*started.run, kPatience));
   EXPECT_EQ(started.run->status().code(), EDGECORE_INVALID_STATE);
-  EXPECT_NE(std::string(started.run->error().text).find("the device was lost."), std::string::npos);
+  const Error &error = started.run->error();
+  EXPECT_EQ(std::string(error.text, error.size),
+            "Method 'forward', instruction 0, backend 'NullBackend': the device was lost.");
 }
 
 TEST(Turn, CallersShareAMethodWhileADeviceCompletes) {

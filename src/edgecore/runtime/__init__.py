@@ -191,7 +191,7 @@ def _load_backends(
     from edgecore.errors import BackendBroken, BackendError, ExecutionError
     from edgecore.plugin import registry
 
-    backends = {}
+    backends: dict[str, str] = {}
     for backend_id in backend_ids:
         info = registry.find(backend_id, providers)
         if info.native_library is None:
