@@ -39,8 +39,16 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
 }  // namespace
 
 std::unique_ptr<Run> Runner::start(nb::handle inputs) {
+  Error error;
+  const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
+  if (given_count != inputs_.size()) refuse_count(given_count);
+  const ArrayType *kind = nullptr;
   const std::unique_ptr<Given[]> given(new Given[inputs_.size()]);
-  const ArrayType *kind = read_inputs(inputs, given.get());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const nb::handle object = PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i));
+    if (!read_input(i, object.ptr(), given[i], error).ok()) raise(error);
+    if (kind == nullptr) kind = given[i].view.array_type;
+  }
   const auto results = std::make_shared<Run::Results>(outputs_.size());
   const auto copies = std::make_shared<std::vector<HeapBlock>>(inputs_.size());
   std::vector<ValueInfo> infos;
@@ -52,7 +60,6 @@ std::unique_ptr<Run> Runner::start(nb::handle inputs) {
     return Status();
   });
 
-  Error error;
   Status status;
   {
     const nb::gil_scoped_release release;

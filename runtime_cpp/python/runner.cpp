@@ -88,27 +88,25 @@ Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<T
   }
 }
 
-const ArrayType *Runner::read_inputs(nb::handle inputs, Given *given) {
+void Runner::refuse_count(size_t given) const {
   Error error;
-  const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
-  if (given_count != inputs_.size()) {
-    (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
-               inputs_.size() == 1 ? " input" : " inputs", "; got ", given_count, ".");
-    raise(error);
-  }
-  const ArrayType *kind = nullptr;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const nb::handle object = PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i));
-    if (!read_input(i, object.ptr(), given[i], error).ok()) raise(error);
-    if (kind == nullptr) kind = given[i].view.array_type;
-  }
-  return kind;
+  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
+             inputs_.size() == 1 ? " input" : " inputs", "; got ", given, ".");
+  raise(error);
 }
 
 nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Error error;
+  const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
+  if (given_count != inputs_.size()) refuse_count(given_count);
+  const ArrayType *kind = nullptr;
   SmallArray<Given> given(inputs_.size());
-  const ArrayType *kind = read_inputs(inputs, given.get());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    Given &input = given.get()[i];
+    const nb::handle object = PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i));
+    if (!read_input(i, object.ptr(), input, error).ok()) raise(error);
+    if (kind == nullptr) kind = input.view.array_type;
+  }
   SmallArray<Made> made(outputs_.size());
   if (out.is_valid() && !out.is_none()) {
     const size_t count = nb::len(out);

@@ -67,8 +67,7 @@ class Runner {
     std::shared_ptr<BlockCache> cache;
   };
 
-  // Fills in `given`, one for each input; the type of the first tensor, or NULL. Throws what Python gets.
-  const ArrayType *read_inputs(nanobind::handle inputs, Given *given);
+  [[noreturn]] void refuse_count(size_t given) const;
   Status read_input(size_t index, PyObject *object, Given &given, Error &error);
   Status read_out(size_t index, PyObject *object, Made &made, Error &error);
   // All inputs, and memory for all outputs.
