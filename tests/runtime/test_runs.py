@@ -173,6 +173,13 @@ def test_what_is_dropped_is_ended(device):
     del run
 
 
+def test_a_model_may_be_dropped_while_its_device_works(device):
+    data = program(PENDING, PENDING)
+    with device:
+        for _ in range(30):
+            edgecore.load(data).forward.start(X)
+
+
 def test_failures(device):
     model = edgecore.load(program(PENDING | FAILS))
     with pytest.raises(ExecutionError, match=r"Input 0 of method 'forward' must have shape \[4\], not \[5\]"):
