@@ -228,3 +228,23 @@ def test_dynamic_quantization_of_linear_layers() -> None:
 def test_dynamic_and_training_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         get_symmetric_quantization_config(is_qat=True, is_dynamic=True)
+
+
+class Constants(nn.Module):
+    """Adds a table whose integers have a zero point, and multiplies with a product of constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.table = nn.Parameter(torch.linspace(1, 4, 40).reshape(5, 8))
+        self.gain = nn.Parameter(torch.linspace(0.5, 2, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gain: torch.Tensor = self.gain * self.table[0]
+        return self.linear((self.linear(x) + self.table) * gain)
+
+
+def test_quantized_constants_stay_inside():
+    torch.manual_seed(0)
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    assert check(Constants(), torch.randn(1, 5, 8), quantizer=quantizer)["FullyConnected"] == 2

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.graph import calls, edit, replace
 from edgecore.passes.quantized import is_dequantize
 
@@ -15,20 +19,21 @@ MAX_BYTES = 1 << 20
 """Greatest result that is folded unless it is no larger than the constants that it comes from."""
 
 
+_MOVES = frozenset(VIEW_COPIES.values())
+
+
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read constants only, or nothing, by the value of each of their results.
 
-    Random operators, symbolic sizes and dequantized weights stay. A chain is folded whole: each result is a constant for the next one.
+    Random operators, symbolic sizes and dequantized weights stay, whole or moved: backends read their integers. What is computed
+    from such a weight is folded. So is a chain: each result is a constant for the next one.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
         for node in calls(graph_module):
             if not _is_foldable(constants, node):
                 continue
-            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
-            assert isinstance(node.target, OpOverload)
-            with torch.no_grad():
-                value = node.target(*args, **kwargs)
+            value = _value(constants, node)
             if isinstance(value, torch.Tensor):
                 _replace(constants, node, value)
                 continue
@@ -41,11 +46,25 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def _value(constants: Constants, node: Node) -> Any:
+    """The value of a constant, or what is computed from constants."""
+    if constants.has(node):
+        return constants.get(node)
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: _value(constants, source))
+    assert isinstance(node.target, OpOverload)
+    with torch.no_grad():
+        return node.target(*args, **kwargs)
+
+
 def _replace(constants: Constants, node: Node, value: torch.Tensor) -> None:
     val = node.meta["val"]
     if value.stride() != val.stride():
         value = torch.empty_strided(val.shape, val.stride(), dtype=val.dtype).copy_(value)
     replace(node, constants.add(f"{node.name}_folded", value))
+
+
+def _is_known(constants: Constants, node: Node) -> bool:
+    return constants.has(node) or (is_dequantize(node) and all(map(constants.has, node.all_input_nodes)))
 
 
 def _is_foldable(constants: Constants, node: Node) -> bool:
@@ -58,7 +77,8 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
         return False
     if is_dequantize(node) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    if not all(constants.has(source) for source in sources):
+    known = constants.has if target in _MOVES else partial(_is_known, constants)
+    if not all(map(known, sources)):
         return False
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False

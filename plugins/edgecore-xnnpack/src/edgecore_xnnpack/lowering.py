@@ -129,18 +129,24 @@ class Lowering:
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
-        if is_dequantize(node):
+        if is_dequantize(node) and not self._has_zero_points(node):
             scale = self.numbers(argument(node, "scales" if "per_channel" in str(node.target) else "scale"))
             scale = scale.astype(np.float32)
             self._scales[node] = (scale if is_grouped(node) else scale.reshape(-1)), bits_of(node)
         return True
+
+    def _has_zero_points(self, node: Node) -> bool:
+        """Whether a constant's integers have a zero point other than 0, which XNNPACK's weights cannot have."""
+        name = next(arg.name for arg in node.target._schema.arguments if arg.name.startswith("zero_point"))  # type: ignore[union-attr]
+        given = argument(node, name)
+        return given is not None and bool(np.any(self.numbers(given)))
 
     def numbers(self, given: Any) -> Any:
         """The array of an argument that is a number or a constant."""
         return np.asarray(self._tensors[given].detach().numpy() if isinstance(given, Node) else given)
 
     def scales(self, node: Any) -> Array | None:
-        """What a constant was quantized with: a scale for each channel or group, or one. None if it was not."""
+        """What a constant was quantized with: a scale for each channel or group, or one. None if it was not, or with zero points."""
         return self._scales[node][0] if node in self._scales else None
 
     def bits(self, node: Any) -> int:

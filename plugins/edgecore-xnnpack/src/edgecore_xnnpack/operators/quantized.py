@@ -22,9 +22,7 @@ def _check(query: Query) -> str | None:
     parameters = parameters_of(query.node)
     assert parameters is not None
     if query.is_constant(query.node):
-        given = parameters.zero_point
-        zeros = query.constant(given) if isinstance(given, Node) else torch.tensor(given or 0)
-        return "zero points of a weight" if zeros.any() else None
+        return None  # integers with zero points other than 0 are folded into floats
     if not parameters.is_per_tensor:
         return "scales of a tensor that is not constant"
     if parameters.dtype != torch.int8 or (parameters.quant_min, parameters.quant_max) != (-128, 127):
@@ -45,7 +43,7 @@ def _quantize(low: Lowering, node: Node) -> Value:
 
 
 @lowers(library.dequantize_per_tensor.default, library.dequantize_per_channel.default, check=_check,
-        constraints="int8 values; weights with zero points of 0", dtypes=(torch.float32, torch.int8))  # fmt: skip
+        constraints="int8 values; constants of any", dtypes=(torch.float32, torch.int8))  # fmt: skip
 def _dequantize(low: Lowering, node: Node) -> Value:
     return low.emit(g.Convert, [low.input()], low.shape)
 
