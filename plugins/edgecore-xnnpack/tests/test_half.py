@@ -80,14 +80,19 @@ def test_weights_of_layers_have_16_bits_in_the_file() -> None:
     assert kinds(program) == {"Convert": 2, "FullyConnected": 1}
 
 
-def test_weights_of_pixels_have_16_bits_in_the_file() -> None:
+def test_weights_of_convolutions_have_16_bits_in_the_file() -> None:
     net = nn.Sequential(
-        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 1, bias=False)
-    ).eval()
-    x = torch.randn(1, 64, 9, 8)
+        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 3, bias=False),
+        nn.Conv2d(64, 64, (1, 3), groups=4),
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        net[0].weight[:2] = torch.tensor([[1e-7], [3e-8]])[..., None, None]  # subnormal in 16 bits, and less
+    x = torch.randn(1, 64, 19, 18)
     program = compiled(net, x)
-    assert kinds(program)["FullyConnected"] == 2 and kinds(program)["StaticTranspose"] == 2
-    assert len(program.buffer) < 2 * (2 * 64 * 128) + 4 * 9 * 128 + 6000
+    found = kinds(program)
+    assert (found["Conv2d"], found["DepthwiseConv2d"]) == (3, 1)
+    numbers = sum(parameter.numel() for parameter in net.parameters())
+    assert len(program.buffer) < 2 * numbers + 8000
     compare(program, net, [(x,)], 4e-3)
 
 

@@ -43,6 +43,7 @@ def preprocess(program: ExportedProgram, force_fp16: bool = False) -> Preprocess
         named_data=encoded.named_data,
         debug_handle_map=encoded.handles,
         memory=_memory(net),
+        unread_results=net.unread,
     )
 
 
