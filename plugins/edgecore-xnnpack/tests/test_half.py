@@ -15,7 +15,7 @@ import edgecore
 from edgecore_xnnpack.blob import read_graph
 from edgecore_xnnpack.schema import graph as g
 
-torch.manual_seed(0)  # of the weights: what is compared with 0 must not be near it
+torch.manual_seed(0)  # weights of modules: what they compare with 0 must not be near it
 
 
 def compiled(function: Any, *inputs: torch.Tensor) -> Any:

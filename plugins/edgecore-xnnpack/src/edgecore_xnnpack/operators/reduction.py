@@ -124,18 +124,19 @@ def greatest(low: Lowering, value: Value, dims: list[int], shape: Shape) -> Valu
     return _reduce(low, value, dims, shape, _greatest_of)
 
 
-@lowers(aten.mean.dim, check=_check_reduction)
+@lowers(aten.mean.dim, check=_check_reduction, scalar=True)
 def _mean(low: Lowering, node: Node) -> Value:
     value = low.input()
     return mean(low, value, _dims(low, len(value.shape)), low.shape)
 
 
-@lowers(aten.sum.dim_IntList, check=_check_reduction)
+@lowers(aten.sum.dim_IntList, check=_check_reduction, scalar=True)
 def _sum(low: Lowering, node: Node) -> Value:
     value = low.input()
     dims = _dims(low, len(value.shape))
     count = prod(value.shape[dim] for dim in dims)
-    return binary(low, g.Multiply, mean(low, value, dims, low.shape), low.scalar(float(count)))
+    average = mean(low, value, dims, low.shape or (1,))
+    return low.reshape(binary(low, g.Multiply, average, low.scalar(float(count))), low.shape)
 
 
 def _check_window(query: Query) -> str | None:
@@ -146,7 +147,7 @@ def _check_window(query: Query) -> str | None:
 _WINDOW = f"at most {MOST_IN_WINDOW} elements reduced to one"
 
 
-@lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW)
+@lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW, scalar=True)
 def _extreme(low: Lowering, node: Node) -> Value:
     """The minimum is the maximum with both signs changed."""
     value, least = low.input(), node.target is aten.amin.default
@@ -192,7 +193,7 @@ def _extreme_values(low: Lowering, node: Node) -> list[Any]:
 
 
 @lowers(aten.argmax.default, aten.argmin.default, check=_check_extreme, dtypes=(torch.float32, torch.int64),
-        constraints=_WINDOW)  # fmt: skip
+        constraints=_WINDOW, scalar=True)  # fmt: skip
 def _place(low: Lowering, node: Node) -> Value:
     value = low.input()
     signed = unary(low, g.Negate, value) if node.target is aten.argmin.default else value
