@@ -15,6 +15,9 @@
 #include "host/file.h"
 #include "host/heap.h"
 #include "host/library.h"
+#include "host/manifest.h"
+#include "host/placed.h"
+#include "host/saved_state.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
@@ -79,6 +82,21 @@ Tensor copied(const edgecore_tensor &source) {
     for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
   }
   return tensor;
+}
+
+// Borrows the texts of the item.
+edgecore_option to_option(const JsonItem &item) {
+  edgecore_option option = {};
+  option.name = {item.key.data(), item.key.size()};
+  option.type = item.type == JsonType::kString ? EDGECORE_OPTION_STRING
+                : item.type == JsonType::kBool ? EDGECORE_OPTION_BOOL
+                                               : EDGECORE_OPTION_INT;
+  if (item.type == JsonType::kString) {
+    option.value.bytes = {reinterpret_cast<const uint8_t *>(item.text.data()), item.text.size()};
+  } else {
+    option.value.i = item.number;
+  }
+  return option;
 }
 
 edgecore_header header(size_t size) { return {static_cast<uint32_t>(size), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}; }
@@ -220,6 +238,29 @@ std::vector<StringView> Module::required_backends() const {
   return ids;
 }
 
+std::vector<StringView> Module::missing_backends() const {
+  std::vector<StringView> ids = required_backends();
+  Error unused;
+  ids.erase(
+      std::remove_if(ids.begin(), ids.end(), [&](StringView id) { return state_->find_backend(id, unused).ok(); }),
+      ids.end());
+  return ids;
+}
+
+Status Module::find_backend(StringView backend_id, const std::vector<std::string> &folders,
+                            Span<const edgecore_option> options, Error &error) {
+  Manifest manifest;
+  EDGECORE_TRY(find_manifest(backend_id, folders, manifest, error));
+  std::vector<edgecore_option> all(options.begin(), options.end());
+  for (const JsonItem &item : manifest.options) {
+    const edgecore_option option = to_option(item);
+    const auto has_name = [&](const edgecore_option &given) { return StringView(given.name) == option.name; };
+    if (std::none_of(options.begin(), options.end(), has_name)) all.push_back(option);
+  }
+  const Status status = load_backend(manifest.library.c_str(), backend_id, {all.data(), all.size()}, error);
+  return status.ok() ? status : extend(error, " The manifest is ", manifest.path.c_str(), ".");
+}
+
 Status Module::load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options,
                             Error &error) {
   const Result<const edgecore_backend *> table = load_backend_library(path, backend_id, error);
@@ -273,6 +314,7 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
   const Program &program = *state_->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
+    EDGECORE_TRY(check_placed(program, i, error));
     auto open = std::make_unique<OpenMethod>();
     open->context.threads = threads;
     MethodConfig config;
@@ -313,13 +355,16 @@ Status Module::reset(Error &error) {
   return {};
 }
 
-Status Module::set_option(StringView backend_id, edgecore_option option, Error &error) {
+Status Module::set_options(StringView backend_id, Span<const edgecore_option> given, Error &error) {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {&option, 1}, error));
-  for (Method *method : methods_) {
-    const Status status = method->set_option(backend_id, option, error);
-    if (!status.ok() && status.code() != EDGECORE_NOT_FOUND) return status;
+  std::vector<edgecore_option> options(given.begin(), given.end());
+  EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {options.data(), options.size()}, error));
+  for (const edgecore_option &option : options) {
+    for (Method *method : methods_) {
+      const Status status = method->set_option(backend_id, option, error);
+      if (!status.ok() && status.code() != EDGECORE_NOT_FOUND) return status;
+    }
   }
   return {};
 }
@@ -327,28 +372,23 @@ Status Module::set_option(StringView backend_id, edgecore_option option, Error &
 Status Module::export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  const edgecore_backend *table = (*backend)->table;
-  if (table->export_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot export its state.");
-  }
-  edgecore_memory_block block = {nullptr, 0};
-  error.clear();
-  EDGECORE_TRY(Status(table->export_state((*backend)->program, &block, &error)));
-  state.resize(static_cast<size_t>(block.bytes));
-  if (state.empty()) return {};
-  block.data = state.data();
-  return Status(table->export_state((*backend)->program, &block, &error));
+  return edgecore::export_state(**backend, state, error);
 }
 
 Status Module::import_state(StringView backend_id, Bytes state, Error &error) {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  const edgecore_backend *table = (*backend)->table;
-  if (table->import_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot import its state.");
-  }
-  error.clear();
-  return Status(table->import_state((*backend)->program, {state.data(), state.size()}, &error));
+  return edgecore::import_state(**backend, state, error);
+}
+
+Status Module::export_state(std::vector<uint8_t> &state, Error &error) const {
+  return edgecore::export_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
+                                state, error);
+}
+
+Status Module::import_state(Bytes state, Error &error) {
+  return edgecore::import_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
+                                state, error);
 }
 
 Status Module::allocate_outputs(size_t method, Error &error) {

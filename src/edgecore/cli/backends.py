@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,9 +21,18 @@ def command(
         typer.Argument(metavar="NAME", help="A backend: its options and operators, for which torch is needed."),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Tables for the README of backend NAME.")] = False,
+    manifests: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write manifests of all: edgecore-run --backend-path FOLDER finds them."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the installed backends and their state, or the options and operators of one."""
+    if manifests is not None:
+        if name is not None or markdown or as_json:
+            raise EdgecoreError("--manifests goes with no other argument")
+        _write_manifests(manifests)
+        return
     if name is not None:
         _show_one(name, markdown, as_json)
         return
@@ -64,6 +75,18 @@ def _library(backend: InstalledBackend) -> str | None:
         return str(backend.info.native_library())
     except Exception:
         return None
+
+
+def _write_manifests(folder: Path) -> None:
+    from edgecore.plugin.manifests import write_manifests
+
+    written, problems = write_manifests(folder)
+    for path in written:
+        print(path)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not written:
+        raise EdgecoreError("no installed backend can be used; `edgecore doctor` tells why")
 
 
 def _show_one(name: str, markdown: bool, as_json: bool) -> None:

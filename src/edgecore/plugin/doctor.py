@@ -180,6 +180,10 @@ def _check_library(backend: InstalledBackend, remedy: str) -> Finding:
         path = Path(info.native_library())
     except Exception as error:
         return Finding(check, False, f"native_library() raised {type(error).__name__}: {error}", remedy)
+    try:
+        _ = info.load_options and info.load_options()
+    except Exception as error:
+        return Finding(check, False, f"load_options() raised {type(error).__name__}: {error}", remedy)
     if not path.is_absolute():
         return Finding(check, False, f"{path} is not an absolute path", remedy)
     return _check_file(path, remedy, backend.distribution, info.backend_id)
