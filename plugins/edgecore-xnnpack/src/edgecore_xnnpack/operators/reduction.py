@@ -258,7 +258,16 @@ def _logsumexp(low: Lowering, node: Node) -> Value:
     return low.reshape(result, low.shape)
 
 
-@lowers(aten.cumsum.default, check=_check_reduction)
+MOST_SUMMED = 1024
+"""Ten steps."""
+
+
+def _check_cumsum(query: Query) -> str | None:
+    count = query.shape[int(query.argument("dim")) % len(query.shape)]
+    return _check_reduction(query) if count <= MOST_SUMMED else f"a cumulative sum of {count} elements"
+
+
+@lowers(aten.cumsum.default, check=_check_cumsum, constraints=f"of at most {MOST_SUMMED} elements")
 def _cumsum(low: Lowering, node: Node) -> Value:
     """Sums over twice as many neighbours in each step, up to all before an element (Hillis and Steele's scan)."""
     value = low.input()

@@ -77,10 +77,14 @@ def _split_or_joined(low: Lowering, value: Value, given: list[Any], wanted: list
     is_one_change = (len(short), len(long)) in ((0, 1), (1, 2)) and all(isinstance(size, int) for size in old + new)
     if not is_one_change or long[0] > MOST_PIECES:
         return None
+    rank = len(wanted if long is new else given)
+    to_front = (start, *(axis for axis in range(rank) if axis != start))
     if long is new:
-        value = _with_dim(low, value, start)
-        return _regrouped(low, value, start + 1, start, new[1]) if short else value
-    return _without_dim(low, _regrouped(low, value, start, start + 1, 1) if short else value, start)
+        value = _raised(low, value)
+        value = _regrouped(low, value, start + 1, 0, new[1]) if short else value
+        return _transposed(low, value, tuple(to_front.index(axis) for axis in range(rank)))
+    value = _transposed(low, value, to_front)
+    return _lowered(low, _regrouped(low, value, 0, start + 1, 1) if short else value)
 
 
 def _regrouped(low: Lowering, value: Value, dim: int, other: int, length: int) -> Value:
@@ -89,20 +93,18 @@ def _regrouped(low: Lowering, value: Value, dim: int, other: int, length: int) -
     return concatenate(low, [slice_of(low, value, dim, start, length) for start in starts], other)
 
 
-def _with_dim(low: Lowering, value: Value, dim: int) -> Value:
-    """A new dimension of size 1: the first one comes with a factor of a higher rank."""
-    rank = len(value.shape) + 1
-    raised = low.emit(g.Multiply, [value, low.constant(np.ones((1,) * rank))], (1, *value.shape), FIRST)
-    return _transposed(low, raised, (*range(1, dim + 1), 0, *range(dim + 1, rank)))
+def _raised(low: Lowering, value: Value) -> Value:
+    """With a first dimension of size 1, which comes with a factor of a higher rank."""
+    ones = low.constant(np.ones((1,) * (len(value.shape) + 1)))
+    return low.emit(g.Multiply, [value, ones], (1, *value.shape), FIRST)
 
 
-def _without_dim(low: Lowering, value: Value, dim: int) -> Value:
-    """Dimension `dim` of size 1 removed: with another one, it is an image of one pixel, whose average has no size."""
-    raised = _with_dim(low, value, 0)
-    kept = [axis for axis in range(1, len(raised.shape)) if axis != dim + 1]
-    pixel = _transposed(low, raised, (*kept[:-1], 0, dim + 1, kept[-1]))
-    shape = (*pixel.shape[:-3], pixel.shape[-1])
-    return low.emit(g.GlobalAvgPooling2d, [pixel], shape, FIRST, flags=0)
+def _lowered(low: Lowering, value: Value) -> Value:
+    """Without the first dimension of size 1: with another one, it is an image of one pixel, whose average has no size."""
+    raised = _raised(low, value)
+    last = len(raised.shape) - 1
+    pixel = _transposed(low, raised, (*range(2, last), 0, 1, last))
+    return low.emit(g.GlobalAvgPooling2d, [pixel], value.shape[1:], FIRST, flags=0)
 
 
 def _transposed(low: Lowering, value: Value, order: Shape) -> Value:
