@@ -46,7 +46,7 @@ def _padding(op: Op) -> tuple[int, int]:
 
 def _width(op: Op) -> int:
     """Of the kernel, in pairs; with an odd padding it starts at the second column of one."""
-    return (op.attributes["padding_left"] % 2 + op.attributes["kernel_width"] + 1) // 2
+    return int(op.attributes["padding_left"] % 2 + op.attributes["kernel_width"] + 1) // 2
 
 
 def _paired(op: Op) -> list[Op]:
