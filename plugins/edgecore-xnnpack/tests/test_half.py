@@ -98,6 +98,15 @@ def test_weights_of_convolutions_have_16_bits_in_the_file() -> None:
     compare(program, net, [(x,)], 4e-3)
 
 
+def test_indices_stay_integers() -> None:
+    layer, x = nn.Linear(8, 9).eval().requires_grad_(False), torch.randn(2, 5, 8)
+    model = as_module(lambda x: [layer(x).argmax(-1), *layer(x).max(1)])
+    compare(compiled(model, x), model, [(x,)], 4e-3)
+    layer.half()
+    program = edgecore.compile(model, (x.half(),), backends=[edgecore.Backend("xnnpack", required=True)])
+    compare(program, model, [(x.half(),)], 4e-3)
+
+
 def test_nothing_is_converted_without_products() -> None:
     assert set(types(compiled(lambda x: torch.tanh(x) + x, torch.randn(2, 8)))) == {"FP32"}
 

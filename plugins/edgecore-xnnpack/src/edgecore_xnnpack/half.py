@@ -64,7 +64,9 @@ def halve(net: Net, everything: bool) -> None:
 
 def _is_float(op: Op) -> bool:
     return all(
-        value.quantization is None and (value.constant is None or value.constant.dtype == np.float32)
+        value.quantization is None
+        and not value.is_index
+        and (value.constant is None or value.constant.dtype == np.float32)
         for value in (*op.inputs, op.output)
     )
 
