@@ -65,6 +65,21 @@ INDICES: dict[str, Callable[[torch.Tensor], Any]] = {
     "equals": lambda x: x.sign().max(2),
     "the least": lambda x: x.min(3),
     "a row": lambda x: x.reshape(1, 192).max(1),
+    "of one": lambda x: x[:, 1:2].max(1),
+}
+PLACES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "channels": lambda x: x.argmax(1),
+    "the last": lambda x: (x * 2).argmax(-1, keepdim=True),
+    "equals": lambda x: x.sign().argmax(2),
+    "the least": lambda x: x.argmin(3),
+    "the least of equals": lambda x: x.sign().argmin(1, keepdim=True),
+    "a row": lambda x: x.reshape(1, 192).argmax(1),
+    "of all": lambda x: x.argmax(),
+    "the least of all": lambda x: (x + 1).argmin(keepdim=True),
+    "of a single one": lambda x: x.reshape(192).argmin(0),
+    "of one": lambda x: x[:, :1].argmin(1),
+    "without the maxima": lambda x: x.max(1)[1],
+    "of -inf": lambda x: torch.where(x > -9e9, -torch.inf, x).argmax(2),
 }
 
 
@@ -84,6 +99,24 @@ def test_group(group: dict[str, Function]) -> None:
 
 def test_values_with_their_indices() -> None:
     check(lambda x: [part for function in INDICES.values() for part in function(x)], X, tolerance=0)
+
+
+def test_places() -> None:
+    found = check(lambda x: [function(x) for function in PLACES.values()], X, tolerance=0)
+    assert found["ArgMaxPooling2d"] == len(PLACES)
+
+
+def test_places_after_a_layer_of_several_sizes() -> None:
+    net, sizes = nn.Linear(6, 9).requires_grad_(False), (({0: Dim("batch", min=1, max=4)},),)
+    calls = [(torch.randn(batch, 5, 6),) for batch in (2, 1, 4, 1)]
+    check_sizes(lambda x: [net(x).argmax(-1), net(x).argmin(1)], calls, sizes)
+
+
+def test_nan_is_the_greatest_only_where_it_is_the_first() -> None:
+    """Unlike eager, whose first NaN is the greatest wherever it is."""
+    rows = torch.tensor([[torch.nan, 1.0, 2.0], [1.0, torch.nan, 2.0], [1.0, 2.0, torch.nan]])
+    program = edgecore.compile(Together({"": lambda x, y: x.argmax(1)}).eval(), (rows, rows), backends=["xnnpack"])
+    assert edgecore.load(program.buffer).forward(rows, rows).tolist() == [0, 2, 1]
 
 
 def test_detection_ends_with_scores_and_classes() -> None:
@@ -120,9 +153,7 @@ def test_masked_attention_with_a_mask_that_is_computed() -> None:
         (lambda x, y: x.masked_fill(y.bool().cumsum(1) > 1, 0.0), "aten.masked_fill.Scalar", "truth values that are computed outside"),
         (lambda x, y: x.exp() * (x != x[:]), "aten.ne.Tensor", "numbers with themselves"),
         (lambda x, y: x.exp() * (x == -torch.inf), "aten.eq.Scalar", "a comparison with -inf"),
-        (lambda x, y: list(x.exp()[:, :1].max(1)), "aten.max.dim", "an index among one"),
-        (lambda x, y: x.exp().max(1)[1], "aten.max.dim", "indices without the values"),
-        (lambda x, y: x.exp().argmax(1), "aten.argmax.default", "no lowering"),
+        (lambda x, y: x.exp().reshape(1, 192).repeat(1, 400).argmax(1), "aten.argmax.default", "a maximum of 76800 elements"),
         (lambda x, y: torch.where((x > 0) + (y > 0), x, y), "aten.add.Tensor", "a sum of truth values"),
     ],
 )  # fmt: skip
@@ -135,7 +166,7 @@ def test_a_comparison_is_where_its_reader_is() -> None:
 
     def function(x: torch.Tensor) -> torch.Tensor:
         mask = x.exp() > 1
-        return torch.where(mask, torch.cumsum(x * 2, 1), x) + 1
+        return torch.where(mask, torch.erf(x * 2), x) + 1
 
     found = refusals(function, X)
     assert found["aten.gt.Scalar"] == "truth values that are read outside"

@@ -51,6 +51,10 @@ REDUCTIONS: dict[str, Function] = {
     "logsumexp": lambda x: x.logsumexp(1),
     "logsumexp of much": lambda x: (x * 200).logsumexp(-1, keepdim=True),
     "log_softmax of channels": lambda x: x.log_softmax(1),
+    "cumsum of channels": lambda x: x.cumsum(1),
+    "cumsum of the last": lambda x: x.cumsum(-1),
+    "cumsum of a row": lambda x: x.reshape(1, 192).cumsum(1),
+    "cumsum of one": lambda x: x[:, :, :1].cumsum(2),
     "log_softmax of the last": lambda x: (x * 200).log_softmax(-1),
 }
 
@@ -185,11 +189,33 @@ def test_selection_keeps_infinities() -> None:
         assert torch.equal(got, want)
 
 
+def test_results_without_dimensions() -> None:
+    check(
+        lambda x: [
+            x.sum(),
+            x.mean((0, 1, 2, 3)),
+            x.amax(),
+            x.amin(),
+            x.reshape(192).sum(0),
+            x.reshape(192)[:1].amax(0),
+        ],
+        X,
+    )
+
+
+def test_sums_so_far_of_infinities() -> None:
+    """What comes before an infinity is finite, unlike in a product with a triangular matrix."""
+    inf = torch.inf
+    x = torch.tensor([[1, 2, inf, 3, 4], [-inf, 1, inf, 5, 6], [0, torch.nan, 1, 2, 3]])
+    got = edgecore.load(compiled(lambda x: x.cumsum(1), x).buffer).forward(x)
+    torch.testing.assert_close(got, x.cumsum(1), equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "function, reason",
     [
-        (lambda x: x.max(1)[1], "indices without the values"),
-        (lambda x: x.sum(), "rank 0"),
+        (lambda x: x.sum().exp(), "rank 0"),
+        (lambda x: x.reshape(1, 192).repeat(1, 6).cumsum(1), "a cumulative sum of 1152 elements"),
         (lambda x: x.reshape(1, -1).repeat(1, 400).amax(1), "a maximum of 76800 elements"),
         (lambda x: x[:, :1].var(1), "variance of 1 elements"),
         (lambda x: F.elu(x, -1.0), "alpha -1.0"),

@@ -15,6 +15,8 @@ import edgecore
 from edgecore_xnnpack.blob import read_graph
 from edgecore_xnnpack.schema import graph as g
 
+torch.manual_seed(0)  # weights of modules: what they compare with 0 must not be near it
+
 
 def compiled(function: Any, *inputs: torch.Tensor) -> Any:
     backend = edgecore.Backend("xnnpack", required=True, force_fp16=True)
@@ -80,15 +82,29 @@ def test_weights_of_layers_have_16_bits_in_the_file() -> None:
     assert kinds(program) == {"Convert": 2, "FullyConnected": 1}
 
 
-def test_weights_of_pixels_have_16_bits_in_the_file() -> None:
+def test_weights_of_convolutions_have_16_bits_in_the_file() -> None:
     net = nn.Sequential(
-        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 1, bias=False)
-    ).eval()
-    x = torch.randn(1, 64, 9, 8)
+        nn.Conv2d(64, 128, 1), nn.ReLU6(), nn.Conv2d(128, 128, 3, 2, 1, groups=128), nn.Conv2d(128, 64, 3, bias=False),
+        nn.Conv2d(64, 64, (1, 3), groups=4),
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        net[0].weight[:2] = torch.tensor([[1e-7], [3e-8]])[..., None, None]  # subnormal in 16 bits, and less
+    x = torch.randn(1, 64, 19, 18)
     program = compiled(net, x)
-    assert kinds(program)["FullyConnected"] == 2 and kinds(program)["StaticTranspose"] == 2
-    assert len(program.buffer) < 2 * (2 * 64 * 128) + 4 * 9 * 128 + 6000
+    found = kinds(program)
+    assert (found["Conv2d"], found["DepthwiseConv2d"]) == (3, 1)
+    numbers = sum(parameter.numel() for parameter in net.parameters())
+    assert len(program.buffer) < 2 * numbers + 8000
     compare(program, net, [(x,)], 4e-3)
+
+
+def test_indices_stay_integers() -> None:
+    layer, x = nn.Linear(8, 9).eval().requires_grad_(False), torch.randn(2, 5, 8)
+    model = as_module(lambda x: [layer(x).argmax(-1), *layer(x).max(1)])
+    compare(compiled(model, x), model, [(x,)], 4e-3)
+    layer.half()
+    program = edgecore.compile(model, (x.half(),), backends=[edgecore.Backend("xnnpack", required=True)])
+    compare(program, model, [(x.half(),)], 4e-3)
 
 
 def test_nothing_is_converted_without_products() -> None:

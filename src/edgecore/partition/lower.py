@@ -109,7 +109,7 @@ def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec,
             attribute = graph_module.graph.get_attr(name)
             call = graph_module.graph.call_function(call_delegate, (attribute, *part.inputs))
             attribute.meta["val"] = None
-            call.meta["val"] = tuple(node.meta["val"] for node in part.outputs)
+            call.meta["val"] = (*(node.meta["val"] for node in part.outputs), *result.unread_results)
             call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
             call.meta["delegated"] = [
                 (operator_name(n.target), source_line(n)) for n in nodes if n.target is not operator.getitem

@@ -53,6 +53,7 @@ class PreprocessResult:
 
     `debug_handle_map` maps the blob's own identifiers to the `debug_handle`s of the nodes that they came from.
     `compatibility` names target, library and format versions; the plugin's native side judges it before loading.
+    `unread_results`: `val`s of tensors that the delegate writes after the partition's results, though nothing reads them.
     """
 
     blob: bytes
@@ -60,6 +61,7 @@ class PreprocessResult:
     debug_handle_map: Mapping[int | str, tuple[int, ...]] = field(default_factory=dict)
     compatibility: str = ""
     memory: Sequence[MemoryNeed] = ()
+    unread_results: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)

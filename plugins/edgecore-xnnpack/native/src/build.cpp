@@ -36,6 +36,29 @@ bool Packs(const Node &node) {
   }
 }
 
+// The float32 bits of a float16 number: its exponent has another bias, and subnormal ones are normal in 32 bits.
+uint32_t WidenHalf(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16;
+  const uint32_t magnitude = half & 0x7FFFu;
+  if (magnitude >= 0x7C00) return sign | 0x7F800000u | (magnitude & 0x3FFu) << 13;  // infinity, NaN
+  if (magnitude >= 0x0400) return sign | ((magnitude << 13) + (112u << 23));
+  const float number = static_cast<float>(magnitude) * 0x1.0p-24f;
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return sign | bits;
+}
+
+// Any alignment.
+void WidenHalves(const void *halves, uint64_t count, uint8_t *out) {
+  const auto *bytes = static_cast<const uint8_t *>(halves);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, bytes + i * sizeof(half), sizeof(half));
+    const uint32_t wide = WidenHalf(half);
+    std::memcpy(out + i * sizeof(wide), &wide, sizeof(wide));
+  }
+}
+
 // The address of each constant for XNNPACK, NULL for other values. They are used in place. A copy is made of one that
 // is not aligned, and of one so near the end of its last page that reading past it could fault: into `packed` if it is
 // no longer read after packing, else into `kept`.
@@ -54,23 +77,29 @@ bool PlaceConstants(const Graph &graph, Copies *packed, Copies *kept, std::vecto
     const auto address = reinterpret_cast<uintptr_t>(value.data);
     const uint64_t end = (address + value.bytes) % kPage;
     (*data)[i] = value.data;
-    if (address % kAlignment == 0 && end != 0 && end <= kPage - kOverread) continue;
-    auto *memory = new (std::nothrow) uint8_t[value.bytes + kOverread + kCopyAlignment];
+    const bool fits = address % kAlignment == 0 && end != 0 && end <= kPage - kOverread;
+    if (fits && !value.widens) continue;
+    const uint64_t bytes = value.widens ? value.bytes * 2 : value.bytes;
+    auto *memory = new (std::nothrow) uint8_t[bytes + kOverread + kCopyAlignment];
     if (memory == nullptr) {
       return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a constant of %llu bytes",
-                          static_cast<unsigned long long>(value.bytes));
+                          static_cast<unsigned long long>(bytes));
     }
     (read[i] ? kept : packed)->emplace_back(memory);
     const auto start = reinterpret_cast<uintptr_t>(memory);
     uint8_t *copy = memory + (kCopyAlignment - start % kCopyAlignment) % kCopyAlignment;
-    std::memcpy(copy, value.data, value.bytes);
+    if (value.widens) {
+      WidenHalves(value.data, Elements(value.shape), copy);
+    } else {
+      std::memcpy(copy, value.data, value.bytes);
+    }
     (*data)[i] = copy;
   }
   return true;
 }
 
 xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, const void *data, uint32_t *id) {
-  const xnn_datatype type = kTypes[static_cast<size_t>(value.type)];
+  const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
   const size_t *dims = Sizes(value.shape);

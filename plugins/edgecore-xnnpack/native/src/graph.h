@@ -60,6 +60,7 @@ struct Value {
   Shape shape;                // as declared in the blob, in dim order
   Quantization quantization;
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
+  bool widens = false;         // fp16 constants: XNNPACK gets them as fp32
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs live throughout
 };

@@ -43,6 +43,8 @@ KindList PoolingKinds();
 KindList MatrixKinds();
 KindList MovementKinds();
 
+bool IsConvolution(const Node &node);  // of any kind, with a filter and a bias
+
 // Like Failure::Set with "node 12 (Conv2d): " in front.
 __attribute__((format(printf, 3, 4))) bool Refuse(const Node &node, Failure *failure, const char *format, ...);
 

@@ -34,6 +34,7 @@ struct Types {
 constexpr Types kTypes[] = {
     {Type::kFp32, Type::kFp32, Type::kFp32, Type::kFp32},
     {Type::kFp16, Type::kFp32, Type::kFp32, Type::kFp16},
+    {Type::kFp16, Type::kFp16, Type::kFp16, Type::kFp16},
     {Type::kQint8, Type::kQint8, Type::kQint32, Type::kQint8},
     {Type::kQint8, Type::kQcint8, Type::kQcint32, Type::kQint8},
     {Type::kQuint8, Type::kQuint8, Type::kQint32, Type::kQuint8},
@@ -184,6 +185,8 @@ const NodeKind kKinds[] = {
 };
 
 }  // namespace
+
+bool IsConvolution(const Node &node) { return node.kind->read == ReadConvolution; }
 
 KindList ConvolutionKinds() { return {kKinds, std::size(kKinds)}; }
 

@@ -138,12 +138,17 @@ bool InferPooling(const Graph &graph, const Node &node, Shape *shapes, Failure *
 
 bool InferGlobal(const Graph &graph, const Node &node, Shape *shapes, Failure *failure) {
   const Shape &input = shapes[node.in[0]];
-  if (!CheckInput(graph, node, input, failure)) return false;
-  if ((node.flags & XNN_FLAG_KEEP_DIMS) != 0) {
-    shapes[node.out[0]] = {4, {input[0], 1, 1, input[3]}};
-  } else {
-    shapes[node.out[0]] = {2, {input[0], input[3]}};
+  if (input.rank < 3 || In(graph, node, 0).shape.rank != input.rank) {
+    return Refuse(node, failure, "the input is %s; expected [..., H, W, C]", Text(input));
   }
+  const uint32_t height = input.rank - 3;
+  Shape output = input;
+  output[height] = output[height + 1] = 1;
+  if ((node.flags & XNN_FLAG_KEEP_DIMS) == 0) {
+    output[height] = input[input.rank - 1];
+    output.rank = height + 1;
+  }
+  shapes[node.out[0]] = output;
   return true;
 }
 
@@ -167,8 +172,9 @@ xnn_status DefineArgMax(xnn_subgraph_t subgraph, const Graph &, const Node &node
                                       ids[node.out[0]], ids[node.out[1]], node.flags);
 }
 
-xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  const size_t axes[] = {1, 2};
+xnn_status DefineGlobal(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids) {
+  const size_t rank = In(graph, node, 0).shape.rank;
+  const size_t axes[] = {rank - 3, rank - 2};
   return xnn_define_static_reduce(subgraph, xnn_reduce_mean, 2, axes, ids[node.in[0]], ids[node.out[0]], node.flags);
 }
 

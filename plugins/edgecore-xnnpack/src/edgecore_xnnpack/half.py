@@ -15,10 +15,7 @@ from edgecore_xnnpack.float_weights import float_weights
 from edgecore_xnnpack.net import TIED, Alias, Net, Op, Value
 from edgecore_xnnpack.schema import graph as g
 
-CONVOLUTIONS = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d})
-"""XNNPACK wants their weights in 32 bits and makes 16 of them itself."""
-
-HEAVY = CONVOLUTIONS | {g.FullyConnected, g.BatchMatrixMultiply}
+HEAVY = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.BatchMatrixMultiply})
 """A net without any of these has nothing to gain."""
 
 HALVED = HEAVY | {
@@ -67,25 +64,11 @@ def halve(net: Net, everything: bool) -> None:
 
 def _is_float(op: Op) -> bool:
     return all(
-        value.quantization is None and (value.constant is None or value.constant.dtype == np.float32)
+        value.quantization is None
+        and not value.is_index
+        and (value.constant is None or value.constant.dtype == np.float32)
         for value in (*op.inputs, op.output)
     )
-
-
-def _is_of_pixels(op: Op) -> bool:
-    """Whether a convolution computes each pixel from the same pixel."""
-    padding = (op.attributes.get(f"padding_{side}") for side in ("top", "left", "bottom", "right"))
-    steps = (op.attributes.get(f"{name}_{axis}") for name in ("kernel", "subsampling") for axis in ("height", "width"))
-    return op.kind is g.Conv2d and set(steps) == {1} and not any(padding) and op.attributes["groups"] == 1
-
-
-def _make_layer(op: Op) -> None:
-    """A layer of the last dimension in memory, whose weight may have 16 bits in the file, in the place of a convolution."""
-    weight = op.inputs[1].constant
-    assert weight is not None
-    matrix = weight.reshape(weight.shape[0], -1)
-    op.kind, op.attributes = g.FullyConnected, {}
-    op.inputs[1] = Value(matrix.shape, matrix)
 
 
 class _Halver:
@@ -122,10 +105,8 @@ class _Halver:
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # 32 bits only
             is_wanted = (self.everything or op.is_half) and op.kind in HALVED and _is_float(op)
             if is_wanted and not wide and not is_average and not has_computed_filter:
-                if _is_of_pixels(op):
-                    _make_layer(op)
-                is_convolution = op.kind in CONVOLUTIONS
-                op.inputs = [v if is_convolution and v.constant is not None else self._half(v, op) for v in op.inputs]
+                keeps = op.kind is g.ConvTranspose2d  # executorch's XNNPACK takes weights of 32 bits only for these
+                op.inputs = [v if keeps and v.constant is not None else self._half(v, op) for v in op.inputs]
                 self.halves[op.output] = Value(op.output.shape, is_half=True)
                 self.pending.add(op.output)
                 op.output = self.halves[op.output]

@@ -32,6 +32,8 @@ from edgecore_xnnpack.schema import graph as g
 BY_DIMENSION = frozenset({"pre_paddings", "post_paddings", "offsets", "sizes"})
 """Attributes with one number for each dimension."""
 
+FEW_CHANNELS = 4
+
 _SCALE = 64
 """A transposition is this much dearer than a reshape of as many bytes."""
 
@@ -73,7 +75,7 @@ def _choose(net: Net) -> set[Value]:
         if len(value.shape) == 4:
             readers.setdefault(value, set()).add(last if layout == Layout.LAST else first)
     for value, sides in readers.items():
-        cost = value.size * (1 if value.has_one_order else _SCALE)
+        cost = _cost(value)
         at = side(value)
         sides.discard(at)
         if len(sides) == 1:
@@ -88,6 +90,12 @@ def _choose(net: Net) -> set[Value]:
                 cut.add(once_last, other, None)
                 cut.add(other, once_first, None)
     return {value for value in cut.source_side(last, first) if value in free}
+
+
+def _cost(value: Value) -> int:
+    """Bytes of few channels take XNNPACK a little longer to turn than as many floats."""
+    is_slow = value.quantization is not None and value.shape[1] <= FEW_CHANNELS
+    return value.size * (1 if value.has_one_order else _SCALE) + is_slow
 
 
 def _is_free(op: Op) -> bool:

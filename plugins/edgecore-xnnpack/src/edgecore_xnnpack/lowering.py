@@ -49,6 +49,7 @@ class Lowering:
         self._scales: dict[Node, tuple[Array, int]] = {}
         self._values: dict[Node, Any] = {}
         self._scalars: dict[float, Value] = {}
+        self._unread: list[tuple[Value, torch.Tensor]] = []
 
     def run(self, program: ExportedProgram, table: Any) -> Net:
         """Lower the whole graph by the rows of `table`; CompileError for an operator without a row."""
@@ -120,6 +121,9 @@ class Lowering:
                 value.is_index = is_index
             taken.add(value)
             self.net.outputs.append((value, layout_of(result.meta["val"])))
+        for value, val in self._unread:
+            self.net.outputs.append((value, layout_of(val)))
+            self.net.unread.append(val)
 
     def _fold(self, node: Node) -> bool:
         """Compute a node that reads nothing but weights."""
@@ -235,6 +239,13 @@ class Lowering:
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.net.ops[-1].second = indices = Value(shape, is_index=True)
         return maxima, indices
+
+    def leave_unread(self, value: Value, like: torch.Tensor) -> None:
+        """Make a value that nothing reads another result of the delegate, in the sizes of a `val`.
+
+        XNNPACK's runtimes would forget the value, not the operator, and crash as it writes.
+        """
+        self._unread.append((self.reshape(value, self.sizes.of(like)), torch.empty_like(like, dtype=torch.float32)))
 
     def reshape(self, value: Value, shape: Shape) -> Value:
         """`value` with another shape. Where one pixel or one channel is left, no layout is asked for."""

@@ -89,8 +89,9 @@ def _flatten(net: Net) -> None:
     results = {value for value, _ in net.outputs}
     for op in net.ops:
         image = op.inputs[0]
-        rows = (*image.shape[:1], image.size // image.shape[0])
-        if op.kind is not g.StaticReshape or len(image.shape) != 4 or op.output.shape != rows:
+        if op.kind is not g.StaticReshape or len(image.shape) != 4:
+            continue
+        if op.output.shape != (image.shape[0], image.size // image.shape[0]):
             continue
         if image.has_one_order or not comes_from_last(image, producers):
             continue

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
@@ -137,12 +138,13 @@ class Op:
 class Net:
     """The operations in order, and what crosses the border; the layout of an external value is that of the caller.
 
-    An input that no operation reads is None.
+    An input that no operation reads is None. `unread`: the `val`s of the last outputs, which nothing outside reads.
     """
 
     inputs: list[Value | None] = field(default_factory=list)
     outputs: list[tuple[Value, Layout]] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
+    unread: list[torch.Tensor] = field(default_factory=list)
 
     def producers(self) -> dict[Value, Op]:
         """The operation that computes each value; a second result has none."""

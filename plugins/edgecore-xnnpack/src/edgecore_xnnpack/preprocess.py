@@ -16,6 +16,7 @@ from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.moves import simplify_moves
 from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.pairs import pair_columns
 from edgecore_xnnpack.quantize import quantize
 from edgecore_xnnpack.sizes import Symbols, merge
 
@@ -30,6 +31,7 @@ def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
     fuse(net)  # clamps of integers
     halve(net, everything=force_fp16)
     simplify_moves(net)
+    pair_columns(net)
     assign_layouts(net)
     return net
 
@@ -43,6 +45,7 @@ def preprocess(program: ExportedProgram, force_fp16: bool = False) -> Preprocess
         named_data=encoded.named_data,
         debug_handle_map=encoded.handles,
         memory=_memory(net),
+        unread_results=net.unread,
     )
 
 

@@ -10,13 +10,10 @@ from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import Shape, Value
-from edgecore_xnnpack.operators.shape import concatenate, expand, slice_of
+from edgecore_xnnpack.operators.shape import MOST_PIECES, concatenate, expand, slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 
 aten = torch.ops.aten
-
-MOST_PIECES = 64
-"""Of one selection; more would cost more than the core's copy of single elements."""
 
 
 def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from edgecore_xnnpack.net import CHANNELS_FIRST, CHANNELS_LAST, FIRST, LAST, Sha
 from edgecore_xnnpack.operators.comparison import opposite
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
-from edgecore_xnnpack.operators.pooling import MOST_IN_WINDOW, max_pooling
+from edgecore_xnnpack.operators.pooling import MOST_IN_WINDOW, max_pooling, pad
+from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -123,18 +124,19 @@ def greatest(low: Lowering, value: Value, dims: list[int], shape: Shape) -> Valu
     return _reduce(low, value, dims, shape, _greatest_of)
 
 
-@lowers(aten.mean.dim, check=_check_reduction)
+@lowers(aten.mean.dim, check=_check_reduction, scalar=True)
 def _mean(low: Lowering, node: Node) -> Value:
     value = low.input()
     return mean(low, value, _dims(low, len(value.shape)), low.shape)
 
 
-@lowers(aten.sum.dim_IntList, check=_check_reduction)
+@lowers(aten.sum.dim_IntList, check=_check_reduction, scalar=True)
 def _sum(low: Lowering, node: Node) -> Value:
     value = low.input()
     dims = _dims(low, len(value.shape))
     count = prod(value.shape[dim] for dim in dims)
-    return binary(low, g.Multiply, mean(low, value, dims, low.shape), low.scalar(float(count)))
+    average = mean(low, value, dims, low.shape or (1,))
+    return low.reshape(binary(low, g.Multiply, average, low.scalar(float(count))), low.shape)
 
 
 def _check_window(query: Query) -> str | None:
@@ -145,7 +147,7 @@ def _check_window(query: Query) -> str | None:
 _WINDOW = f"at most {MOST_IN_WINDOW} elements reduced to one"
 
 
-@lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW)
+@lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW, scalar=True)
 def _extreme(low: Lowering, node: Node) -> Value:
     """The minimum is the maximum with both signs changed."""
     value, least = low.input(), node.target is aten.amin.default
@@ -160,28 +162,44 @@ def _reads(node: Node, index: int) -> bool:
 def _check_extreme(query: Query) -> str | None:
     if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # a dtype of the row for the sake of the indices
         return "maxima of integers"
-    if _reads(query.node, 1):
-        if not _reads(query.node, 0):
-            return "indices without the values, which XNNPACK computes together"
-        if query.shape[_dims(query, len(query.shape))[0]] == 1:
-            return "an index among one"
     return _check_window(query)
 
 
-@lowers(aten.max.dim, aten.min.dim, check=_check_extreme, dtypes=(torch.float32, torch.int64),
-        constraints="indices only beside the values; " + _WINDOW)  # fmt: skip
+def _with_indices(low: Lowering, value: Value, dims: list[int]) -> tuple[Value, Value]:
+    """The maxima over `dims`, as an image, and their places, which leave the delegate: nothing inside reads integers.
+
+    Equals have the place of the first, and NaN is no maximum unless it is the first element.
+    """
+    image = _folded(low, value, dims)
+    if image.shape[2] == 1:  # not a window; of equals the first is the greatest
+        image = pad(low, image, (0, 0, 0, 0), (0, 0, 1, 0), -inf)
+    maxima, indices = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
+    return maxima, low.reshape(indices, low.shape)
+
+
+@lowers(aten.max.dim, aten.min.dim, check=_check_extreme, dtypes=(torch.float32, torch.int64), constraints=_WINDOW)
 def _extreme_values(low: Lowering, node: Node) -> list[Any]:
-    """The indices are a result of the delegate, for nothing inside reads integers; equals have that of the first."""
     value, least = low.input(), node.target is aten.min.dim
     dims, signed = _dims(low, len(value.shape)), unary(low, g.Negate, value) if least else value
-    index = None
-    if _reads(node, 1):
-        image = _folded(low, signed, dims)
-        result, index = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
-        result, index = low.reshape(result, low.shape), low.reshape(index, low.shape)
-    else:
+    if not _reads(node, 1):
         result = greatest(low, signed, dims, low.shape)
+        return [unary(low, g.Negate, result) if least else result, None]
+    maxima, index = _with_indices(low, signed, dims)
+    if not _reads(node, 0):
+        low.leave_unread(maxima, node.meta["val"][1])
+        return [None, index]
+    result = low.reshape(maxima, low.shape)
     return [unary(low, g.Negate, result) if least else result, index]
+
+
+@lowers(aten.argmax.default, aten.argmin.default, check=_check_extreme, dtypes=(torch.float32, torch.int64),
+        constraints=_WINDOW, scalar=True)  # fmt: skip
+def _place(low: Lowering, node: Node) -> Value:
+    value = low.input()
+    signed = unary(low, g.Negate, value) if node.target is aten.argmin.default else value
+    maxima, index = _with_indices(low, signed, _dims(low, len(value.shape)))
+    low.leave_unread(maxima, node.meta["val"])
+    return index
 
 
 @lowers(aten.any.dim, aten.any.dims, aten.all.dim, aten.all.dims, check=_check_window, constraints=_WINDOW,
@@ -238,6 +256,28 @@ def _logsumexp(low: Lowering, node: Node) -> Value:
     top = _finite_greatest(low, value, dims)
     result = binary(low, g.Add, _log_of_sum(low, binary(low, g.Subtract, value, top), dims), top)
     return low.reshape(result, low.shape)
+
+
+MOST_SUMMED = 1024
+"""Ten steps."""
+
+
+def _check_cumsum(query: Query) -> str | None:
+    count = query.shape[int(query.argument("dim")) % len(query.shape)]
+    return _check_reduction(query) if count <= MOST_SUMMED else f"a cumulative sum of {count} elements"
+
+
+@lowers(aten.cumsum.default, check=_check_cumsum, constraints=f"of at most {MOST_SUMMED} elements")
+def _cumsum(low: Lowering, node: Node) -> Value:
+    """Sums over twice as many neighbours in each step, up to all before an element (Hillis and Steele's scan)."""
+    value = low.input()
+    dim, step = int(low.argument("dim")) % len(value.shape), 1
+    while step < value.shape[dim]:
+        before = tuple(step if axis == dim else 0 for axis in range(len(value.shape)))
+        shifted = slice_of(low, value, dim, 0, value.shape[dim] - step)
+        value = binary(low, g.Add, value, pad(low, shifted, before, (0,) * len(before), 0.0))
+        step *= 2
+    return value
 
 
 @lowers(aten._log_softmax.default, aten.log_softmax.int, constraints=_WINDOW, whole=True,

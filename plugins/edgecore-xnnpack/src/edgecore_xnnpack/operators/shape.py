@@ -10,13 +10,16 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import TIED, Shape, Value
+from edgecore_xnnpack.net import FIRST, TIED, Shape, Value
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary
 from edgecore_xnnpack.operators.pooling import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
+
+MOST_PIECES = 64
+"""Of one selection; more would cost more than the core's copy of single elements."""
 
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
@@ -50,7 +53,65 @@ def _cat(low: Lowering, node: Node) -> Value:
     dtypes=FLOAT_OR_BOOL,
 )
 def _view(low: Lowering, node: Node) -> Value:
-    return low.reshape(low.input(), low.shape)
+    split = _split_or_joined(low, low.input(), *(_sizes(one) for one in (node.args[0], node)))
+    return low.reshape(low.input(), low.shape) if split is None else split
+
+
+def _sizes(node: Any) -> list[Any]:
+    """The sizes of a node's result; symbolic ones as expressions."""
+    return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
+
+
+def _split_or_joined(low: Lowering, value: Value, given: list[Any], wanted: list[Any]) -> Value | None:
+    """A view that changes fixed sizes only beside several symbolic ones, of which XNNPACK's reshape infers just one.
+
+    None where there are no two, or more changes than one size into two, two into one, or one that is 1.
+    """
+    if sum(not isinstance(size, int) for size in wanted) < 2:
+        return None
+    start = next((i for i, (a, b) in enumerate(zip(given, wanted)) if a != b), min(len(given), len(wanted)))
+    least = min(len(given), len(wanted)) - start
+    end = next((i for i in range(least) if given[-1 - i] != wanted[-1 - i]), least)
+    old, new = given[start : len(given) - end], wanted[start : len(wanted) - end]
+    short, long = sorted((old, new), key=len)
+    is_one_change = (len(short), len(long)) in ((0, 1), (1, 2)) and all(isinstance(size, int) for size in old + new)
+    if not is_one_change or long[0] > MOST_PIECES:
+        return None
+    rank = len(wanted if long is new else given)
+    to_front = (start, *(axis for axis in range(rank) if axis != start))
+    if long is new:
+        value = _raised(low, value)
+        value = _regrouped(low, value, start + 1, 0, new[1]) if short else value
+        return _transposed(low, value, tuple(to_front.index(axis) for axis in range(rank)))
+    value = _transposed(low, value, to_front)
+    return _lowered(low, _regrouped(low, value, 0, start + 1, 1) if short else value)
+
+
+def _regrouped(low: Lowering, value: Value, dim: int, other: int, length: int) -> Value:
+    """Parts of `length` elements of `dim`, one after another along `other`."""
+    starts = range(0, value.shape[dim], length)
+    return concatenate(low, [slice_of(low, value, dim, start, length) for start in starts], other)
+
+
+def _raised(low: Lowering, value: Value) -> Value:
+    """With a first dimension of size 1, which comes with a factor of a higher rank."""
+    ones = low.constant(np.ones((1,) * (len(value.shape) + 1)))
+    return low.emit(g.Multiply, [value, ones], (1, *value.shape), FIRST)
+
+
+def _lowered(low: Lowering, value: Value) -> Value:
+    """Without the first dimension of size 1: with another one, it is an image of one pixel, whose average has no size."""
+    raised = _raised(low, value)
+    last = len(raised.shape) - 1
+    pixel = _transposed(low, raised, (*range(2, last), 0, 1, last))
+    return low.emit(g.GlobalAvgPooling2d, [pixel], value.shape[1:], FIRST, flags=0)
+
+
+def _transposed(low: Lowering, value: Value, order: Shape) -> Value:
+    """As `low.permute`, but without a reshape, also where only sizes of 1 change places."""
+    if order == tuple(range(len(order))):
+        return value
+    return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)
 
 
 def expand(low: Lowering, value: Value, shape: Shape) -> Value:

@@ -87,7 +87,7 @@ class Row:
     """One operator.
 
     `constraints` says in words what `check` demands; `whole`: keep it from being decomposed; `unlike`: arguments that
-    need not have these `dtypes`, for `check` to examine.
+    need not have these `dtypes`, for `check` to examine; `scalar`: the result may have no dimensions.
     """
 
     lower: Lower
@@ -96,6 +96,7 @@ class Row:
     whole: bool
     unlike: tuple[str, ...]
     dtypes: tuple[torch.dtype, ...]
+    scalar: bool
 
     @property
     def names_of_dtypes(self) -> tuple[str, ...]:
@@ -114,13 +115,14 @@ def lowers(
     whole: bool = False,
     unlike: tuple[str, ...] = (),
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
+    scalar: bool = False,
 ) -> Callable[[Lower], Lower]:
     """Enter the decorated function in the table for `targets`."""
 
     def enter(function: Lower) -> Lower:
         for target in targets:
             assert target not in TABLE, target
-            TABLE[target] = Row(function, check, constraints, whole, unlike, dtypes)
+            TABLE[target] = Row(function, check, constraints, whole, unlike, dtypes, scalar)
         return function
 
     return enter
@@ -154,7 +156,7 @@ def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[No
                 if reason is not None:
                     return reason
         unlike = {source for name in row.unlike for source in _nodes(argument(node, name))}
-        return _check_tensors(query, unlike, row.dtypes, symbols, views) or row.check(query) or _check_sizes(node, row)
+        return _check_tensors(query, unlike, row, symbols, views) or row.check(query) or _check_sizes(node, row)
 
     def _check_sizes(node: Node, row: Row) -> str | None:
         """Whether the node is lowered alike for all sizes."""
@@ -201,10 +203,8 @@ def _tensors(node: Node) -> Iterator[torch.Tensor]:
         yield val
 
 
-def _check_tensors(
-    query: Query, unlike: set[Any], dtypes: tuple[torch.dtype, ...], symbols: Symbols, views: bool
-) -> str | None:
-    """What holds for every operator: `dtypes`, bounded sizes, rank 1 to 6, not empty, something to compute at run time."""
+def _check_tensors(query: Query, unlike: set[Any], row: Row, symbols: Symbols, views: bool) -> str | None:
+    """What holds for every operator: dtypes, bounded sizes, rank 1 to 6, not empty, something to compute at run time."""
     node = query.node
     sources = [source for source in node.all_input_nodes if source not in unlike and not _is_size(source)]
     if all(map(query.is_constant, sources)):
@@ -216,7 +216,7 @@ def _check_tensors(
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             return "reads a number that is computed outside"
-        if tensor.dtype not in dtypes and not (tensor.dtype == torch.float16 and _has_half(dtypes)):
+        if tensor.dtype not in row.dtypes and not (tensor.dtype == torch.float16 and _has_half(row.dtypes)):
             return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
         problem = symbols.problem(tensor)
         if problem:
@@ -226,9 +226,10 @@ def _check_tensors(
         if 0 in query.sizes.of(tensor):
             return "empty tensor"
     runtime = [source.meta["val"] for source in sources if not query.is_constant(source)]
-    for tensor in runtime + [results[index] for index in used]:
-        if tensor.dim() == 0:
-            return "rank 0"
+    given = [results[index] for index in used]
+    if any(tensor.dim() == 0 for tensor in (runtime if row.scalar else runtime + given)):
+        return "rank 0"
+    for tensor in runtime + given:
         if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
             return f"strides {tuple(tensor.stride())}"
     return None
