@@ -114,6 +114,20 @@ FAULTS = {
         ("mutates", "partitioner/only tags", ["changed aten.add.Tensor (node add"]),
         ("mutates", "networks/elementwise", ["changed the program; a partitioner may only tag nodes"]),
     ],
+    "half precision": [
+        (
+            "half",
+            "operators/aten.add.Tensor",
+            ["claims float16 and takes none of", "aten.add.Tensor(float16[3, 5, 7], float16[3, 5, 7])"],
+        ),
+        (
+            "half",
+            "operators/aten.mul.Tensor",
+            ["aten.mul.Tensor(float16[3, 5, 7], float16[3, 5, 7])", "values differ"],
+        ),
+        ("half", "operators/aten.relu.default", ["aten.relu.default(float16[3, 5, 7])", "relu has no kernel for float16"]),
+        ("rare-leak", "lifetime/load and destroy", ["bytes of heap with each load (240 loads"]),
+    ],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
     "another interface": [("version", "networks/elementwise", ["was built for version 7."])],
 }

