@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -81,7 +82,8 @@ def wheel(
 class Environment:
     """A virtual environment that sees this edgecore and what it needs, but no backend of this environment's."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, *, outer: bool = True, **options: Any) -> None:
+        """`outer`: it sees the other packages of this environment, after its own."""
         venv.EnvBuilder(with_pip=False, symlinks=True, **options).create(folder)
         self.folder = folder
         self.python = folder / "bin" / "python"
@@ -92,9 +94,15 @@ class Environment:
         metadata = next(package.parent.glob("edgecore-*.dist-info"), None)
         if metadata:
             (self.site / metadata.name).symlink_to(metadata)
-        others = [path for path in sys.path if "site-packages" in path]
+        others = [path for path in sys.path if "site-packages" in path and outer]
         (self.site / "zz_outer.pth").write_text("\n".join(others))
         self.variables: dict[str, str] = {}
+
+    def link(self, *distributions: str) -> None:
+        """Make these distributions of this environment part of it."""
+        for found in map(importlib.metadata.distribution, distributions):
+            for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__", "bin"}:
+                (self.site / top).symlink_to(str(found.locate_file(top)))
 
     def install(self, path: Path, into: Path | None = None) -> Path:
         """Unpack a wheel, which is all that its installation is; the folder that it lies in then."""

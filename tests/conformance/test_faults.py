@@ -125,7 +125,11 @@ FAULTS = {
             "operators/aten.mul.Tensor",
             ["aten.mul.Tensor(float16[3, 5, 7], float16[3, 5, 7])", "values differ"],
         ),
-        ("half", "operators/aten.relu.default", ["aten.relu.default(float16[3, 5, 7])", "relu has no kernel for float16"]),
+        (
+            "half",
+            "operators/aten.relu.default",
+            ["aten.relu.default(float16[3, 5, 7])", "relu has no kernel for float16"],
+        ),
         ("rare-leak", "lifetime/load and destroy", ["bytes of heap with each load (240 loads"]),
     ],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],

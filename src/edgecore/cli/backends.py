@@ -41,7 +41,10 @@ def command(
         fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
         paths = _libraries(found, seconds)
         print_json(
-            [{field: getattr(backend, field) for field in fields} | {"library": paths.get(_key(backend))} for backend in found]
+            [
+                {field: getattr(backend, field) for field in fields} | {"library": paths.get(_key(backend))}
+                for backend in found
+            ]
         )
         return
     if not found:

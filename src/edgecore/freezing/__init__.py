@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 
 def hook_dirs() -> list[str]:
     """The folder of `hook-edgecore.py`."""
-    return [os.path.dirname(os.path.abspath(__file__))]
+    return [str(Path(__file__).absolute().parent)]
