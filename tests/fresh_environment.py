@@ -62,14 +62,17 @@ def wheel(
     version: str = "1.0",
     backend_id: str = "AcmeBackend",
     group: str = "edgecore.backends",
+    attribute: str = "",
 ) -> Path:
-    """The wheel of a package whose module is the first part of its first file; `backend_id` is the name of its entry point."""
+    """The wheel of a package whose module is the first part of its first file; `backend_id` is the name of its entry point
+    in `group`, `attribute` what follows the module there.
+    """
     stem = f"{distribution.replace('-', '_')}-{version}"
     module = next(iter(files)).partition("/")[0]
     info = {
         "METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n",
         "WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        "entry_points.txt": f"[{group}]\n{backend_id} = {module}\n",
+        "entry_points.txt": f"[{group}]\n{backend_id} = {module}{attribute}\n",
         "RECORD": "",
     }
     path = folder / f"{stem}-py3-none-any.whl"

@@ -341,6 +341,18 @@ LIBRARIES = {
 }
 
 
+KERNELS = """
+#include "edgecore/kernel.h"
+static edgecore_kernel_library table = {{sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}};
+const edgecore_kernel_library *edgecore_kernels_v0(void) { return &table; }
+"""
+KERNELS_HOOK = """
+from pathlib import Path
+def library():
+    return Path(__file__).parent / "libold.so"
+"""
+
+
 def test_libraries_that_do_not_load(env, wheels, tmp_path):
     """What the loader means, and the command that mends it."""
     good = library(tmp_path / "well.so", table())
@@ -366,9 +378,16 @@ def test_libraries_that_do_not_load(env, wheels, tmp_path):
         if name in libraries:
             files[f"edgecore_{name}/lib/libacme.so"] = libraries[name]
         env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
+    old = library(tmp_path / "old_kernels.so", KERNELS, include=ROOT / "tests" / "native" / "abi" / "0.2")
+    files = {"old_kernels/__init__.py": KERNELS_HOOK, "old_kernels/libold.so": old}
+    env.install(
+        wheel(wheels, "old-kernels", files, backend_id="old_ops", group="edgecore.kernels", attribute=":library")
+    )
     env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack"
     status, text = env.doctor()
     assert status == 1
+    assert "libold.so was built for interface 0.2, this edgecore has " in text
+    assert "mend: pip install --upgrade old-kernels\n" in text
     for name, (backend_id, problem) in LIBRARIES.items():
         section = re.search(rf"^{name} \({backend_id}.*\n(( .*\n)*)", text, re.MULTILINE)[1]
         row = section.partition("native library: ")[2].partition("\n")[0]

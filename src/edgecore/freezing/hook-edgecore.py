@@ -17,6 +17,8 @@ excludedimports = [
     *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),
     *("edgecore.pipeline", "edgecore.quantize", "numpy", "pydantic", "torch", "torchao"),
 ]
+_LIBRARIES = ["*.so", "*.so.*", "*.dylib", "*.dll"]
+
 datas = collect_data_files("edgecore", includes=["plugin/*.toml"])
 binaries = []
 
@@ -24,4 +26,4 @@ _backends = [provider for provider in registry.providers_here() if not registry.
 for _provider in [*_backends, *entries.scan(entries.KERNELS)]:
     hiddenimports.append(_provider.module)
     datas += copy_metadata(_provider.distribution)
-    binaries += collect_dynamic_libs(_provider.module.partition(".")[0])
+    binaries += collect_dynamic_libs(_provider.module.partition(".")[0], search_patterns=_LIBRARIES)
