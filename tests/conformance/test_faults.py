@@ -80,6 +80,16 @@ def test_a_backend_without_faults_passes(check):
     assert [name for name, outcome in outcomes.items() if outcome == "skipped"] == []
 
 
+def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "edgecore_dying.py").write_text("import os; os._exit(3)")
+    (tmp_path / "edgecore_dying-1.0.dist-info").mkdir()
+    entry_points = tmp_path / "edgecore_dying-1.0.dist-info" / "entry_points.txt"
+    entry_points.write_text("[edgecore.backends]\nDyingBackend = edgecore_dying\n")
+    report = check(only=["documentation/metadata", "priority/"])
+    assert report.ok, str(report)
+
+
 FAULTS = {
     # Faults that do not get in each other's way, each with the check that finds it and words of its sentence.
     "compiling": [

@@ -22,7 +22,7 @@ from edgecore.conformance.programs import (
     took,
     took_dtypes,
 )
-from edgecore.conformance.samples import Sample, evaluate, resolve, samples_of
+from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
 from edgecore.errors import EdgecoreError
 from edgecore.partition.capability import DATA_MOVEMENT
 
@@ -73,15 +73,16 @@ class _Operator:
             result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], inside=True).dtypes
         for dtype in claimed:
             if by_dtype[dtype] and _dtype_name(dtype) not in result.dtypes:
-                self._must_take(subject, dtype)
+                self._must_take(subject, dtype, claimed[0])
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
         if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
             _try(subject, self.operator, more)
         return f"{result.taken} of {len(samples)} calls taken"
 
-    def _must_take(self, subject: Subject, dtype: torch.dtype) -> None:
-        """A dtype of which none of the calls was taken beside those of others."""
+    def _must_take(self, subject: Subject, dtype: torch.dtype, first: torch.dtype) -> None:
+        """A dtype of which none of the calls was taken: alone, and together with the `first` one that is claimed."""
         samples, name = samples_of(self.operator, dtype, subject.quick), _dtype_name(dtype)
+        samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
         inside = any(_has_truth_values(self.operator, sample) for sample in samples)
         result = _try(subject, self.operator, samples, inside)
         if result.seen and name not in result.dtypes:
