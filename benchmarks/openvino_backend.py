@@ -22,6 +22,7 @@ import torch
 import edgecore
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from worker import openvino_request  # beside this file
 from zoo import make
 
 
@@ -35,8 +36,7 @@ def compare(name: str, exported: torch.export.ExportedProgram, threads: int, pai
         method = edgecore.load(path, threads=threads)["forward"]
     # Without `input=` the frontend makes static shapes dynamic, which costs OpenVINO a part of its speed.
     model = openvino.convert_model(exported, input=[list(one.shape) for one in inputs])
-    hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    request = openvino.Core().compile_model(model, "CPU", hints).create_infer_request()
+    request = openvino_request(model, threads)
     for index, one in enumerate(inputs):
         request.set_input_tensor(index, openvino.Tensor(one.numpy(), shared_memory=True))
 

@@ -9,6 +9,14 @@ import time
 from pathlib import Path
 
 
+def openvino_request(model, threads: int):
+    """A request of OpenVINO's own runtime for a model or the path of one, in float32 and for one call at a time."""
+    import openvino
+
+    hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    return openvino.Core().compile_model(model, "CPU", hints).create_infer_request()
+
+
 def main() -> None:
     runtime, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
     import torch
@@ -51,8 +59,7 @@ def main() -> None:
     elif runtime == "openvino":
         import openvino
 
-        hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-        request = openvino.Core().compile_model(path, "CPU", hints).create_infer_request()
+        request = openvino_request(path, threads)
         tensors = [
             torch.randint(9, tuple(port.shape)) if "i64" in str(port.element_type) else torch.randn(tuple(port.shape))
             for port in request.model_inputs

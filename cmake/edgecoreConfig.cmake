@@ -11,6 +11,9 @@
 # together with edgecore_add_backend(TARGET SOURCES file...).
 include("${CMAKE_CURRENT_LIST_DIR}/edgecoreBackend.cmake")
 get_filename_component(_edgecore_native "${CMAKE_CURRENT_LIST_DIR}/../native" ABSOLUTE)
+if(NOT EXISTS "${_edgecore_native}")  # in the source tree, whose readers are generated in the build
+  get_filename_component(_edgecore_native "${CMAKE_CURRENT_LIST_DIR}/../runtime_cpp" ABSOLUTE)
+endif()
 if(NOT TARGET edgecore::headers)
   add_library(edgecore::headers INTERFACE IMPORTED GLOBAL)
   set_target_properties(edgecore::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_edgecore_native}/include")

@@ -142,7 +142,7 @@ except BackendError as error:
         return str(self.say(code, cwd))
 
     def doctor(self, *arguments: str) -> tuple[int, str]:
-        done = self.run("-m", "edgecore.cli", "doctor", *arguments)
+        done = self.run("-m", "edgecore", "doctor", *arguments)
         return done.returncode, done.stdout + done.stderr
 
 

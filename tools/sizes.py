@@ -59,7 +59,7 @@ def selection_bytes(files: str, compiler: str) -> int:
     """The core with the kernels of some files."""
     with tempfile.TemporaryDirectory() as name:
         table = Path(name) / "kernels.c"
-        command = [sys.executable, "-m", "edgecore.cli", "kernels", "--for", files, "--out", table]
+        command = [sys.executable, "-m", "edgecore", "kernels", "--for", files, "--out", table]
         subprocess.run([*command, "--sources", RUNTIME / "kernels"], check=True, stdout=subprocess.DEVNULL)
         (mask,) = re.findall("EDGECORE_DTYPES=0x[0-9a-f]+", table.read_text())
         compiled = table.with_suffix(".o")

@@ -15,8 +15,8 @@ namespace {
 Status run(const char *path, Error &error) {
   Module module;
   EDGECORE_TRY(module.open(path, error));
-  for (const StringView id : module.required_backends()) {
-    std::printf("needs backend %.*s: Module::load_backend\n", static_cast<int>(id.size()), id.data());
+  for (const StringView id : module.missing_backends()) {  // EDGECORE_BACKEND_PATH holds folders of manifests
+    EDGECORE_TRY(module.find_backend(id, edgecore::backend_path(), {}, error));
   }
   edgecore::MethodOptions options;
   options.threads = 2;

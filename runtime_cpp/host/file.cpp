@@ -43,7 +43,7 @@ Status File::make_private(Error &error) {
 }
 
 Status File::map(const char *path, Error &error) {
-  const Descriptor file{open(path, O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe would wait for its other end
   struct stat info;
   if (file.number < 0 || fstat(file.number, &info) != 0) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot open ", path, ": ", strerror(errno), ".");

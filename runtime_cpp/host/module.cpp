@@ -15,6 +15,7 @@
 #include "host/file.h"
 #include "host/heap.h"
 #include "host/library.h"
+#include "host/manifest.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
@@ -79,6 +80,21 @@ Tensor copied(const edgecore_tensor &source) {
     for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
   }
   return tensor;
+}
+
+// Borrows the texts of the item.
+edgecore_option to_option(const JsonItem &item) {
+  edgecore_option option = {};
+  option.name = {item.key.data(), item.key.size()};
+  option.type = item.type == JsonType::kString ? EDGECORE_OPTION_STRING
+                : item.type == JsonType::kBool ? EDGECORE_OPTION_BOOL
+                                               : EDGECORE_OPTION_INT;
+  if (item.type == JsonType::kString) {
+    option.value.bytes = {reinterpret_cast<const uint8_t *>(item.text.data()), item.text.size()};
+  } else {
+    option.value.i = item.number;
+  }
+  return option;
 }
 
 edgecore_header header(size_t size) { return {static_cast<uint32_t>(size), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}; }
@@ -218,6 +234,29 @@ std::vector<StringView> Module::required_backends() const {
     }
   }
   return ids;
+}
+
+std::vector<StringView> Module::missing_backends() const {
+  std::vector<StringView> ids = required_backends();
+  Error unused;
+  ids.erase(
+      std::remove_if(ids.begin(), ids.end(), [&](StringView id) { return state_->find_backend(id, unused).ok(); }),
+      ids.end());
+  return ids;
+}
+
+Status Module::find_backend(StringView backend_id, const std::vector<std::string> &folders,
+                            Span<const edgecore_option> options, Error &error) {
+  Manifest manifest;
+  EDGECORE_TRY(find_manifest(backend_id, folders, manifest, error));
+  std::vector<edgecore_option> all(options.begin(), options.end());
+  for (const JsonItem &item : manifest.options) {
+    const edgecore_option option = to_option(item);
+    const auto has_name = [&](const edgecore_option &given) { return StringView(given.name) == option.name; };
+    if (std::none_of(options.begin(), options.end(), has_name)) all.push_back(option);
+  }
+  const Status status = load_backend(manifest.library.c_str(), backend_id, {all.data(), all.size()}, error);
+  return status.ok() ? status : extend(error, " The manifest is ", manifest.path.c_str(), ".");
 }
 
 Status Module::load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options,

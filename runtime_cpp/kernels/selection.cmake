@@ -59,7 +59,7 @@ function(edgecore_kernels)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/${arg_TARGET}_kernels.c)
   string(REPLACE ";" "," list "${files}")
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env "PYTHONPATH=${packages}" ${Python3_EXECUTABLE} -m edgecore.cli kernels
+    COMMAND ${CMAKE_COMMAND} -E env "PYTHONPATH=${packages}" ${Python3_EXECUTABLE} -m edgecore kernels
             --for ${list} --out ${table} --sources ${folder}
     RESULT_VARIABLE status ERROR_VARIABLE text OUTPUT_QUIET)
   if(status)

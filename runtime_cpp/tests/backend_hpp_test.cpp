@@ -226,4 +226,44 @@ TEST_F(BackendHpp, WhatTheHostRefusedKeepsTheHostsSentence) {
   EXPECT_EQ(sentence, "the host's own words");
 }
 
+// What edgecore.plugin.ByteReader reads, in a block of its own whose end a sanitizer sees.
+std::string read_blob(const std::string &blob) {
+  const std::vector<uint8_t> exact(blob.begin(), blob.end());
+  try {
+    ByteReader reader({exact.data(), exact.size()});
+    reader.header("ACME", 2, "edgecore-acme");
+    const uint32_t number = reader.u32();
+    std::string text(reader.text());
+    reader.align(4);
+    const uint8_t one = reader.number<uint8_t>();
+    const uint16_t two = reader.number<uint16_t>();
+    const uint64_t three = reader.number<uint64_t>();
+    reader.finish();
+    return text + " " + std::to_string(number) + " " + std::to_string(one + two + three);
+  } catch (const Failure &failure) {
+    EXPECT_EQ(failure.code, EDGECORE_DELEGATE_INVALID_COMPATIBILITY);
+    return failure.text;
+  }
+}
+
+TEST(ByteReader, ReadsWhatIsThereAndRefusesTheRest) {
+  using namespace std::string_literals;
+  const std::string blob = "ACME\2\0\0\0\1\2\3\4\3\0\0\0\xc3\xa9!\0\1\2\0\3\0\0\0\0\0\0\0"s;
+  EXPECT_EQ(read_blob(blob), "\xc3\xa9! 67305985 6");
+  for (size_t size = 0; size < blob.size(); ++size) {
+    const char *part = size < 4 ? "not written by edgecore-acme" : "end too early";
+    EXPECT_NE(read_blob(blob.substr(0, size)).find(part), std::string::npos) << size;
+  }
+  EXPECT_EQ(read_blob(blob + "!"), "the blob is damaged: 1 bytes follow its end");
+  EXPECT_NE(read_blob("ACME\3\0\0\0"s).find("version 3 and this edgecore-acme reads version 2"), std::string::npos);
+  for (size_t at = 0; at < blob.size(); ++at) {
+    std::string damaged = blob;
+    damaged[at] = '\xff';
+    (void)read_blob(damaged);
+  }
+  const uint8_t counts[] = {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(ByteReader({counts, 12}).count(4), 2u);
+  EXPECT_THROW(ByteReader({counts, 11}).count(4), Failure);
+}
+
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/scalar_type.h"
@@ -17,13 +18,15 @@ namespace {
 constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
-    "                    [--kernels /ABSOLUTE/PATH/OF/LIBRARY]... [--threads N] [--runs N] [--trust]\n"
-    "                    [--trace FILE.etdp]\n"
+    "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
+    "                    [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
     "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. --data gives the weights\n"
     "that the program keeps outside. A file compiled for a backend needs its library: `edgecore backends --json` "
     "prints\n"
-    "where the installed ones are. --kernels gives libraries of custom operators; --trace writes the times of all\n"
-    "instructions as an ETDump.\n";
+    "where the installed ones are. Or a manifest says where it is: --backend-path and then the environment variable\n"
+    "EDGECORE_BACKEND_PATH give folders of these, which `edgecore backends --manifests FOLDER` writes. --kernels "
+    "gives\n"
+    "libraries of custom operators; --trace writes the times of all instructions as an ETDump.\n";
 
 struct Arguments {
   const char *file = nullptr;
@@ -32,6 +35,7 @@ struct Arguments {
   std::vector<const char *> inputs;
   std::vector<const char *> data;
   std::vector<const char *> backends;
+  std::vector<std::string> backend_path;
   std::vector<const char *> kernels;
   const char *trace = nullptr;
   uint32_t threads = 0;
@@ -66,6 +70,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.data.push_back(argv[i]);
     } else if (name == "--backend") {
       arguments.backends.push_back(argv[i]);
+    } else if (name == "--backend-path") {
+      arguments.backend_path.emplace_back(argv[i]);
     } else if (name == "--kernels") {
       arguments.kernels.push_back(argv[i]);
     } else if (name == "--trace") {
@@ -164,17 +170,28 @@ Status show_output(const Method &method, size_t index, const char *output_dir, E
   return write_npy(path, tensor.scalar_type, shape, {data, count * type.size}, error);
 }
 
+// Loads what the file needs and was not given by its library.
+Status find_backends(Module &module, const Arguments &arguments, Error &error) {
+  std::vector<std::string> folders = arguments.backend_path;
+  for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
+  for (const StringView id : module.missing_backends()) {
+    if (folders.empty()) {
+      return fail(error, EDGECORE_NOT_FOUND, arguments.file, " needs backend '", id,
+                  "'; give its library with --backend (`edgecore backends --json` prints the path), or a folder of "
+                  "manifests with --backend-path (`edgecore backends --manifests FOLDER` writes them).");
+    }
+    EDGECORE_TRY(module.find_backend(id, folders, {}, error));
+  }
+  return {};
+}
+
 Status run(const Arguments &arguments, Error &error) {
   const auto start = std::chrono::steady_clock::now();
   Module module;
   for (const char *data : arguments.data) EDGECORE_TRY(module.add_data(data, error));
   EDGECORE_TRY(module.open(arguments.file, error));
-  const std::vector<StringView> required = module.required_backends();
-  if (arguments.backends.empty() && !required.empty()) {
-    return fail(error, EDGECORE_NOT_FOUND, arguments.file, " needs backend '", required[0],
-                "'; give its library with --backend (`edgecore backends --json` prints the path).");
-  }
   for (const char *backend : arguments.backends) EDGECORE_TRY(module.load_backend(backend, {}, {}, error));
+  EDGECORE_TRY(find_backends(module, arguments, error));
   for (const char *kernels : arguments.kernels) EDGECORE_TRY(module.load_kernels(kernels, error));
   MethodOptions options;
   options.threads = arguments.threads;

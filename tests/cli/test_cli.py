@@ -130,6 +130,12 @@ def test_help_names_every_command(edgecore):
         assert command in out
 
 
+def test_manifests_go_with_nothing_else(edgecore, tmp_path):
+    result = edgecore("backends", "fake", "--manifests", tmp_path / "made")
+    assert result.status == 1 and "no other argument" in result.err
+    assert not (tmp_path / "made").exists()
+
+
 def test_backends_json(edgecore):
     result = edgecore("backends", "--json")
     assert result.status == 0

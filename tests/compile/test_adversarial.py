@@ -40,6 +40,10 @@ FUNCTIONS = {
     "norm": (lambda x: (x.norm(), functional.normalize(x, dim=1)), IMAGE),
     "alias of type_as": (lambda x: (y := x * 1, y.type_as(x).add_(1))[0], VECTOR),
     "an input and one result twice": (lambda x: (y := x + 1, y, x, x), VECTOR),
+    "axis of size one moved by a composite": (
+        lambda x: (y := x.permute(0, 2, 3, 1).reshape(2, 16, 1, 3).swapaxes(1, 2), y + functional.relu(y))[1],
+        IMAGE,
+    ),
     "no inputs": (lambda x: x + torch.arange(4, dtype=torch.float32) * 2 + torch.full((4,), 3.0), VECTOR),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import BaseModel, Field
 
-from edgecore.partition import OperatorRow, OperatorTable, Part, at_most_dims, contiguous_only, debug_handles
+from edgecore.partition import OperatorRow, OperatorTable, Part, at_most_dims, contiguous_only, debug_handles, for_each
 from edgecore.pipeline.lower import to_edge
 from edgecore.plugin.documentation import operators_markdown, options_markdown
 from edgecore.plugin.options import Names
@@ -105,3 +105,29 @@ def test_a_partition_read_for_a_compiler():
     assert part.greatest_shape(part.inputs[0]) == (5, 3)
     assert (part.greatest_bytes(part.calls[0]), part.greatest_bytes(part.calls[0], 16)) == (60, 64)
     assert debug_handles(*part.calls) == tuple(node.meta["debug_handle"] for node in part.calls) != ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "least"),
+    [
+        (torch.export.Dim("rows", max=9), 0),
+        (torch.export.Dim("rows", min=3, max=9), 4),
+        (torch.export.Dim.DYNAMIC(max=9), 0),
+    ],
+)
+def test_least_sizes_are_those_that_torch_export_checks(rows, least):
+    """Of 2 and less it checks nothing: its tracing assumes that a size is not 0 or 1, and its programs take these."""
+
+    class Longer(torch.nn.Module):
+        def forward(self, a):
+            return torch.cat([a, a[:1]])
+
+    exported = torch.export.export(Longer(), (torch.ones(6, 3),), dynamic_shapes={"a": {0: rows}})
+    part = Part(to_edge(exported).exported_program())
+    (result,) = part.outputs
+    assert part.greatest_shape(result) == (10, 3)
+    assert part.least_shape(result) == ((least, 3) if least else (1, 3))
+
+
+def test_numbers_for_each_dim():
+    assert for_each(2, 3) == for_each([2], 3) == for_each((2, 2, 2), 3) == [2, 2, 2]

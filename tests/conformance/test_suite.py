@@ -55,7 +55,7 @@ def run_module(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
 
 
 def test_an_unknown_backend_is_a_sentence(tmp_path):
-    done = run_module("-m", "edgecore.cli", "conformance", "nonesuch", folder=tmp_path)
+    done = run_module("-m", "edgecore", "conformance", "nonesuch", folder=tmp_path)
     assert done.returncode == 1
     assert "backend 'nonesuch' is not installed" in done.stderr and "Traceback" not in done.stderr
 

@@ -72,7 +72,7 @@ def test_without_the_package_the_operator_is_named(pte: Path) -> None:
 
 
 def test_doctor_lists_it(python: Path) -> None:
-    done = run(python, "-m", "edgecore.cli", "doctor")
+    done = run(python, "-m", "edgecore", "doctor")
     assert "example_ops (operators, edgecore-example-ops 0.1.0)" in done.stdout
     header = (ROOT / "runtime_cpp/include/edgecore/abi.h").read_text()
     major, minor = (re.search(rf"EDGECORE_ABI_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))

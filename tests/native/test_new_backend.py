@@ -85,7 +85,7 @@ def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProces
 
 
 def write(folder: Path, name: str) -> None:
-    done = run(sys.executable, "-m", "edgecore.cli", "new-backend", name, "--into", folder)
+    done = run(sys.executable, "-m", "edgecore", "new-backend", name, "--into", folder)
     assert done.returncode == 0, done.stderr
 
 
@@ -140,6 +140,8 @@ def test_the_guide_says_what_happens(guided: Path) -> None:
     assert "relu(add(" in output
     assert "1 blobs, " in output
     assert re.search(r"^acme: \d+ passed", output, re.MULTILINE)
+    assert (guided / "manifests" / "acme.json").is_file()
+    assert "output 0: float32 [8, 16] min" in output  # of edgecore-run
     assert (guided / "parts" / "blobs" / "0000-AcmeBackend.bin").read_bytes().startswith(b"ACME")
 
 

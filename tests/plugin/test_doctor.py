@@ -59,6 +59,7 @@ def test_library_of_another_backend(add_package, tmp_path):
         ("lambda: Path('libfake.so')", "libfake.so is not an absolute path"),
         ("lambda: 1 / 0", "ZeroDivisionError"),
         ("lambda: Path(__file__)", "does not load"),
+        ("lambda: Path(__file__), load_options=lambda: 1 / 0", "load_options() raised ZeroDivisionError"),
     ],
 )
 def test_library_that_is_missing_or_none(add_package, library, reason):

@@ -230,7 +230,7 @@ print(json.dumps([states, [str(row.message) for row in caught]]))
 
 def test_listing_survives_what_packages_print(env, wheels):
     env.install(wheel(wheels, "edgecore-acme", sources(before="print('hello')\n")))
-    done = env.run("-m", "edgecore.cli", "backends", "--json")
+    done = env.run("-m", "edgecore", "backends", "--json")
     (row,) = [row for row in json.loads(done.stdout) if row["name"] == "acme"]
     assert row["state"] == "ok"
 

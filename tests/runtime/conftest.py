@@ -89,7 +89,7 @@ def toy_library(tmp_path_factory):
     return library
 
 
-def write_package(folder: Path, answer: str) -> None:
+def write_package(folder: Path, answer: str, options: str) -> None:
     """A package that provides `ToyBackend`, with the entry point that a wheel would have."""
     (folder / "edgecore_toy.py").write_text(
         "from edgecore.plugin import BackendInfo, hookimpl\n\n"
@@ -98,7 +98,7 @@ def write_package(folder: Path, answer: str) -> None:
         "@hookimpl\n"
         "def edgecore_backends():\n"
         "    return [BackendInfo(name='toy', backend_id='ToyBackend', summary='', compiler='x:y',\n"
-        "                        native_library=native_library)]\n"
+        f"                        native_library=native_library, load_options=lambda: {options})]\n"
     )
     info = folder / "edgecore_toy-1.0.dist-info"
     info.mkdir()
@@ -108,13 +108,16 @@ def write_package(folder: Path, answer: str) -> None:
 
 @pytest.fixture
 def install_toy(tmp_path, monkeypatch):
-    """install_toy(answer): `edgecore-toy` as if installed, for one test; its library is where `answer` evaluates to."""
+    """install_toy(answer): `edgecore-toy` as if installed, for one test; its library is where `answer` evaluates to.
+
+    `options` evaluates to its options for loading.
+    """
     from edgecore.plugin import registry
 
     monkeypatch.syspath_prepend(tmp_path)
 
-    def install(answer: str) -> Path:
-        write_package(tmp_path, answer)
+    def install(answer: str, options: str = "{}") -> Path:
+        write_package(tmp_path, answer, options)
         importlib.invalidate_caches()
         return tmp_path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +29,8 @@ def pte(tmp_path) -> Path:
     return path
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment}
-    )
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_running_a_file_imports_neither_torch_nor_openvino(pte):
@@ -46,15 +43,33 @@ assert not {{"torch", "pydantic", "openvino"}} & set(sys.modules)
     assert done.stdout.strip() == "[2.0, 4.0]", done.stderr
 
 
-def test_a_missing_openvino_is_explained(pte, tmp_path):
-    done = run(f"import edgecore; edgecore.load({str(pte)!r})", EDGECORE_OPENVINO_LIBRARY=str(tmp_path / "none.so"))
-    assert done.returncode == 1 and INSTALL.split('"')[1] in done.stderr
+def test_a_missing_openvino_is_explained(pte):
+    done = run(f"""
+import edgecore, edgecore_openvino
+edgecore_openvino.openvino_library = lambda: None
+edgecore.load({str(pte)!r})
+""")
+    assert "OpenVINO was not found" in done.stderr and INSTALL.split('"')[1] in done.stderr
 
 
-def test_a_library_that_is_not_openvino_is_refused(pte):
-    other = edgecore_openvino.native_library()
-    done = run(f"import edgecore; edgecore.load({str(pte)!r})", EDGECORE_OPENVINO_LIBRARY=other)
-    assert done.returncode == 1 and "has no function ov_" in done.stderr
+@pytest.mark.parametrize(
+    ("library", "sentence"),
+    [
+        ("/no/libopenvino_c.so", "cannot be loaded: /no/libopenvino_c.so"),
+        ("libopenvino_c.so", "no absolute path: libopenvino_c.so"),
+        (edgecore_openvino.native_library(), "has no function ov_"),
+    ],
+)
+def test_a_library_that_is_not_openvino_is_refused(pte, library, sentence):
+    done = run(f"import edgecore; edgecore.load({str(pte)!r}, options={{'openvino': {{'library': {library!r}}}}})")
+    assert done.returncode == 1 and sentence in done.stderr
+
+
+def test_a_second_openvino_is_refused(pte):
+    with_another = {"openvino": {"library": "/another/libopenvino_c.so"}}
+    edgecore.load(pte)
+    with pytest.raises(edgecore.errors.ExecutionError, match="has opened OpenVINO in .*libopenvino_c.*another"):
+        edgecore.load(pte, options=with_another)
 
 
 def test_check_names_what_is_missing(monkeypatch):

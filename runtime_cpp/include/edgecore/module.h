@@ -29,6 +29,10 @@ struct MethodOptions {
 // Limits of a host: those of the core, and no plan beyond the physical memory.
 Limits default_limits();
 
+// The folders in the environment variable EDGECORE_BACKEND_PATH, separated by colons, for Module::find_backend. None in
+// a process that runs with the rights of another user (setuid and the like).
+std::vector<std::string> backend_path();
+
 // Calls in the order of the members. Not thread-safe; afterwards each Method may be used by one thread at a time.
 class Module {
  public:
@@ -53,6 +57,8 @@ class Module {
 
   // The backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
+  // Those of them that were not added yet.
+  std::vector<StringView> missing_backends() const;
 
   // Makes a backend available to this file, from a table linked into the application or from a library given by its
   // absolute path, whose table must be that of `backend_id` (empty: any). The driver is created once a process.
@@ -61,6 +67,15 @@ class Module {
   // option, and what the backend gave.
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
+
+  // Loads a backend whose manifest is in one of `folders`, which are absolute; the first that has one counts. A
+  // manifest is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: what
+  // the library was built for, its path, absolute or from the manifest's folder, and options for loading, before which
+  // `options` go. Nothing is opened for another interface. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (for another
+  // interface only), INVALID_EXTERNAL_DATA (a broken one, and no other), INVALID_ARGUMENT (a relative folder, or two
+  // manifests in one), ACCESS_FAILED, and those of load_backend.
+  Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
+                      Span<const edgecore_option> options, Error &error);
 
   // "name.overload" of each operator that the file calls and neither the runtime nor an added library has a kernel for.
   std::vector<std::string> missing_operators() const;

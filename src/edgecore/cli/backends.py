@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,12 +23,21 @@ def command(
         typer.Argument(metavar="NAME", help="A backend: its options and operators, for which torch is needed."),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Tables for the README of backend NAME.")] = False,
+    manifests: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write manifests of all: edgecore-run --backend-path FOLDER finds them."),
+    ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="How long a package may take to be imported or to answer.")
     ] = 20,
     as_json: Json = False,
 ) -> None:
     """List the installed backends and their state, or the options and operators of one."""
+    if manifests is not None:
+        if name is not None or markdown or as_json:
+            raise EdgecoreError("--manifests goes with no other argument")
+        _write_manifests(manifests)
+        return
     if name is not None:
         _show_one(name, seconds, markdown, as_json)
         return
@@ -76,6 +87,18 @@ def _libraries(found: Sequence[InstalledBackend], seconds: float) -> dict[tuple[
     usable = {_key(backend) for backend in found if backend.info}
     tasks = [trial.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable]
     return {_key(task.provider): tried.answer for task, tried in zip(tasks, trial.run(tasks, seconds))}
+
+
+def _write_manifests(folder: Path) -> None:
+    from edgecore.plugin.manifests import write_manifests
+
+    written, problems = write_manifests(folder)
+    for path in written:
+        print(path)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not written:
+        raise EdgecoreError("no installed backend can be used; `edgecore doctor` tells why")
 
 
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:

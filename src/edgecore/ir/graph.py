@@ -140,6 +140,12 @@ def operator_name(target: Any) -> str:
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
 
 
+def for_each(value: Any, count: int) -> list[Any]:
+    """An argument such as a stride: the numbers for each of `count` dims, where it holds them or one for all."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * count if len(values) == 1 else values
+
+
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program`; when the block ends, unused nodes are gone, and code and signature are current."""

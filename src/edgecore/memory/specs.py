@@ -64,7 +64,7 @@ class TensorSpec:
 
 
 class Bounds:
-    """Greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
+    """Least and greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self.ranges = program.range_constraints
@@ -76,9 +76,7 @@ class Bounds:
         from torch.utils._sympy.numbers import int_oo
         from torch.utils._sympy.value_ranges import bound_sympy
 
-        # Symbols that a decomposition made are known to the shape environment only.
-        ranges = {**size.node.shape_env.var_to_range, **self.ranges}
-        upper = bound_sympy(size.node.expr, ranges).upper
+        upper = bound_sympy(size.node.expr, self._ranges(size)).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
             raise CompileError(
                 f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
@@ -86,6 +84,27 @@ class Bounds:
                 "state it in the model: torch._check(y.shape[0] <= 8)"
             )
         return int(upper)
+
+    def lower(self, size: Any) -> int:
+        """The least value of `size`; 0 if nothing says more.
+
+        A least of 1 or 2 of an input's size is what `torch.export` assumes while tracing: its programs take less.
+        """
+        if isinstance(size, int):
+            return size
+        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+        ranges = {
+            symbol: ValueRanges(0, bounds.upper) if bounds.lower <= 2 else bounds
+            for symbol, bounds in self._ranges(size).items()
+            if symbol in size.node.expr.free_symbols
+        }
+        lower = bound_sympy(size.node.expr, ranges).lower
+        return int(lower) if lower > 0 else 0
+
+    def _ranges(self, size: Any) -> dict[Any, Any]:
+        # Symbols that a decomposition made are known to the shape environment only.
+        return {**size.node.shape_env.var_to_range, **self.ranges}
 
 
 def assign_specs(program: ExportedProgram) -> None:

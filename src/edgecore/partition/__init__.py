@@ -1,5 +1,6 @@
 """Partitioning: the protocol, the capability partitioner, delegation and its report."""
 
+from edgecore.ir.graph import for_each
 from edgecore.partition.capability import CapabilityPartitioner
 from edgecore.partition.lower import Refusals, to_backend
 from edgecore.partition.part import Part, debug_handles
@@ -8,5 +9,6 @@ from edgecore.partition.types import TAG, DelegationSpec, Partitioner, Partition
 
 __all__ = [
     "TAG", "CapabilityPartitioner", "DelegationSpec", "OperatorRow", "OperatorTable", "Part", "PartitionResult",
-    "Partitioner", "Refusals", "Rejection", "at_most_dims", "contiguous_only", "debug_handles", "to_backend",
+    "Partitioner", "Refusals", "Rejection", "at_most_dims", "contiguous_only", "debug_handles",
+    "for_each", "to_backend",
 ]  # fmt: skip

@@ -36,6 +36,10 @@ class Part:
         """
         return tuple(self._bounds.upper(size, node) for size in node.meta["val"].shape)
 
+    def least_shape(self, node: Node) -> tuple[int, ...]:
+        """Shape of a node's tensor, symbolic sizes at their least."""
+        return tuple(self._bounds.lower(size) for size in node.meta["val"].shape)
+
     def greatest_bytes(self, node: Node, alignment: int = 1) -> int:
         """Size of a node's tensor at its greatest shape, rounded up to a multiple of `alignment`."""
         size = prod(self.greatest_shape(node)) * int(node.meta["val"].dtype.itemsize)

@@ -168,8 +168,8 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, relaid: set[Node]) -> None:
-    """What reads `new` in place of `old` needs another look if the two differ in shape, strides or dtype."""
-    if not same_layout(old.meta["val"], new.meta["val"]):
+    """What reads `new` needs another look if it did in place of `old`, or the two differ in shape, strides or dtype."""
+    if old in relaid or not same_layout(old.meta["val"], new.meta["val"]):
         relaid.add(new)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from edgecore.ir.graph import Editor, same_sizes
+from edgecore.ir.graph import Editor, for_each, same_sizes
 
 aten = torch.ops.aten
 
@@ -45,12 +45,6 @@ def argument(node: Node, name: str) -> Any:
                 return node.args[index]
             return node.kwargs.get(name, spec.default_value if spec.has_default_value() else None)
     raise KeyError(name)
-
-
-def for_each(value: Any, count: int) -> list[Any]:
-    """An argument with a number for each of `count` dimensions, or one for all."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    return values * count if len(values) == 1 else values
 
 
 def _input(node: Node) -> Node:

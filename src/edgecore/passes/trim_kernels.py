@@ -7,9 +7,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, calls, edit, fake_mode
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, for_each
 from edgecore.passes.quantized import is_dequantize
-from edgecore.passes.rewrites import for_each
 
 aten = torch.ops.aten
 

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.registry import register
     from edgecore.plugin.spec import hookspec
     from edgecore.plugin.types import (
@@ -29,6 +30,7 @@ __all__ = [
     "BackendCompiler",
     "BackendInfo",
     "BlobReader",
+    "ByteReader",
     "CompileSpec",
     "MemoryNeed",
     "NamedBlob",
@@ -51,7 +53,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'edgecore.plugin' has no attribute {name!r}")
     from importlib import import_module
 
-    home = {"hookspec": "edgecore.plugin.spec", "register": "edgecore.plugin.registry"}.get(
-        name, "edgecore.plugin.types"
-    )
-    return getattr(import_module(home), name)
+    homes = {"ByteReader": "byte_reader", "hookspec": "spec", "register": "registry"}
+    return getattr(import_module(f"edgecore.plugin.{homes.get(name, 'types')}"), name)

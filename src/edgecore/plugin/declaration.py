@@ -4,10 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any, TypeVar
 
+    LoadOptions = Mapping[str, bool | int | float | str | bytes | list[Any]]
     Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
@@ -22,10 +23,11 @@ class BackendInfo:
 
     `name` is what users write (`backends=["xnnpack"]`), `backend_id` what the `.pte` holds and what the entry point is
     called. `compiler` is `"module:attribute"`, imported on first use. `native_library` gives the absolute path of the
-    delegate's shared library and is called when a file needs it.
+    delegate's shared library and is called when a file needs it. `load_options`, called after it, gives options for loading
+    under those of the user: what Python finds and the delegate cannot, such as where a package keeps the vendor's library.
     """
 
-    __slots__ = ("backend_id", "compiler", "name", "native_library", "summary")
+    __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "summary")
 
     def __init__(
         self,
@@ -35,15 +37,17 @@ class BackendInfo:
         summary: str,
         compiler: str,
         native_library: Callable[[], str | Path] | None = None,
+        load_options: Callable[[], LoadOptions] | None = None,
     ) -> None:
         self.name = name
         self.backend_id = backend_id
         self.summary = summary
         self.compiler = compiler
         self.native_library = native_library
+        self.load_options = load_options
 
     def __repr__(self) -> str:
         return (
             f"BackendInfo(name={self.name!r}, backend_id={self.backend_id!r}, summary={self.summary!r}, "
-            f"compiler={self.compiler!r}, native_library={self.native_library!r})"
+            f"compiler={self.compiler!r}, native_library={self.native_library!r}, load_options={self.load_options!r})"
         )

@@ -199,10 +199,8 @@ def _check_library(backend: InstalledBackend, tried: trial.Trial, remedy: str) -
     assert info is not None
     if info.native_library is None:
         return Finding(check, True, "none: it compiles only")
-    if tried.hangs:
-        return Finding(check, False, tried.problem, _leave_out(backend))
     if tried.problem:
-        return Finding(check, False, f"native_library() fails: {tried.problem}", remedy)
+        return Finding(check, False, tried.problem, _leave_out(backend) if tried.hangs else remedy)
     path = Path(tried.answer)
     if not path.is_absolute():
         return Finding(check, False, f"{path} is not an absolute path", remedy)

@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgecore.errors import EdgecoreError
+from edgecore.errors import BackendError, EdgecoreError
 from edgecore.plugin import entries, registry
+from edgecore.plugin.declaration import BackendInfo
 from edgecore.plugin.entries import Provider
 from edgecore.plugin.types import InstalledBackend
 
@@ -37,7 +38,8 @@ _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin import tr
 class Task:
     """What to ask of a package.
 
-    `hook`: import it and call its hook, no answer. `library`: the path that its `native_library()` gives. `kernels`: the
+    `hook`: import it and call its hook, no answer. `library`: the path that its `native_library()` gives, None if it has
+    none; its `load_options` are called too. `kernels`: the
     path of its library of operators. `check`: [what, remedy] of each problem that its compiler reports. `tables`: rows of
     its options and its operators, see `documentation`.
     """
@@ -185,8 +187,7 @@ def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
     begin(f"importing {provider.module} and calling its hook")
     info = registry.call_hook(provider)
     if kind == "library":
-        begin(f"calling native_library() of {provider.module}")
-        return str(info.native_library()) if info.native_library else None
+        return _library(info, provider.module, begin)
     if kind == "hook":
         return None
     begin(f"importing {info.compiler}", _COMPILER_PATIENCE)
@@ -199,3 +200,16 @@ def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
     begin(f"asking {info.compiler} for its options and operators")
     options = documentation.option_rows(compiler.Options)
     return {"options": options, "operators": documentation.operator_rows(compiler.operator_support())}
+
+
+def _library(info: BackendInfo, module: str, begin: Callable[..., None]) -> str | None:
+    path = None
+    for name in ("native_library", "load_options"):
+        if function := getattr(info, name):
+            begin(f"calling {name}() of {module}")
+            try:
+                given = function()
+            except Exception as error:
+                raise BackendError(f"{name}() raised {type(error).__name__}: {error}") from error
+            path = str(given) if name == "native_library" else path
+    return path

@@ -159,9 +159,10 @@ def _load_backends(
             raise BackendBroken(f"backend {info.name!r} compiles only; it has no library to run {backend_id!r} with")
         try:
             library = info.native_library()
+            found = info.load_options() if info.load_options else {}
         except Exception as error:
             raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
-        given = {**options.get(backend_id, {}), **options.get(info.name, {})}
+        given = {**found, **options.get(backend_id, {}), **options.get(info.name, {})}
         used |= {backend_id, info.name}
         try:
             program.load_backend(os.fsencode(library), backend_id, given)

@@ -20,6 +20,7 @@ from enum import IntEnum
 from math import prod
 
 from edgecore.errors import FormatError
+from edgecore.plugin import ByteReader
 
 MAGIC = b"HELLO\0\0\0"
 VERSION = 1
@@ -73,26 +74,21 @@ def encode(graph: Graph) -> bytes:
 
 def decode(blob: bytes) -> Graph:
     """The graph in a blob; FormatError with a sentence if it is none, or damaged."""
-    if blob[: len(MAGIC)] != MAGIC:
-        raise FormatError("the blob was not written by edgecore-hello")
-    reader = _Reader(blob, len(MAGIC))
-    if (version := reader.numbers(1)[0]) != VERSION:
-        raise FormatError(f"the blob has version {version} and this edgecore-hello reads version {VERSION}")
-    inputs, constants, nodes, outputs = reader.numbers(4)
+    reader = ByteReader(blob)
+    reader.header(MAGIC, VERSION, "edgecore-hello")
+    inputs, constants, nodes, outputs = (reader.count(least) for least in (4, 4, 16, 4))
     graph = Graph(list(reader.numbers(inputs)))
-    graph.constants = [reader.constant() for _ in range(reader.count(constants))]
-    for index in range(reader.count(nodes)):
+    graph.constants = [_constant(reader) for _ in range(constants)]
+    for index in range(nodes):
         op, relu, first, second = reader.numbers(4)
         known = inputs + constants + index
         if op >= len(Op) or relu > 1 or max(first, second) >= known:
             raise FormatError(f"the blob is damaged: node {index}")
         graph.nodes.append(Operation(Op(op), (first, second), bool(relu)))
     graph.outputs = list(reader.numbers(outputs))
-    if reader.position != len(blob):
-        raise FormatError(f"the blob is damaged: {len(blob) - reader.position} bytes follow its end")
-    ranks = graph.input_ranks + [len(constant.shape) for constant in graph.constants]
-    if max(ranks, default=0) > MAX_RANK:
-        raise FormatError(f"the blob is damaged: a rank of {max(ranks)}")
+    reader.finish()
+    if max(graph.input_ranks, default=0) > MAX_RANK:
+        raise FormatError(f"the blob is damaged: a rank of {max(graph.input_ranks)}")
     results = range(inputs + constants, inputs + constants + nodes)
     if len(set(graph.outputs)) < outputs or not set(graph.outputs) <= set(results):
         raise FormatError(f"the blob is damaged: outputs {graph.outputs}")
@@ -117,29 +113,9 @@ def _pack(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
-class _Reader:
-    def __init__(self, blob: bytes, position: int) -> None:
-        self.blob = blob
-        self.position = position
-
-    def take(self, size: int) -> bytes:
-        if size > len(self.blob) - self.position:
-            raise FormatError(f"the blob is damaged: its {len(self.blob)} bytes end too early")
-        self.position += size
-        return self.blob[self.position - size : self.position]
-
-    def numbers(self, count: int) -> tuple[int, ...]:
-        return struct.unpack(f"<{count}I", self.take(4 * count))
-
-    def count(self, count: int) -> int:
-        """A number of records, of 4 bytes at least, that follow."""
-        if count > (len(self.blob) - self.position) // 4:
-            raise FormatError(f"the blob is damaged: {count} records in {len(self.blob)} bytes")
-        return count
-
-    def constant(self) -> Constant:
-        (rank,) = self.numbers(1)
-        if rank > MAX_RANK:
-            raise FormatError(f"the blob is damaged: a rank of {rank}")
-        shape = self.numbers(rank)
-        return Constant(shape, self.take(4 * prod(shape)))
+def _constant(reader: ByteReader) -> Constant:
+    rank = reader.number()
+    if rank > MAX_RANK:
+        raise FormatError(f"the blob is damaged: a rank of {rank}")
+    shape = reader.numbers(rank)
+    return Constant(shape, reader.take(4 * prod(shape)))

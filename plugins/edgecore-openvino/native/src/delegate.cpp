@@ -51,11 +51,7 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
 }
 
 struct Driver {
-  explicit Driver(const Host &) { api(); }
-
-  static void probe(const Host &) {
-    if (find_library().empty()) api();  // which says what to do
-  }
+  explicit Driver(const Host &) {}
 
   // What preprocess wrote: "openvino-ir 1", or "openvino-blob 1 DEVICE BUILD" of a compiled model.
   int32_t check_compatibility(std::string_view text) const {
@@ -101,7 +97,9 @@ struct Driver {
 };
 
 struct Program {
-  Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {}
+  Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {
+    open_library(options.text("library", ""));
+  }
 
   Driver &driver;
   const std::string device;  // instead of the blob's
@@ -332,7 +330,9 @@ extern "C" EDGECORE_BACKEND(openvino) {
   using namespace edgecore_openvino;
   static const edgecore_option_spec options[] = {
       edgecore::backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
-                                "Where to run instead of where the file says: CPU, GPU, NPU, AUTO.")};
+                                "Where to run instead of where the file says: CPU, GPU, NPU, AUTO."),
+      edgecore::backend::option("library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Absolute path of OpenVINO's libopenvino_c; the Python package finds it.")};
   static const edgecore_backend table = [] {
     edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,

@@ -1,54 +1,25 @@
 #include "openvino_api.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <mutex>
 
 namespace edgecore_openvino {
 namespace {
 
 using edgecore::backend::fail;
 
-constexpr const char *kVariable = "EDGECORE_OPENVINO_LIBRARY";
 constexpr const char *kCommand = "pip install \"openvino>=2026.4,<2027\"";
-#if defined(__APPLE__)
-constexpr std::string_view kPrefix = "libopenvino_c.", kInfix = ".dylib";
-#else
-constexpr std::string_view kPrefix = "libopenvino_c.so", kInfix = "";
-#endif
 
-// The C library in a folder: its name ends with a version that grows with every release. The last in order is taken.
-std::string library_in(const std::string &folder) {
-  DIR *entries = opendir(folder.c_str());
-  if (entries == nullptr) return {};
-  std::string best;
-  while (const dirent *entry = readdir(entries)) {
-    const std::string name = entry->d_name;
-    if (name.compare(0, kPrefix.size(), kPrefix) == 0 && name.find(kInfix) != std::string::npos && name > best) {
-      best = name;
-    }
-  }
-  closedir(entries);
-  return best.empty() ? best : folder + "/" + best;
-}
+// What open_library opened; never destroyed, as threads of OpenVINO's may outlive static objects.
+struct Opened {
+  std::string path;
+  Api api;
+};
+Opened *opened = nullptr;
 
-// The folder of this library, from the loader; empty where it has no absolute path.
-std::string own_folder() {
-  Dl_info info = {};
-  if (dladdr(reinterpret_cast<const void *>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  return path.empty() || path[0] != '/' ? std::string() : path.substr(0, path.rfind('/'));
-}
-
-Api open_library() {
-  const std::string path = find_library();
-  if (path.empty()) {
-    fail(EDGECORE_NOT_FOUND,
-         "OpenVINO is not installed where edgecore-openvino looks for it: %s, or name its libopenvino_c by an absolute "
-         "path in %s",
-         kCommand, kVariable);
-  }
+Api load(const std::string &path) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     fail(EDGECORE_NOT_FOUND, "OpenVINO cannot be loaded: %s. To install it anew: %s --force-reinstall", dlerror(),
@@ -98,20 +69,25 @@ void Api::check(int status, int32_t code, const char *what) const {
   fail(code, "%s: %s", what, reason.c_str());
 }
 
-std::string find_library() {
-#if defined(__GLIBC__)
-  const char *named = secure_getenv(kVariable);  // nothing in a program that runs with another's rights
-#else
-  const char *named = std::getenv(kVariable);
-#endif
-  if (named != nullptr && named[0] == '/') return named;
-  const std::string folder = own_folder();  // site-packages/edgecore_openvino/lib
-  return folder.empty() ? std::string() : library_in(folder + "/../../openvino/libs");
+void open_library(std::string_view path) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (opened != nullptr && path == opened->path) return;
+  if (path.empty()) {
+    fail(EDGECORE_NOT_FOUND,
+         "OpenVINO was not found: %s, or give the load option library the absolute path of its libopenvino_c",
+         kCommand);
+  }
+  if (path[0] != '/') {
+    fail(EDGECORE_INVALID_ARGUMENT, "the load option library is no absolute path: %s", std::string(path).c_str());
+  }
+  if (opened != nullptr) {
+    fail(EDGECORE_NOT_SUPPORTED, "this process has opened OpenVINO in %s and cannot open %s as well",
+         opened->path.c_str(), std::string(path).c_str());
+  }
+  opened = new Opened{std::string(path), load(std::string(path))};
 }
 
-const Api &api() {
-  static const Api found = open_library();  // tried again by the next call if it throws
-  return found;
-}
+const Api &api() { return opened->api; }
 
 }  // namespace edgecore_openvino

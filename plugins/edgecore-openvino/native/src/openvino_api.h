@@ -1,4 +1,4 @@
-// OpenVINO's C interface, opened by absolute path when the first delegate needs it. Nothing is linked: this library
+// OpenVINO's C interface, opened by absolute path when the first file needs it. Nothing is linked: this library
 // stays small, a machine without OpenVINO gets a sentence instead of a loader's error, and no C++ type or exception of
 // OpenVINO crosses. Signatures: openvino/c/*.h of 2026.4. Element types are never named by number except for bytes,
 // which a check of the size guards: they are read from the model's ports.
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "edgecore/backend.hpp"
 
@@ -91,11 +92,12 @@ struct Api {
   void check(int status, int32_t code, const char *what) const;
 };
 
-// The functions, once per process. Throws a sentence with the command that mends it if OpenVINO is not there.
-const Api &api();
+// Opens the C library at an absolute path, once per process. Throws a sentence with the command that mends it if there
+// is none (an empty path), if it is not OpenVINO 2026.4, or if another one is open. Thread-safe.
+void open_library(std::string_view path);
 
-// The library that api() opens: an absolute path, empty if there is none.
-std::string find_library();
+// The functions, after open_library.
+const Api &api();
 
 template <typename T, void (*Api::*release)(T *)>
 struct Release {

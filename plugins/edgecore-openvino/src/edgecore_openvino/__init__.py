@@ -7,19 +7,18 @@ import sys
 
 from edgecore.plugin import BackendInfo, hookimpl
 
-_VARIABLE = "EDGECORE_OPENVINO_LIBRARY"
-
 
 def native_library() -> str:
-    """Absolute path of the delegate's shared library.
-
-    The delegate opens OpenVINO in the folder `openvino` beside this package. Where that lies elsewhere on `sys.path`, its
-    library goes into the environment variable EDGECORE_OPENVINO_LIBRARY, which the delegate reads.
-    """
-    if _VARIABLE not in os.environ and (found := openvino_library()):
-        os.environ[_VARIABLE] = found
+    """Absolute path of the delegate's shared library. Of an editable installation it lies in another folder than this file."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_openvino{suffix}")
+    paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_openvino{suffix}") for folder in __path__]
+    return next(filter(os.path.isfile, paths), paths[0])
+
+
+def load_options() -> dict[str, str]:
+    """Where OpenVINO is, for the delegate, which looks nowhere."""
+    found = openvino_library()
+    return {"library": found} if found else {}
 
 
 def openvino_library() -> str | None:
@@ -48,5 +47,6 @@ def edgecore_backends() -> list[BackendInfo]:
             summary="Intel: CPU, GPU and NPU",
             compiler="edgecore_openvino.compiler:OpenvinoCompiler",
             native_library=native_library,
+            load_options=load_options,
         )
     ]

@@ -24,6 +24,7 @@ from enum import IntEnum
 import torch
 
 from edgecore.errors import FormatError
+from edgecore.plugin import ByteReader
 
 MAGIC = b"OPENVINO"
 VERSION = 1
@@ -83,25 +84,22 @@ def encode(payload: Payload) -> bytes:
 
 def decode(blob: bytes) -> Payload:
     """The payload of a blob; FormatError with a sentence if it is none, or its header is damaged."""
-    if blob[: len(MAGIC)] != MAGIC:
-        raise FormatError("the blob was not written by edgecore-openvino")
-    reader = _Reader(blob, len(MAGIC))
-    if (version := reader.number()) != VERSION:
-        raise FormatError(f"the blob has version {version} and this edgecore-openvino reads version {VERSION}")
+    reader = ByteReader(blob)
+    reader.header(MAGIC, VERSION, "edgecore-openvino")
     kind = reader.number()
     if kind >= len(Kind):
         raise FormatError(f"the blob is damaged: a model of kind {kind}")
-    inputs, outputs, properties = (reader.count() for _ in range(3))
+    inputs, outputs, properties = (reader.count(8) for _ in range(3))
     if outputs == 0:
         raise FormatError("the blob is damaged: no outputs")
-    arguments = [reader.argument() for _ in range(inputs + outputs)]
+    arguments = [_argument(reader) for _ in range(inputs + outputs)]
     device = reader.text()
     pairs = {reader.text(): reader.text() for _ in range(properties)}
     size = reader.number()
-    reader.align()
+    reader.align(_ALIGNMENT)
     model = reader.take(size)
-    reader.align()
-    weights = reader.take(len(blob) - reader.position)
+    reader.align(_ALIGNMENT)
+    weights = reader.take(reader.left)
     if kind == Kind.DEVICE and any(least < most for argument in arguments for least, most in argument.sizes):
         raise FormatError("the blob is damaged: a compiled model of sizes that vary")
     return Payload(
@@ -113,39 +111,12 @@ def _pack(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
-class _Reader:
-    def __init__(self, blob: bytes, position: int) -> None:
-        self.blob = blob
-        self.position = position
-
-    def take(self, size: int) -> bytes:
-        if size > len(self.blob) - self.position:
-            raise FormatError(f"the blob is damaged: its {len(self.blob)} bytes end too early")
-        self.position += size
-        return self.blob[self.position - size : self.position]
-
-    def number(self) -> int:
-        return int.from_bytes(self.take(4), "little")
-
-    def count(self) -> int:
-        """A number of records, of 8 bytes at least, that follow."""
-        count = self.number()
-        if count > len(self.blob) // 8:
-            raise FormatError(f"the blob is damaged: {count} records in {len(self.blob)} bytes")
-        return count
-
-    def text(self) -> str:
-        return self.take(self.number()).decode("utf-8", "replace")
-
-    def align(self) -> None:
-        self.take(-self.position % _ALIGNMENT)
-
-    def argument(self) -> Argument:
-        dtype, rank = self.number(), self.number()
-        known = next((name for name, (code, bits) in DTYPES.items() if code << 8 | bits == dtype), None)
-        if known is None or rank > MAX_RANK:
-            raise FormatError(f"the blob is damaged: an argument of dtype {dtype} and rank {rank}")
-        sizes = tuple((self.number(), self.number()) for _ in range(rank))
-        if any(least > greatest for least, greatest in sizes):
-            raise FormatError(f"the blob is damaged: an argument of sizes {sizes}")
-        return Argument(known, sizes)
+def _argument(reader: ByteReader) -> Argument:
+    dtype, rank = reader.numbers(2)
+    known = next((name for name, (code, bits) in DTYPES.items() if code << 8 | bits == dtype), None)
+    if known is None or rank > MAX_RANK:
+        raise FormatError(f"the blob is damaged: an argument of dtype {dtype} and rank {rank}")
+    sizes = tuple((reader.number(), reader.number()) for _ in range(rank))
+    if any(least > greatest for least, greatest in sizes):
+        raise FormatError(f"the blob is damaged: an argument of sizes {sizes}")
+    return Argument(known, sizes)

@@ -93,9 +93,8 @@ def _computed(value: Any, parameters: Sequence[Any]) -> Any:
 
 
 def _argument(part: Part, node: Node) -> Argument:
-    sizes = zip(node.meta["val"].shape, part.greatest_shape(node), strict=True)
-    # A size that varies may be anything up to its bound: OpenVINO and the delegate check no more.
-    return Argument(node.meta["val"].dtype, tuple((most if isinstance(size, int) else 0, most) for size, most in sizes))
+    sizes = zip(part.least_shape(node), part.greatest_shape(node), strict=True)
+    return Argument(node.meta["val"].dtype, tuple(sizes))
 
 
 def _halve(model: ov.Model) -> None:

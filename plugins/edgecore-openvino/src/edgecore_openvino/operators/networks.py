@@ -8,21 +8,17 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
+from edgecore.partition import for_each
 from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, ints, number, rank, shape
 
 aten = torch.ops.aten
 F32 = (torch.float32,)
 
 
-def _pairs(values: Any, count: int) -> list[int]:
-    given = list(values) if isinstance(values, (list, tuple)) else [values]
-    return given * count if len(given) == 1 else given
-
-
 def _convolution(b: Builder, node: Node) -> Any:
     given = arguments(node)
     count = rank(node) - 2
-    stride, pads, dilation = (_pairs(given[key], count) for key in ("stride", "padding", "dilation"))
+    stride, pads, dilation = (for_each(given[key], count) for key in ("stride", "padding", "dilation"))
     x, weight, groups = b.value(given["input"]), b.value(given["weight"]), given["groups"]
     if groups > 1:
         sizes = shape(given["weight"])
@@ -31,7 +27,7 @@ def _convolution(b: Builder, node: Node) -> Any:
         function = ops.group_convolution_backprop_data if groups > 1 else ops.convolution_backprop_data
         result = function(
             x, weight, strides=stride, pads_begin=pads, pads_end=pads, dilations=dilation,
-            output_padding=_pairs(given["output_padding"], count),
+            output_padding=for_each(given["output_padding"], count),
         )  # fmt: skip
     else:
         function = ops.group_convolution if groups > 1 else ops.convolution
@@ -88,9 +84,9 @@ def _attention_refuses(node: Node) -> str | None:
 
 def _max_pool(b: Builder, node: Node) -> Any:
     given, count = arguments(node), 2
-    kernel = _pairs(given["kernel_size"], count)
-    stride = _pairs(given["stride"] or kernel, count)
-    pads, dilation = _pairs(given["padding"], count), _pairs(given["dilation"], count)
+    kernel = for_each(given["kernel_size"], count)
+    stride = for_each(given["stride"] or kernel, count)
+    pads, dilation = for_each(given["padding"], count), for_each(given["dilation"], count)
     rounding = "ceil_torch" if given["ceil_mode"] else "floor"
     pooled = ops.max_pool(b.value(node.args[0]), stride, dilation, pads, pads, kernel, rounding)
     return [pooled.output(0)]
@@ -102,8 +98,8 @@ def _max_pool_alone(b: Builder, node: Node) -> Any:
 
 def _avg_pool(b: Builder, node: Node) -> Any:
     given, count = arguments(node), 2
-    kernel = _pairs(given["kernel_size"], count)
-    stride, pads = _pairs(given["stride"] or kernel, count), _pairs(given["padding"], count)
+    kernel = for_each(given["kernel_size"], count)
+    stride, pads = for_each(given["stride"] or kernel, count), for_each(given["padding"], count)
     rounding = "ceil_torch" if given["ceil_mode"] else "floor"
     return ops.avg_pool(
         b.value(node.args[0]), stride, pads, pads, kernel, not given["count_include_pad"], rounding, "explicit"

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from edgecore.partition import for_each
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import LAST, TIED, Array, Shape, Value
 from edgecore_xnnpack.operators.elementwise import binary
@@ -23,8 +24,8 @@ MOST_IN_WINDOW = 2**16
 
 
 def _pair(value: Any) -> tuple[int, int]:
-    values = [value] if isinstance(value, int) else list(value)
-    return int(values[0]), int(values[-1])
+    height, width = for_each(value, 2)
+    return height, width
 
 
 def _window(source: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -62,6 +63,82 @@ struct Failure {
   va_end(arguments);
   throw Failure{code, text};
 }
+
+// Refuses a blob: "the blob is damaged: ".
+[[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
+  char text[400];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text);
+}
+
+// Reads a blob from its start: little-endian unsigned numbers, texts, bytes, all borrowed. Where the blob does not hold
+// what is asked for, every member throws a sentence. edgecore.plugin.ByteReader is its twin in Python.
+class ByteReader {
+ public:
+  explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
+
+  // The start of a blob: `magic`, and a number that must be `version`. `package` is for the sentence.
+  void header(std::string_view magic, uint32_t version, const char *package) {
+    if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
+    }
+    position_ += magic.size();
+    const uint32_t found = u32();
+    if (found == version) return;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "the blob has version %u and this %s reads version %u: install the release that compiled it", found, package,
+         version);
+  }
+
+  const uint8_t *take(uint64_t size) {
+    if (size > left()) damaged("its %llu bytes end too early", static_cast<unsigned long long>(blob_.size));
+    const uint8_t *found = blob_.data + position_;
+    position_ += size;
+    return found;
+  }
+
+  template <typename Unsigned>
+  Unsigned number() {
+    static_assert(std::is_unsigned<Unsigned>::value, "signed numbers and floats are up to the caller");
+    const uint8_t *bytes = take(sizeof(Unsigned));
+    uint64_t value = 0;
+    for (size_t i = 0; i < sizeof(Unsigned); ++i) value |= uint64_t{bytes[i]} << 8 * i;
+    return static_cast<Unsigned>(value);
+  }
+  uint32_t u32() { return number<uint32_t>(); }
+
+  // The number of records, of `least_bytes` each at least, that follow somewhere: so many fit into the rest.
+  uint32_t count(uint64_t least_bytes) {
+    const uint32_t found = u32();
+    if (found > left() / least_bytes) {
+      damaged("%u records in %llu bytes", found, static_cast<unsigned long long>(left()));
+    }
+    return found;
+  }
+
+  // A length of 32 bits, and so many bytes.
+  std::string_view text() {
+    const uint32_t size = u32();
+    return {reinterpret_cast<const char *>(take(size)), size};
+  }
+
+  // Skips to a multiple of `alignment` bytes from the start of the blob.
+  void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
+
+  uint64_t left() const { return blob_.size - position_; }
+
+  // The end of the blob must be here.
+  void finish() const {
+    if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
+  }
+
+ private:
+  edgecore_bytes blob_;
+  uint64_t position_ = 0;
+};
 
 // The host gave this code back, and has its sentence already.
 struct Reported {

@@ -1,0 +1,16 @@
+// Any bytes as a manifest. One that is read has all that is needed to load a library.
+#include "heap.h"
+#include "host/manifest.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  using namespace edgecore;
+  const FuzzFile file(data, size);
+  Manifest manifest;
+  Error error;
+  const StringView text(reinterpret_cast<const char *>(file.bytes().data()), size);
+  const Status status = read_manifest("/folder/fuzz.json", text, manifest, error);
+  if (!status.ok() && (status.code() != EDGECORE_INVALID_EXTERNAL_DATA || error.size == 0)) abort();
+  const bool whole = !manifest.backend_id.empty() && manifest.library[0] == '/';
+  if (status.ok() && (!whole || manifest.library.find('\0') != std::string::npos)) abort();
+  return 0;
+}
