@@ -204,7 +204,7 @@ def test_packages_that_hang_at_any_step(env, wheels):
     assert f"{sentence} does not end within 2 s" in text
     assert "mend: pip install --upgrade kernels-hang\n" in text
 
-    done = env.run("-m", "edgecore.cli", "backends", "--json", "--seconds", "2")
+    done = env.run("-m", "edgecore", "backends", "--json", "--seconds", "2")
     rows = {row["distribution"]: row for row in json.loads(done.stdout)}
     assert {name: rows[f"edgecore-{name}"]["state"] for name in HANGS} == {
         "hook": "broken", "library": "ok", "check": "ok"
@@ -223,7 +223,7 @@ print(json.dumps([states, [str(row.message) for row in caught]]))
 
     (env.site / "edgecore_acme" / "compiler.py").write_text(SLEEP)
     env.variables = {"EDGECORE_BACKENDS_ALLOW": "edgecore-acme"}
-    done = env.run("-m", "edgecore.cli", "backends", "acme", "--seconds", "1")
+    done = env.run("-m", "edgecore", "backends", "acme", "--seconds", "1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "edgecore: importing edgecore_acme.compiler:Compiler does not end within 3 s\n"
 
@@ -314,7 +314,7 @@ def test_what_the_current_directory_means(env, wheels, tmp_path):
     with zipfile.ZipFile(tmp_path / "app.pyz", "w") as file:
         file.writestr("__main__.py", REPORT)
     assert find(tmp_path / "app.pyz") == "BackendNotFound"
-    done = env.run("-m", "edgecore.cli", "backends", "--json", cwd=here)
+    done = env.run("-m", "edgecore", "backends", "--json", cwd=here)
     assert "edgecore-acme" not in {row["distribution"] for row in json.loads(done.stdout)}
 
     env.install(wheel(wheels, "edgecore-acme", sources()))
