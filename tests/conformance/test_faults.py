@@ -82,6 +82,7 @@ def test_a_backend_without_faults_passes(check):
 
 def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("EDGECORE_BACKENDS_ALLOW", "FaultBackend,DyingBackend")
     (tmp_path / "edgecore_dying.py").write_text("import os; os._exit(3)")
     (tmp_path / "edgecore_dying-1.0.dist-info").mkdir()
     entry_points = tmp_path / "edgecore_dying-1.0.dist-info" / "entry_points.txt"
