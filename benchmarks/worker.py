@@ -61,7 +61,7 @@ def main() -> None:
 
         request = openvino_request(path, threads)
         tensors = [
-            torch.randint(9, tuple(port.shape)) if "i64" in str(port.element_type) else torch.randn(tuple(port.shape))
+            torch.randint(9, tuple(port.shape)) if "int" in str(port.element_type) else torch.randn(tuple(port.shape))
             for port in request.model_inputs
         ]
         for index, tensor in enumerate(tensors):

@@ -4,8 +4,8 @@
 
 #include <new>
 
+#include "core/method_impl.h"
 #include "core/scalar_type.h"
-#include "edgecore/method.h"
 
 namespace edgecore {
 namespace {
@@ -58,6 +58,24 @@ Result<StateStore::Buffer *> StateStore::share(const Buffer &wanted, Error &erro
 
 void StateStore::reset() {
   for (Buffer *buffer = first_; buffer != nullptr; buffer = buffer->next) fill(*buffer);
+}
+
+void Method::visit_state(StateVisitor &visitor) const {
+  const MethodImpl &method = MethodImpl::of(this);
+  for (uint32_t i = 0; i < method.tensor_of.size(); ++i) {
+    const TensorSlot *slot = method.tensor_of[i];
+    if (slot == nullptr || (slot->home_flags & EDGECORE_TENSOR_STATE) == 0) continue;
+    const fb::Tensor &tensor = *method.plan->values()->Get(i)->val_as_Tensor();
+    StateBuffer buffer;
+    if (tensor.extra_tensor_info() != nullptr) {
+      buffer.name = view_of(tensor.extra_tensor_info()->fully_qualified_name());
+    }
+    buffer.scalar_type = slot->tensor.scalar_type;
+    buffer.sizes = span_of(tensor.sizes());
+    buffer.dim_order = span_of(tensor.dim_order());
+    buffer.memory = {static_cast<uint8_t *>(slot->home), static_cast<size_t>(tensor_bytes(tensor))};
+    visitor.visit(buffer);
+  }
 }
 
 }  // namespace edgecore

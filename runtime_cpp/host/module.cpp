@@ -16,6 +16,8 @@
 #include "host/heap.h"
 #include "host/library.h"
 #include "host/manifest.h"
+#include "host/placed.h"
+#include "host/saved_state.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
@@ -312,6 +314,7 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
   const Program &program = *state_->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
+    EDGECORE_TRY(check_placed(program, i, error));
     auto open = std::make_unique<OpenMethod>();
     open->context.threads = threads;
     MethodConfig config;
@@ -352,13 +355,16 @@ Status Module::reset(Error &error) {
   return {};
 }
 
-Status Module::set_option(StringView backend_id, edgecore_option option, Error &error) {
+Status Module::set_options(StringView backend_id, Span<const edgecore_option> given, Error &error) {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {&option, 1}, error));
-  for (Method *method : methods_) {
-    const Status status = method->set_option(backend_id, option, error);
-    if (!status.ok() && status.code() != EDGECORE_NOT_FOUND) return status;
+  std::vector<edgecore_option> options(given.begin(), given.end());
+  EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {options.data(), options.size()}, error));
+  for (const edgecore_option &option : options) {
+    for (Method *method : methods_) {
+      const Status status = method->set_option(backend_id, option, error);
+      if (!status.ok() && status.code() != EDGECORE_NOT_FOUND) return status;
+    }
   }
   return {};
 }
@@ -366,28 +372,23 @@ Status Module::set_option(StringView backend_id, edgecore_option option, Error &
 Status Module::export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  const edgecore_backend *table = (*backend)->table;
-  if (table->export_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot export its state.");
-  }
-  edgecore_memory_block block = {nullptr, 0};
-  error.clear();
-  EDGECORE_TRY(Status(table->export_state((*backend)->program, &block, &error)));
-  state.resize(static_cast<size_t>(block.bytes));
-  if (state.empty()) return {};
-  block.data = state.data();
-  return Status(table->export_state((*backend)->program, &block, &error));
+  return edgecore::export_state(**backend, state, error);
 }
 
 Status Module::import_state(StringView backend_id, Bytes state, Error &error) {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  const edgecore_backend *table = (*backend)->table;
-  if (table->import_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", backend_id, "' cannot import its state.");
-  }
-  error.clear();
-  return Status(table->import_state((*backend)->program, {state.data(), state.size()}, &error));
+  return edgecore::import_state(**backend, state, error);
+}
+
+Status Module::export_state(std::vector<uint8_t> &state, Error &error) const {
+  return edgecore::export_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
+                                state, error);
+}
+
+Status Module::import_state(Bytes state, Error &error) {
+  return edgecore::import_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
+                                state, error);
 }
 
 Status Module::allocate_outputs(size_t method, Error &error) {

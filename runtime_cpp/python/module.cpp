@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
 #include <deque>
@@ -10,7 +11,7 @@
 
 #include "edgecore/backend.h"
 #include "host/library.h"
-#include "runner.h"
+#include "run.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,10 +25,13 @@ nb::str text(StringView view) {
   return nb::steal<nb::str>(made);
 }
 
-// A module and whose turn it is: methods that share state take turns as calls of one method do.
-struct Loaded : Module {
-  std::vector<std::shared_ptr<std::mutex>> turns;  // by method
+// Whose turn it is, by method: methods that share state take turns as calls of one method do.
+struct Turns {
+  std::vector<std::shared_ptr<Turn>> turns;
 };
+
+// A pending run needs its turn until the module has ended it, so the turns are destroyed last.
+struct Loaded : Turns, Module {};
 
 // An input or output as the file declares it.
 struct Value {
@@ -67,6 +71,10 @@ struct Value {
 struct Options {
   std::vector<edgecore_option> items;
   std::deque<std::string> texts;
+
+  explicit Options(const nb::dict &given) {
+    for (const auto &[name, value] : given) add(name, value);
+  }
 
   edgecore_str keep(nb::handle object) {
     texts.push_back(nb::cast<const char *>(object));
@@ -195,8 +203,7 @@ nb::list backend_ids(const Loaded &module) {
 }
 
 void load_backend(Loaded &module, const nb::bytes &path, const nb::str &backend_id, const nb::dict &options) {
-  Options given;
-  for (const auto &[name, value] : options) given.add(name, value);
+  const Options given(options);
   const StringView id(backend_id.c_str());
   without_gil([&](Error &error) {
     return module.load_backend(path.c_str(), id, {given.items.data(), given.items.size()}, error);
@@ -226,11 +233,11 @@ nb::list load_methods(const std::shared_ptr<Loaded> &module, uint32_t threads, b
                       const nb::object &share_state, bool trace) {
   const StateSharing sharing = sharing_of(share_state);
   without_gil([&](Error &error) { return module->load_methods({threads, trust, sharing, trace}, error); });
-  const auto shared = std::make_shared<std::mutex>();
+  const auto shared = std::make_shared<Turn>();
   nb::list methods;
   for (size_t i = 0; i < module->method_count(); ++i) {
     Method &method = module->method(i);
-    module->turns.push_back(method.shares_state() ? shared : std::make_shared<std::mutex>());
+    module->turns.push_back(method.shares_state() ? shared : std::make_shared<Turn>());
     methods.append(nb::cast(new Runner(module, method, module->turns.back()), nb::rv_policy::take_ownership));
   }
   return methods;
@@ -258,17 +265,40 @@ PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   return nullptr;
 }
 
-void reset(Loaded &module) {
+// Runs `work(error)` without the GIL while no method of the module runs.
+template <typename Work>
+void alone(Loaded &module, Work work) {
   without_gil([&](Error &error) {
     std::vector<std::unique_lock<std::mutex>> locks;
-    std::vector<std::mutex *> taken;  // methods that share state have one lock
+    std::vector<Turn *> taken;  // methods that share state have one turn
     for (const auto &turn : module.turns) {
       if (std::find(taken.begin(), taken.end(), turn.get()) != taken.end()) continue;
       taken.push_back(turn.get());
-      locks.emplace_back(*turn);
+      locks.push_back(turn->take());
     }
-    return module.reset(error);
+    return work(error);
   });
+}
+
+void reset(Loaded &module) {
+  alone(module, [&](Error &error) { return module.reset(error); });
+}
+
+nb::bytes export_state(Loaded &module) {
+  std::vector<uint8_t> state;
+  alone(module, [&](Error &error) { return module.export_state(state, error); });
+  return nb::bytes(state.data(), state.size());
+}
+
+void import_state(Loaded &module, const nb::object &state) {
+  const BytesOf bytes(state);
+  alone(module, [&](Error &error) { return module.import_state(bytes.get(), error); });
+}
+
+void set_options(Loaded &module, const nb::str &backend_id, const nb::dict &options) {
+  const Options given(options);
+  const StringView id(backend_id.c_str());
+  alone(module, [&](Error &error) { return module.set_options(id, {given.items.data(), given.items.size()}, error); });
 }
 
 nb::tuple inputs(const Runner &runner) {
@@ -322,6 +352,7 @@ NB_MODULE(_runtime, module) {
   // Static types and functions that the module keeps for its whole life are no leak.
   nb::set_leak_warnings(false);
   bind_tensor(module);
+  bind_run(module);
   nb::class_<Value>(module, "TensorInfo")
       .def_prop_ro("dtype", &Value::dtype)
       .def_prop_ro("shape", &Value::shape)
@@ -336,6 +367,8 @@ NB_MODULE(_runtime, module) {
       });
   static PyType_Slot method_slots[] = {{Py_tp_call, reinterpret_cast<void *>(call_method)}, {0, nullptr}};
   nb::class_<Runner>(module, "Method", nb::type_slots(method_slots))
+      .def(
+          "start", [](Runner &runner, const nb::args &inputs) { return runner.start(inputs); }, nb::keep_alive<0, 1>())
       .def_prop_ro("name", [](const Runner &runner) { return text(runner.method().info().name()); })
       .def_prop_ro("inputs", inputs)
       .def_prop_ro("outputs", outputs)
@@ -350,7 +383,10 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("missing_operators", missing_operators)
       .def("load_kernels", load_kernels, "path"_a)
       .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a)
+      .def("set_options", set_options, "backend_id"_a, "options"_a)
       .def("reset", reset)
+      .def("export_state", export_state)
+      .def("import_state", import_state, "state"_a)
       .def("write_trace", write_trace, "path"_a);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a);
   module.def("kernels", kernels, "path"_a = nb::none());

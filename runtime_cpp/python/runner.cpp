@@ -74,22 +74,8 @@ nb::object to_torch(Tensor &&tensor, const ArrayType &type) {
 
 }  // namespace
 
-struct Runner::Given {
-  ArrayView view;
-  int64_t integer = 0;
-  double number = 0;
-};
-
-struct Runner::Made {
-  nb::object object;    // the caller's buffer, if one was given; the sequence may change meanwhile
-  ArrayView out;        // a view of it
-  bool direct = false;  // the method writes into `out` itself
-  Tensor tensor;
-  edgecore_value value = {};  // its tensor is in `tensor`
-};
-
-Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<std::mutex> turn)
-    : module_(std::move(module)), method_(method), turn_(std::move(turn)) {
+Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<Turn> turn)
+    : turn_(std::move(turn)), module_(std::move(module)), method_(method) {
   const MethodInfo info = method.info();
   inputs_.resize(info.input_count());
   for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info.input(i);
@@ -102,14 +88,17 @@ Runner::Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<s
   }
 }
 
+void Runner::refuse_count(size_t given) const {
+  Error error;
+  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
+             inputs_.size() == 1 ? " input" : " inputs", "; got ", given, ".");
+  raise(error);
+}
+
 nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Error error;
   const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
-  if (given_count != inputs_.size()) {
-    (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
-               inputs_.size() == 1 ? " input" : " inputs", "; got ", given_count, ".");
-    raise(error);
-  }
+  if (given_count != inputs_.size()) refuse_count(given_count);
   const ArrayType *kind = nullptr;
   SmallArray<Given> given(inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -136,39 +125,44 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Status status;
   {
     const nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> lock(*turn_);
-    status = run(given.get(), made.get(), error);
+    const std::unique_lock<std::mutex> lock = turn_->take();
+    status = set_arguments(given.get(), made.get(), error);
+    if (status.ok()) status = method_.execute(error);
+    for (size_t i = 0; status.ok() && i < outputs_.size(); ++i) status = take_result(i, made.get()[i], error);
   }
   if (!status.ok()) raise(error);
 
-  nb::object results = outputs_.size() == 1 ? nb::object() : nb::list();
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    Made &output = made.get()[i];
-    nb::object result;
-    if (output.object.is_valid()) {
-      result = output.object;
-    } else if (output.value.tag == EDGECORE_TAG_TENSOR) {
-      const Library library = kind == nullptr ? Library::kNone : kind->library;
-      result = library == Library::kNumpy   ? to_numpy(std::move(output.tensor))
-               : library == Library::kTorch ? to_torch(std::move(output.tensor), *kind)
-                                            : nb::cast(std::move(output.tensor));
-    } else if (output.value.tag == EDGECORE_TAG_INT) {
-      result = nb::int_(output.value.as.i);
-    } else if (output.value.tag == EDGECORE_TAG_DOUBLE) {
-      result = nb::float_(output.value.as.d);
-    } else if (output.value.tag == EDGECORE_TAG_BOOL) {
-      result = nb::bool_(output.value.as.b != 0);
-    } else if (output.value.tag == EDGECORE_TAG_STRING) {
-      const edgecore_list &text = *output.value.as.list;
-      result = nb::steal(PyUnicode_DecodeUTF8(text.items.chars, static_cast<Py_ssize_t>(text.count), "replace"));
-      if (!result.is_valid()) nb::raise_python_error();
-    } else {
-      result = nb::none();
-    }
-    if (outputs_.size() == 1) return result;
-    nb::borrow<nb::list>(results).append(result);
-  }
+  if (outputs_.size() == 1) return made.get()->result(kind);
+  nb::list results;
+  for (size_t i = 0; i < outputs_.size(); ++i) results.append(made.get()[i].result(kind));
   return results;
+}
+
+nb::object Made::result(const ArrayType *kind) {
+  if (object.is_valid()) return object;
+  switch (value.tag) {
+    case EDGECORE_TAG_TENSOR: {
+      const Library library = kind == nullptr ? Library::kNone : kind->library;
+      return library == Library::kNumpy   ? to_numpy(std::move(tensor))
+             : library == Library::kTorch ? to_torch(std::move(tensor), *kind)
+                                          : nb::cast(std::move(tensor));
+    }
+    case EDGECORE_TAG_INT:
+      return nb::int_(value.as.i);
+    case EDGECORE_TAG_DOUBLE:
+      return nb::float_(value.as.d);
+    case EDGECORE_TAG_BOOL:
+      return nb::bool_(value.as.b != 0);
+    case EDGECORE_TAG_STRING: {
+      const edgecore_list &text = *value.as.list;
+      const nb::object made =
+          nb::steal(PyUnicode_DecodeUTF8(text.items.chars, static_cast<Py_ssize_t>(text.count), "replace"));
+      if (!made.is_valid()) nb::raise_python_error();
+      return made;
+    }
+    default:
+      return nb::none();
+  }
 }
 
 Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &error) {
@@ -225,7 +219,7 @@ Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error
   return {};
 }
 
-Status Runner::run(Given *given, Made *made, Error &error) {
+Status Runner::set_arguments(Given *given, Made *made, Error &error) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     switch (inputs_[i].info.tag) {
       case EDGECORE_TAG_TENSOR:
@@ -246,8 +240,6 @@ Status Runner::run(Given *given, Made *made, Error &error) {
     }
   }
   for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(give_memory(i, given, made[i], error));
-  EDGECORE_TRY(method_.execute(error));
-  for (size_t i = 0; i < outputs_.size(); ++i) EDGECORE_TRY(take_result(i, made[i], error));
   return {};
 }
 
@@ -309,12 +301,12 @@ Status Runner::give_memory(size_t index, const Given *given, Made &made, Error &
   return method_.set_output(index, made.tensor.data(), bytes, error);
 }
 
-Status Runner::take_result(size_t index, Made &made, Error &error) {
-  const edgecore_value &value = method_.output(index);
+Status take_result(const Method &method, const ValueInfo &declared, size_t index, Made &made, Error &error) {
+  const edgecore_value &value = method.output(index);
   made.value = value;
   if (value.tag != EDGECORE_TAG_TENSOR) return {};
   const edgecore_dl_tensor &dl = value.as.tensor->dl;
-  const TensorInfo &info = outputs_[index].info.tensor;
+  const TensorInfo &info = declared.tensor;
   Tensor &tensor = made.tensor;
   tensor.scalar_type = info.scalar_type;
   tensor.ndim = dl.ndim;
@@ -328,7 +320,7 @@ Status Runner::take_result(size_t index, Made &made, Error &error) {
     const Span<const int64_t> got(made.out.shape, static_cast<size_t>(made.out.ndim));
     const Span<const int64_t> is(tensor.shape, static_cast<size_t>(tensor.ndim));
     if (std::memcmp(got.data(), is.data(), is.size() * sizeof(int64_t)) != 0) {
-      return fail(error, EDGECORE_INVALID_ARGUMENT, "Output ", index, " of method '", method_.info().name(),
+      return fail(error, EDGECORE_INVALID_ARGUMENT, "Output ", index, " of method '", method.info().name(),
                   "' has the shape ", is, " for these inputs; got a buffer in out of shape ", got, ".");
     }
     wanted = made.out.data;

@@ -335,4 +335,4 @@ extern "C" uint64_t null_backend_live_handles() { return live_handles; }
 extern "C" uint64_t null_backend_prepares() { return prepares; }
 extern "C" uint64_t null_backend_packed() { return packed; }
 
-EDGECORE_BACKEND(null) { return null_backend(0); }
+extern "C" EDGECORE_BACKEND(null) { return null_backend(0); }

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -13,7 +15,9 @@ namespace {
 std::atomic<uint64_t> live_buffers{0};
 std::atomic<uint64_t> maps{0};
 std::mutex mutex;
+std::condition_variable idle;
 std::vector<std::pair<edgecore_instance *, std::function<void()>>> queue;
+std::vector<edgecore_instance *> working;
 
 int32_t fail(const edgecore_host *host, edgecore_error *error, int32_t code, const char *text) {
   return host->fail(error, code, {text, strlen(text)});
@@ -107,22 +111,29 @@ void submit(edgecore_instance *instance, std::function<void()> work) {
 }
 
 void cancel(edgecore_instance *instance) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   for (size_t i = queue.size(); i-- > 0;) {
     if (queue[i].first == instance) queue.erase(queue.begin() + static_cast<ptrdiff_t>(i));
   }
+  idle.wait(lock, [instance] { return std::find(working.begin(), working.end(), instance) == working.end(); });
 }
 
 }  // namespace null_device
 
 extern "C" uint64_t null_backend_drain() {
-  std::vector<std::pair<edgecore_instance *, std::function<void()>>> work;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    work.swap(queue);
+  uint64_t done = 0;
+  std::unique_lock<std::mutex> lock(mutex);
+  for (size_t waiting = queue.size(); done < waiting && !queue.empty(); ++done) {
+    const auto item = std::move(queue.front());
+    queue.erase(queue.begin());
+    working.push_back(item.first);
+    lock.unlock();
+    item.second();
+    lock.lock();
+    working.erase(std::find(working.begin(), working.end(), item.first));
+    idle.notify_all();
   }
-  for (const auto &item : work) item.second();
-  return work.size();
+  return done;
 }
 
 extern "C" uint64_t null_backend_live_buffers() { return live_buffers; }

@@ -29,13 +29,14 @@ constexpr uint32_t kMemoryKind = 7;
 // Fills in the buffer members of the table.
 void add_members(edgecore_backend &table);
 
-// Work that an instance left pending: runs when the queue is drained. cancel forgets that of an instance.
+// Work that an instance left pending: runs when the queue is drained. cancel forgets that of an instance, or waits for
+// it.
 void submit(edgecore_instance *instance, std::function<void()> work);
 void cancel(edgecore_instance *instance);
 
 }  // namespace null_device
 
-// Runs what is pending, and gives its number.
+// Runs what is pending, and gives its number. From any thread.
 extern "C" uint64_t null_backend_drain();
 
 // Buffers that exist now, and calls of buffer_map since the start.

@@ -1,3 +1,4 @@
+from collections.abc import Generator
 from typing import Any
 
 from typing_extensions import Buffer
@@ -35,8 +36,38 @@ class TensorInfo:
     @property
     def planned(self) -> bool: ...
 
+class Run:
+    """A run that `Method.start` began. `await run` gives its results, too.
+
+    It goes on by itself while a device works; what the method does afterwards on the CPU, or on another device, begins
+    with `done`, `wait` or the next call of the method. Dropping it drops the results.
+    """
+
+    def done(self) -> bool:
+        """Whether it has ended; goes on with it if its device has."""
+
+    def wait(self) -> Any:
+        """What a call would have given; the same objects each time.
+
+        Raises:
+            ExecutionError: The run failed.
+        """
+
+    def __await__(self) -> Generator[Any, None, Any]: ...
+
 class Method:
     def __call__(self, *inputs: Any, out: Any = None) -> Any: ...
+    def start(self, *inputs: Any) -> Run:
+        """Begin a run, and return while a device works on it; without such a device it has ended then.
+
+        Inputs are as in a call. Where a backend may still read them they are copied, so that they may be changed at
+        once; a program that writes into an input is called instead. A call or start of the same method, or of one that
+        shares state with it, waits for the run.
+
+        Raises:
+            ExecutionError: An input does not fit. What fails later is raised by the run.
+        """
+
     @property
     def name(self) -> str: ...
     @property
@@ -61,8 +92,11 @@ class Program:
     @property
     def missing_operators(self) -> list[str]: ...
     def load_kernels(self, path: bytes) -> None: ...
+    def set_options(self, backend_id: str, options: dict[str, Any]) -> None: ...
     def load_methods(self, threads: int, trust: bool, share_state: bool | None, trace: bool) -> list[Method]: ...
     def reset(self) -> None: ...
+    def export_state(self) -> bytes: ...
+    def import_state(self, state: Buffer) -> None: ...
     def write_trace(self, path: bytes) -> None: ...
 
 def open_program(file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int]) -> Program: ...

@@ -133,3 +133,22 @@ def test_constants_are_folded_before_partitioning():
     program = edgecore.compile(Positions().eval(), (torch.randn(1, 4, 4),), backends=["xnnpack"])
     assert not program.report().left_outside
     agree(Positions(), (torch.randn(1, 4, 4),), backends=["xnnpack"])
+
+
+class CrossAttention(nn.Module):
+    """Splits its packed weight into that of the queries and that of the rest."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, y):
+        return self.attention(x, y, y, need_weights=False)[0]
+
+
+def test_parts_of_a_constant_are_folded():
+    pytest.importorskip("edgecore_xnnpack")
+    inputs = (torch.randn(1, 3, 8), torch.randn(1, 5, 8))
+    program = edgecore.compile(CrossAttention().eval(), inputs, backends=["xnnpack"])
+    assert not program.report().left_outside
+    agree(CrossAttention(), inputs, backends=["xnnpack"])

@@ -74,56 +74,74 @@ def toy_program(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="session")
-def toy_library(tmp_path_factory):
-    """The test backend of the host layer, compiled here as a plugin author would."""
+def compiled(library: Path, *sources: str) -> Path:
+    """A shared library of these sources under `runtime_cpp`, compiled as a plugin author would."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    library = tmp_path_factory.mktemp("toy_library") / "libtoy.so"
-    source = REPOSITORY / "runtime_cpp/host/tests/toy_backend.cpp"
-    include = REPOSITORY / "runtime_cpp/include"
-    subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", "-o", str(library), str(source)], check=True
-    )
+    native = REPOSITORY / "runtime_cpp"
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", f"-I{native / 'include'}"]
+    subprocess.run([compiler, *flags, "-o", library, *[native / source for source in sources]], check=True)
     return library
 
 
-def write_package(folder: Path, answer: str, options: str) -> None:
-    """A package that provides `ToyBackend`, with the entry point that a wheel would have."""
-    (folder / "edgecore_toy.py").write_text(
+@pytest.fixture(scope="session")
+def toy_library(tmp_path_factory):
+    """The test backend of the host layer."""
+    return compiled(tmp_path_factory.mktemp("toy_library") / "libtoy.so", "host/tests/toy_backend.cpp")
+
+
+@pytest.fixture(scope="session")
+def null_library(tmp_path_factory):
+    """The backend without hardware, which leaves work pending until its device is drained."""
+    sources = ["tests/null_backend.cpp", "tests/null_device.cpp"]
+    return compiled(tmp_path_factory.mktemp("null_library") / "libnull.so", *sources)
+
+
+def write_package(folder: Path, name: str, backend_id: str, answer: str, options: str) -> None:
+    """A package that provides a backend, with the entry point that a wheel would have."""
+    (folder / f"edgecore_{name}.py").write_text(
         "from edgecore.plugin import BackendInfo, hookimpl\n\n"
         "def native_library():\n"
         f"    return {answer}\n\n"
         "@hookimpl\n"
         "def edgecore_backends():\n"
-        "    return [BackendInfo(name='toy', backend_id='ToyBackend', summary='', compiler='x:y',\n"
+        f"    return [BackendInfo(name='{name}', backend_id='{backend_id}', summary='', compiler='x:y',\n"
         f"                        native_library=native_library, load_options=lambda: {options})]\n"
     )
-    info = folder / "edgecore_toy-1.0.dist-info"
+    info = folder / f"edgecore_{name}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[edgecore.backends]\nToyBackend = edgecore_toy\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: edgecore-{name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[edgecore.backends]\n{backend_id} = edgecore_{name}\n")
 
 
 @pytest.fixture
-def install_toy(tmp_path, monkeypatch):
-    """install_toy(answer): `edgecore-toy` as if installed, for one test; its library is where `answer` evaluates to.
+def install(tmp_path, monkeypatch):
+    """install(name, backend_id, answer): `edgecore-NAME`, for one test; its library is where `answer` evaluates to.
 
     `options` evaluates to its options for loading.
     """
     from edgecore.plugin import registry
 
     monkeypatch.syspath_prepend(tmp_path)
+    installed = []
 
-    def install(answer: str, options: str = "{}") -> Path:
-        write_package(tmp_path, answer, options)
+    def install(name: str, backend_id: str, answer: str, options: str = "{}") -> Path:
+        write_package(tmp_path, name, backend_id, answer, options)
         importlib.invalidate_caches()
+        installed.append((name, backend_id))
         return tmp_path
 
     yield install
-    sys.modules.pop("edgecore_toy", None)
-    registry._loaded.pop(("ToyBackend", "edgecore_toy"), None)
+    for name, backend_id in installed:
+        sys.modules.pop(f"edgecore_{name}", None)
+        registry._loaded.pop((backend_id, f"edgecore_{name}"), None)
+
+
+@pytest.fixture
+def install_toy(install):
+    """install_toy(answer, options="{}"): `edgecore-toy` as if installed."""
+    return lambda answer, options="{}": install("toy", "ToyBackend", answer, options)
 
 
 @pytest.fixture

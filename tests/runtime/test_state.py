@@ -110,3 +110,34 @@ def test_limits():
         edgecore.load(data, limits={"speed": 1})
     with pytest.raises(EdgecoreError, match="has not ended after 1 instructions .* the limit instructions"):
         edgecore.load(data, limits={"instructions": 1})["count"](ONE)
+
+
+def test_state_is_exported_and_imported():
+    data = two_methods(share_state=True)
+    model = edgecore.load(data)
+    model["count"](ONE)
+    state = model.export_state()
+    assert model["double"](ONE)[0] == 22
+    model.import_state(state)
+    assert model["double"](ONE)[0] == 22
+    other = edgecore.load(data)
+    other.import_state(memoryview(state))
+    assert other["count"](ONE)[0] == 12
+
+
+def test_damaged_or_foreign_state_changes_nothing():
+    model = edgecore.load(edgecore.compile(Counter().eval(), (torch.ones(3),)).buffer)
+    model.forward(ONE)
+    state = model.export_state()
+    foreign = edgecore.load(edgecore.compile(Counter(4).eval(), (torch.ones(4),)).buffer).export_state()
+    with pytest.raises(
+        EdgecoreError, match=r"of another program: it has the buffer 'total' float32 \[4\].*'total' .*\[3\]"
+    ):
+        model.import_state(foreign)
+    with pytest.raises(EdgecoreError, match="is damaged or incomplete"):
+        model.import_state(state[:-8])
+    with pytest.raises(EdgecoreError, match="are no state that export_state gave"):
+        model.import_state(b"something else")
+    with pytest.raises(TypeError):
+        model.import_state("text")
+    assert model.forward(ONE)[0] == 12

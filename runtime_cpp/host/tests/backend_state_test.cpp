@@ -51,6 +51,8 @@ class Opened {
     return {out, out + 2};
   }
 
+  bool set(const edgecore_option &option) { return module.set_options("NullBackend", {&option, 1}, error).ok(); }
+
   Module module;
   Error error;
   bool ok;
@@ -104,14 +106,14 @@ TEST(BackendState, OptionsAreSetAtLoadAndWhileLoaded) {
   Opened opened(program(0), {option("gain", EDGECORE_OPTION_INT, 3)});
   ASSERT_TRUE(opened.ok) << sentence(opened.error);
   EXPECT_EQ(opened.run("decode", 1, 2), (Floats{6, 12}));
-  ASSERT_TRUE(opened.module.set_option("NullBackend", option("gain", EDGECORE_OPTION_FLOAT, 0.5), opened.error).ok());
+  ASSERT_TRUE(opened.set(option("gain", EDGECORE_OPTION_FLOAT, 0.5)));
   EXPECT_EQ(opened.run("prefill", 1, 2), (Floats{1, 2}));
   EXPECT_EQ(opened.run("decode", 1, 2), (Floats{1, 2}));
 
-  EXPECT_FALSE(opened.module.set_option("NullBackend", option("name", EDGECORE_OPTION_STRING, 0), opened.error).ok());
+  EXPECT_FALSE(opened.set(option("name", EDGECORE_OPTION_STRING, 0)));
   EXPECT_EQ(sentence(opened.error),
             "The backend NullBackend has no option 'name' that can be set after loading; it has: gain.");
-  EXPECT_FALSE(opened.module.set_option("NullBackend", option("gain", EDGECORE_OPTION_BOOL, 1), opened.error).ok());
+  EXPECT_FALSE(opened.set(option("gain", EDGECORE_OPTION_BOOL, 1)));
   EXPECT_EQ(sentence(opened.error), "The option 'gain' of the backend NullBackend is of type float; got bool.");
   Opened unknown(program(0), {option("speed", EDGECORE_OPTION_INT, 3)});
   EXPECT_FALSE(unknown.ok);

@@ -118,6 +118,8 @@ class Method {
   // while a run is pending.
   void reset();
   bool shares_state() const;
+  // Shows all mutable buffers, shared ones too, in the order of the file. Not while a run is pending.
+  void visit_state(StateVisitor &visitor) const;
 
   // Bytes: planned arenas; what delegates asked for; staging copies for buffer requirements.
   uint64_t planned_bytes() const;

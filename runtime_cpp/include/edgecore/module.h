@@ -106,12 +106,20 @@ class Module {
   // Errors: what a backend gave.
   Status reset(Error &error);
 
-  // Sets an option of a backend that may change after loading, for all methods. None may be running.
+  // Sets options of a backend that may change after loading, for all methods. None may be running. Names and types are
+  // checked first; if the backend refuses one, those before it are set.
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and what the backend gave.
-  Status set_option(StringView backend_id, edgecore_option option, Error &error);
+  Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // The mutable state that a backend keeps for this program (a KV cache), in a form of its own, and back. No method may
-  // be running. Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and what the backend gave.
+  // All mutable state, of buffers and of backends, as bytes, and back: into this program or another with buffers of the
+  // same names and shapes. No method may be running. An import that fails changes nothing.
+  // Errors: NOT_SUPPORTED (a backend has state that it does not export), what a backend gave, and of importing
+  // INVALID_ARGUMENT (damaged, or of another program).
+  Status export_state(std::vector<uint8_t> &state, Error &error) const;
+  Status import_state(Bytes state, Error &error);
+
+  // The same of what one backend keeps for this program (a KV cache), in a form of its own.
+  // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and what the backend gave.
   Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
   Status import_state(StringView backend_id, Bytes state, Error &error);
 

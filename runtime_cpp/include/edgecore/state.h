@@ -46,6 +46,23 @@ class StateStore {
   Buffer *first_ = nullptr;
 };
 
+// A mutable buffer of a method, where it is now.
+struct StateBuffer {
+  StringView name;  // qualified; empty if the file does not say
+  int32_t scalar_type = 0;
+  Span<const int32_t> sizes;
+  Span<const uint8_t> dim_order;
+  MutableBytes memory;
+};
+
+class StateVisitor {
+ public:
+  virtual void visit(const StateBuffer &buffer) = 0;
+
+ protected:
+  ~StateVisitor() = default;
+};
+
 }  // namespace edgecore
 
 #endif  // EDGECORE_STATE_H_

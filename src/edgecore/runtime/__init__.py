@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 
-from edgecore._runtime import Method, Program, Tensor, TensorInfo, kernels, open_program
+from edgecore._runtime import Method, Program, Run, Tensor, TensorInfo, kernels, open_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-__all__ = ["Method", "Model", "Tensor", "TensorInfo", "kernels", "load"]
+    from typing_extensions import Buffer
+
+__all__ = ["Method", "Model", "Run", "Tensor", "TensorInfo", "kernels", "load"]
 
 _ACCESS_FAILED = 0x22
 
@@ -24,11 +26,13 @@ class Model:
     Python numbers where the model takes such. One output comes back as itself, several as a list, in the kind of the
     first input (a plain buffer gives `Tensor`); they belong to the caller. `out=[...]` names buffers to write into.
     Several threads may run different methods at the same time; those that call the same one take turns.
+    `model.forward.start(...)` is a call that does not wait for a device: it gives a `Run` to `wait` for, or to `await`.
     """
 
-    def __init__(self, program: Program, methods: Sequence[Method]) -> None:
+    def __init__(self, program: Program, methods: Sequence[Method], backends: Mapping[str, str]) -> None:
         self._program = program
         self._methods = {method.name: method for method in methods}
+        self._backends = backends
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -53,6 +57,42 @@ class Model:
     def reset(self) -> None:
         """Give all mutable buffers (a cache, a counter) their initial values; waits for calls that run."""
         self._program.reset()
+
+    def export_state(self) -> bytes:
+        """All mutable buffers as bytes, and what backends keep, for `import_state`; waits for calls that run.
+
+        Raises:
+            ExecutionError: A backend keeps state that it cannot export.
+        """
+        return self._program.export_state()
+
+    def import_state(self, state: Buffer) -> None:
+        """Put back what `export_state` gave, of this model or one whose buffers have the same names, types and shapes.
+
+        Waits for calls that run. On an error the state is as it was.
+
+        Raises:
+            ExecutionError: `state` is damaged or of another program, or a backend refuses it.
+        """
+        self._program.import_state(state)
+
+    def set_options(self, backend: str, options: Mapping[str, Any]) -> None:
+        """Set options of a backend that may change after loading, for all methods; waits for calls that run.
+
+        Args:
+            backend: Its name or id: "xnnpack" or "XnnpackBackend".
+            options: Values by name. All names and types are checked before the first is set.
+
+        Raises:
+            BackendError: The file needs no such backend.
+            ExecutionError: An unknown option (the sentence names the known ones), a value of another type, or one that
+                the backend refuses.
+        """
+        if backend not in self._backends:
+            from edgecore.errors import BackendError
+
+            raise BackendError(_not_needed([backend], self._backends.values()))
+        self._program.set_options(self._backends[backend], dict(options))
 
     def __getitem__(self, name: str) -> Method:
         if name not in self._methods:
@@ -115,14 +155,15 @@ def load(
         raise ValueError(f"threads must be at least 1; got {threads}")
     program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}))
     backend_ids = program.backend_ids
+    backends: dict[str, str] = {}
     if backend_ids or options:
-        _load_backends(program, backend_ids, options or {}, providers)
+        backends = _load_backends(program, backend_ids, options or {}, providers)
     if missing := program.missing_operators:
         from edgecore.plugin.kernels import libraries
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    return Model(program, program.load_methods(threads or 0, trust, share_state, trace))
+    return Model(program, program.load_methods(threads or 0, trust, share_state, trace), backends)
 
 
 def _parts(data: Any) -> Sequence[Any]:
@@ -148,11 +189,12 @@ def _load_backends(
     backend_ids: Sequence[str],
     options: Mapping[str, Mapping[str, Any]],
     providers: Mapping[str, str] | None,
-) -> None:
+) -> dict[str, str]:
+    """Load them into the program; gives their ids by name and by id."""
     from edgecore.errors import BackendBroken, BackendError, ExecutionError
     from edgecore.plugin import registry
 
-    used = set()
+    backends: dict[str, str] = {}
     for backend_id in backend_ids:
         info = registry.find(backend_id, providers)
         if info.native_library is None:
@@ -163,7 +205,7 @@ def _load_backends(
         except Exception as error:
             raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
         given = {**found, **options.get(backend_id, {}), **options.get(info.name, {})}
-        used |= {backend_id, info.name}
+        backends |= {backend_id: backend_id, info.name: backend_id}
         try:
             program.load_backend(os.fsencode(library), backend_id, given)
         except ExecutionError as error:
@@ -171,8 +213,11 @@ def _load_backends(
                 raise
             hint = f"{error} `edgecore doctor {info.name}` says what is missing."
             raise ExecutionError(hint, error.code) from None
-    if unknown := set(options) - used:
-        needed = ", ".join(backend_ids) or "none"
-        raise BackendError(
-            f"options for {', '.join(sorted(unknown))}, but the backends that the file needs are: {needed}"
-        )
+    if unknown := sorted(set(options) - set(backends)):
+        raise BackendError(_not_needed(unknown, backend_ids))
+    return backends
+
+
+def _not_needed(backends: Iterable[str], backend_ids: Iterable[str]) -> str:
+    needed = ", ".join(dict.fromkeys(backend_ids)) or "none"
+    return f"options for {', '.join(backends)}, but the backends that the file needs are: {needed}"
