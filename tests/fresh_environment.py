@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -40,6 +41,8 @@ static edgecore_backend table = {{sizeof(edgecore_backend), %s, %s}};
 __attribute__((visibility("default"))) const edgecore_backend *edgecore_backend_v0(void) {
   table.backend_id.data = "AcmeBackend";
   table.backend_id.size = 11;
+  table.distribution.data = "%s";
+  table.distribution.size = %d;
   return &table;
 }
 """
@@ -53,15 +56,23 @@ def sources(module: str = "edgecore_acme", version: str = "1.0", *, before: str 
 
 
 def wheel(
-    folder: Path, distribution: str, files: dict[str, Any], version: str = "1.0", backend_id: str = "AcmeBackend"
+    folder: Path,
+    distribution: str,
+    files: dict[str, Any],
+    version: str = "1.0",
+    backend_id: str = "AcmeBackend",
+    group: str = "edgecore.backends",
+    attribute: str = "",
 ) -> Path:
-    """The wheel of a package whose module is the first part of its first file."""
+    """The wheel of a package whose module is the first part of its first file; `backend_id` is the name of its entry point
+    in `group`, `attribute` what follows the module there.
+    """
     stem = f"{distribution.replace('-', '_')}-{version}"
     module = next(iter(files)).partition("/")[0]
     info = {
         "METADATA": f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n",
         "WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        "entry_points.txt": f"[edgecore.backends]\n{backend_id} = {module}\n",
+        "entry_points.txt": f"[{group}]\n{backend_id} = {module}{attribute}\n",
         "RECORD": "",
     }
     path = folder / f"{stem}-py3-none-any.whl"
@@ -74,7 +85,8 @@ def wheel(
 class Environment:
     """A virtual environment that sees this edgecore and what it needs, but no backend of this environment's."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, *, outer: bool = True, **options: Any) -> None:
+        """`outer`: it sees the other packages of this environment, after its own."""
         venv.EnvBuilder(with_pip=False, symlinks=True, **options).create(folder)
         self.folder = folder
         self.python = folder / "bin" / "python"
@@ -85,9 +97,15 @@ class Environment:
         metadata = next(package.parent.glob("edgecore-*.dist-info"), None)
         if metadata:
             (self.site / metadata.name).symlink_to(metadata)
-        others = [path for path in sys.path if "site-packages" in path]
+        others = [path for path in sys.path if "site-packages" in path and outer]
         (self.site / "zz_outer.pth").write_text("\n".join(others))
         self.variables: dict[str, str] = {}
+
+    def link(self, *distributions: str) -> None:
+        """Make these distributions of this environment part of it."""
+        for found in map(importlib.metadata.distribution, distributions):
+            for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__", "bin"}:
+                (self.site / top).symlink_to(str(found.locate_file(top)))
 
     def install(self, path: Path, into: Path | None = None) -> Path:
         """Unpack a wheel, which is all that its installation is; the folder that it lies in then."""
@@ -134,14 +152,14 @@ def compiler() -> str:
     return found
 
 
-def library(path: Path, source: str, *options: object) -> bytes:
-    """A shared library as bytes."""
+def library(path: Path, source: str, *options: object, include: Path = INCLUDE) -> bytes:
+    """A shared library as bytes. `include`: the folder of the interface's headers."""
     path.with_suffix(".c").write_text(source)
-    command = [compiler(), "-shared", "-fPIC", f"-I{INCLUDE}", "-o", path, path.with_suffix(".c"), *options]
+    command = [compiler(), "-shared", "-fPIC", f"-I{include}", "-o", path, path.with_suffix(".c"), *options]
     subprocess.run([*map(str, command)], check=True)
     return path.read_bytes()
 
 
-def table(major: str = "EDGECORE_ABI_MAJOR", minor: str = "EDGECORE_ABI_MINOR") -> str:
-    """C code of a library that declares itself for this version of the interface."""
-    return TABLE % (major, minor)
+def table(major: str = "EDGECORE_ABI_MAJOR", minor: str = "EDGECORE_ABI_MINOR", distribution: str = "") -> str:
+    """C code of a library that declares itself for this version of the interface and of this package."""
+    return TABLE % (major, minor, distribution, len(distribution))

@@ -151,11 +151,14 @@ def load(
     )  # fmt: skip
 
 
-def backends() -> list[InstalledBackend]:
+def backends(seconds: float = 20) -> list[InstalledBackend]:
     """The backends that are installed, each with its state: `ok`, `broken` (and why) or `disabled`.
 
-    Imports their packages; `edgecore backends` and `edgecore doctor` try that in a process of its own first.
+    Imports their packages, in a process of its own first: one that hangs or dies is broken, not this process.
+
+    Args:
+        seconds: How long importing a package may take.
     """
     from edgecore.plugin import registry
 
-    return registry.backends()
+    return registry.backends(seconds)

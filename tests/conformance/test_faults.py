@@ -80,6 +80,17 @@ def test_a_backend_without_faults_passes(check):
     assert [name for name, outcome in outcomes.items() if outcome == "skipped"] == []
 
 
+def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("EDGECORE_BACKENDS_ALLOW", "FaultBackend,DyingBackend")
+    (tmp_path / "edgecore_dying.py").write_text("import os; os._exit(3)")
+    (tmp_path / "edgecore_dying-1.0.dist-info").mkdir()
+    entry_points = tmp_path / "edgecore_dying-1.0.dist-info" / "entry_points.txt"
+    entry_points.write_text("[edgecore.backends]\nDyingBackend = edgecore_dying\n")
+    report = check(only=["documentation/metadata", "priority/"])
+    assert report.ok, str(report)
+
+
 FAULTS = {
     # Faults that do not get in each other's way, each with the check that finds it and words of its sentence.
     "compiling": [
@@ -113,6 +124,24 @@ FAULTS = {
         ("silent", "partitioner/reasons", ["is left without a reason"]),
         ("mutates", "partitioner/only tags", ["changed aten.add.Tensor (node add"]),
         ("mutates", "networks/elementwise", ["changed the program; a partitioner may only tag nodes"]),
+    ],
+    "half precision": [
+        (
+            "half",
+            "operators/aten.add.Tensor",
+            ["claims float16 and takes none of", "aten.add.Tensor(float16[3, 5, 7], float16[3, 5, 7])"],
+        ),
+        (
+            "half",
+            "operators/aten.mul.Tensor",
+            ["aten.mul.Tensor(float16[3, 5, 7], float16[3, 5, 7])", "values differ"],
+        ),
+        (
+            "half",
+            "operators/aten.relu.default",
+            ["aten.relu.default(float16[3, 5, 7])", "relu has no kernel for float16"],
+        ),
+        ("rare-leak", "lifetime/load and destroy", ["bytes of heap with each load (240 loads"]),
     ],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
     "another interface": [("version", "networks/elementwise", ["was built for version 7."])],

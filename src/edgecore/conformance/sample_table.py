@@ -151,7 +151,8 @@ TABLE["aten.index.Tensor"] = lambda make: [
 ]
 TABLE["aten.gather.default"] = lambda make: [Sample((make(3, 5), 1, torch.tensor([[0, 4], [1, 2], [3, 3]])))]
 TABLE["aten.embedding.default"] = lambda make: [
-    Sample((Weight(make(11, 6)), index)) for index in (torch.tensor([3, 0, 10]), torch.tensor([[1, 2], [0, 9]]))
+    Sample((Weight(make(11, 6)), index))
+    for index in (torch.tensor([3, 0, 10]), torch.tensor([[1, 2], [0, 9]]), torch.tensor([3, 0], dtype=torch.int32))
 ]
 TABLE["aten._to_copy.default"] = lambda make: [
     Sample((make(3, 5),), {"dtype": torch.float16}),

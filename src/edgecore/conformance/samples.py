@@ -113,6 +113,17 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
     return [sample for sample in found if _runs(operator, sample)]
 
 
+def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, quick: bool) -> list[Sample]:
+    """Samples of two tensors, the second one of another dtype."""
+    found = []
+    for sample in samples_of(operator, first, quick):
+        tensors = [isinstance(arg, torch.Tensor) for arg in sample.args]
+        if tensors == [True, True]:
+            one, two = sample.args
+            found.append(Sample((one, two > 0 if second == torch.bool else two.to(second)), sample.kwargs))
+    return [sample for sample in found if _runs(operator, sample)]
+
+
 def resolve(operator: str) -> OpOverload | None:
     """The operator to call for a row of a backend's table: a view for its copying form, None if torch has none."""
     namespace, _, rest = operator.partition(".")

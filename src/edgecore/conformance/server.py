@@ -20,6 +20,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from edgecore.plugin.entries import searched
+
 _running: dict[tuple[str, ...], Server] = {}
 
 
@@ -33,7 +35,7 @@ class Server:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "edgecore.conformance.server", str(its.fileno())],
             pass_fds=[its.fileno()],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(searched())},
         )
         its.close()
         atexit.register(self.close)

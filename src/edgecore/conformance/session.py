@@ -41,9 +41,7 @@ def run(
     Raises:
         BackendNotFound: No installed backend is called `name`.
     """
-    from edgecore.plugin.registry import select
-
-    select(name)
+    _find(name)
     settings = make_settings(
         name, options=options, load_options=load_options, quick=quick, tolerance=tolerance, seconds=seconds
     )
@@ -63,9 +61,8 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
         BackendBroken: The package, or its compiler, does not import.
     """
     from edgecore.errors import BackendBroken
-    from edgecore.plugin.registry import select
 
-    select(name)
+    _find(name)
     settings = make_settings(name, options=options, quick=quick)
     for kind, value in _work(settings, ["*"], [], list_only=True):
         if kind == "checks":
@@ -73,6 +70,13 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
         if kind == "died":
             raise BackendBroken(f"the checks for backend {name!r} cannot be listed: the process {value}")
     return []
+
+
+def _find(name: str) -> None:
+    """Raise BackendNotFound for a name of none; packages are imported elsewhere first, so that none hangs the suite."""
+    from edgecore.plugin import registry, trial
+
+    registry.select(name, trial.installed()[0])
 
 
 def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool = False) -> Iterator[Row]:

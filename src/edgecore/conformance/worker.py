@@ -81,8 +81,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
     from edgecore.errors import BackendError
     from edgecore.plugin import registry
 
-    backend = registry.select(settings["name"])[0]
-    info = registry.find(backend.backend_id)
+    info = registry.find_by_name(settings["name"])
     compiler = registry.load_compiler(info)
     library, cannot_run, declared = None, "", Declared()
     if info.native_library is None:
@@ -101,7 +100,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
         name=info.name,
         info=info,
         compiler=compiler,
-        distribution=backend.distribution,
+        distribution=registry.provider_of(info).distribution,
         options=settings["options"],
         load_options=settings["load_options"],
         quick=settings["quick"],

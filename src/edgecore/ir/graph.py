@@ -127,6 +127,14 @@ def describe(node: Node) -> str:
     return f"{operator_name(node.target)} (node {node.name}{', ' + place if place else ''})"
 
 
+def dtypes_of(node: Node) -> tuple[str, ...]:
+    """Names of the dtypes of the tensors that a call reads and gives: `("float32", "int64")`."""
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    results = node.meta.get("val")
+    values += results if isinstance(results, (tuple, list)) else [results]
+    return tuple(sorted({str(one.dtype).removeprefix("torch.") for one in values if isinstance(one, torch.Tensor)}))
+
+
 def operator_name(target: Any) -> str:
     """`aten.add.Tensor` for an overload, the plain name for a Python function."""
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))

@@ -15,7 +15,7 @@ from torch.fx import Graph, Node
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import LoweredBackendModule, call_delegate
-from edgecore.ir.graph import describe, edit, operator_name, source_line
+from edgecore.ir.graph import describe, dtypes_of, edit, operator_name, source_line
 from edgecore.ir.program import make_program
 from edgecore.partition.types import TAG, DelegationSpec, Partitioner
 from edgecore.plugin import CompileSpec, PreprocessResult
@@ -112,7 +112,9 @@ def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec,
             call.meta["val"] = (*(node.meta["val"] for node in part.outputs), *result.unread_results)
             call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
             call.meta["delegated"] = [
-                (operator_name(n.target), source_line(n)) for n in nodes if n.target is not operator.getitem
+                (operator_name(n.target), source_line(n), dtypes_of(n))
+                for n in nodes
+                if n.target is not operator.getitem
             ]
             for position, node in enumerate(part.outputs):
                 item = graph_module.graph.call_function(operator.getitem, (call, position))

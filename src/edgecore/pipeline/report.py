@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
-from edgecore.ir.graph import calls, operator_name, source_line
+from edgecore.ir.graph import calls, dtypes_of, operator_name, source_line
 from edgecore.partition import Refusals
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report_memory import ArenaReport
@@ -24,7 +24,10 @@ from edgecore.quantize.quality import LayerQuality, decibels
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One operator call: `where` is a backend id or `edgecore`; `reasons` say why each backend left it."""
+    """One operator call: `where` is a backend id or `edgecore`; `reasons` say why each backend left it.
+
+    `dtypes`: of the tensors that it reads and gives.
+    """
 
     method: str
     operator: str
@@ -32,6 +35,7 @@ class ReportRow:
     where: str
     source: str = ""
     reasons: tuple[tuple[str, str], ...] = ()
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,15 @@ class DelegationReport:
             for node, module in delegates(program):
                 results.setdefault(module.backend_id, []).append(module.result)
                 rows += [
-                    ReportRow(method, name, node.name, module.backend_id, line) for name, line in node.meta["delegated"]
+                    ReportRow(method, name, node.name, module.backend_id, line, dtypes=dtypes)
+                    for name, line, dtypes in node.meta["delegated"]
                 ]
             reasons = refusals[method].by_node if method in refusals else {}
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
                     why = tuple(reasons.get(node.name, ()))
-                    rows.append(
-                        ReportRow(method, operator_name(node.target), node.name, "edgecore", source_line(node), why)
-                    )
+                    name, line = operator_name(node.target), source_line(node)
+                    rows.append(ReportRow(method, name, node.name, "edgecore", line, why, dtypes_of(node)))
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
         said = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
         return cls(rows, counts, sections={backend_id: lines for backend_id, lines in said.items() if lines})

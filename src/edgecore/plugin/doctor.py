@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -17,11 +18,10 @@ from urllib.request import url2pathname
 
 import pluggy
 
-from edgecore.errors import BackendBroken
 from edgecore.plugin import entries, kernels, loader, spec, trial
 from edgecore.plugin.declaration import BackendInfo
 from edgecore.plugin.probe import host_abi
-from edgecore.plugin.registry import load_compiler, providers_here, select
+from edgecore.plugin.registry import providers_here, select
 from edgecore.plugin.types import InstalledBackend
 
 _PROBE_SECONDS = 60
@@ -50,40 +50,53 @@ class Diagnosis:
         return all(finding.ok for finding in self.findings)
 
 
-def diagnose(name: str | None = None, seconds: float = trial.IMPORT_SECONDS) -> list[Diagnosis]:
+Trials = dict[str, trial.Trial]
+"""What one package answered, by kind of task."""
+
+
+def diagnose(name: str | None = None, seconds: float = trial.STEP_SECONDS) -> list[Diagnosis]:
     """Check every installed backend, or those called `name` (a name, a backend_id or a distribution).
 
     Args:
         name: The backend, None for all.
-        seconds: How long importing a package may take.
+        seconds: How long importing a package may take, and each question to it.
 
     Raises:
         BackendNotFound: There is none of that name.
     """
-    found, trials = trial.installed(seconds)
+    found, hooks = trial.installed(seconds)
     if name is not None:
         found = select(name, found)
-    return [
-        Diagnosis(one, tuple(_check(one, trials.get((one.backend_id, one.distribution), trial.Trial()))))
-        for one in found
-    ]
+    answers: dict[tuple[str, str], Trials] = {key: {"hook": one} for key, one in hooks.items()}
+    tasks = [task for backend in found if backend.info for task in _questions(backend)]
+    for task, one in zip(tasks, trial.run(tasks, seconds)):
+        answers[task.provider.backend_id, task.provider.distribution][task.kind] = one
+    return [Diagnosis(one, tuple(_check(one, answers.get((one.backend_id, one.distribution), {})))) for one in found]
 
 
-def diagnose_kernels() -> list[tuple[entries.Provider, Finding]]:
-    """Check every installed library of custom operators."""
-    return [(provider, _check_kernels(provider)) for provider in entries.scan(entries.KERNELS)]
+def _questions(backend: InstalledBackend) -> Iterator[trial.Task]:
+    provider = _provider(backend)
+    yield trial.Task("library", provider)
+    if find_spec("torch"):
+        yield trial.Task("check", provider)
 
 
-def _check_kernels(provider: entries.Provider) -> Finding:
+def diagnose_kernels(seconds: float = trial.STEP_SECONDS) -> list[tuple[entries.Provider, Finding]]:
+    """Check every installed library of custom operators. `seconds`: how long importing a package may take."""
+    providers = entries.scan(entries.KERNELS)
+    trials = trial.run([trial.Task("kernels", provider) for provider in providers], seconds)
+    return [(provider, _check_kernels(provider, tried)) for provider, tried in zip(providers, trials)]
+
+
+def _check_kernels(provider: entries.Provider, tried: trial.Trial) -> Finding:
     remedy = _reinstall(provider)
-    try:
-        path = kernels.library(provider)
-    except BackendBroken as error:
-        return Finding("kernel library", False, str(error), remedy)
-    return _check_file(Path(path), remedy, provider.distribution)
+    if tried.problem:
+        remedy = f"pip install --upgrade {provider.distribution}" if tried.hangs else remedy
+        return Finding("kernel library", False, kernels.broken(provider, tried.problem), remedy)
+    return _check_file(Path(tried.answer), remedy, provider.distribution)
 
 
-def _check(backend: InstalledBackend, tried: trial.Trial) -> Iterator[Finding]:
+def _check(backend: InstalledBackend, answers: Trials) -> Iterator[Finding]:
     if backend.state == "disabled":
         yield Finding("enabled", True, f"excluded by {backend.problem}", f"unset {backend.problem}")
         return
@@ -98,7 +111,11 @@ def _check(backend: InstalledBackend, tried: trial.Trial) -> Iterator[Finding]:
             f"export {variable}={backend.distribution}",
         )
     yield from _check_copies(provider)
+    tried = answers["hook"]
     if backend.info is None:
+        if tried.hangs:
+            yield Finding("import and hook", False, backend.problem, _leave_out(backend))
+            return
         lacks_another = (
             tried.missing_module and tried.missing_module.partition(".")[0] != provider.module.partition(".")[0]
         )
@@ -111,8 +128,8 @@ def _check(backend: InstalledBackend, tried: trial.Trial) -> Iterator[Finding]:
         said = f"importing {provider.module} prints {tried.printed[:80]!r}, which spoils the output of programs that use it"
         yield Finding("quiet import", False, said, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
-    yield _check_library(backend, reinstall)
-    yield from _check_compiler(backend)
+    yield _check_library(backend, answers["library"], reinstall)
+    yield from _check_compiler(backend, answers.get("check"))
 
 
 def _provider(backend: InstalledBackend) -> entries.Provider:
@@ -130,6 +147,12 @@ def _reinstall(provider: entries.Provider) -> str:
     if origin.get("dir_info", {}).get("editable"):
         return f"pip install --force-reinstall --no-deps --editable {shlex.quote(url2pathname(urlparse(origin['url']).path))}"
     return f"pip install --force-reinstall --no-deps {provider.distribution}"
+
+
+def _leave_out(backend: InstalledBackend) -> str:
+    """The command after which nothing imports the package."""
+    denied = filter(None, (os.environ.get("EDGECORE_BACKENDS_DENY"), backend.distribution))
+    return f"export EDGECORE_BACKENDS_DENY={','.join(denied)}"
 
 
 def _check_copies(provider: entries.Provider) -> Iterator[Finding]:
@@ -171,19 +194,14 @@ def _check_fields(info: BackendInfo, remedy: str) -> Finding:
     return Finding("declaration", not problems, detail, remedy if problems else "")
 
 
-def _check_library(backend: InstalledBackend, remedy: str) -> Finding:
+def _check_library(backend: InstalledBackend, tried: trial.Trial, remedy: str) -> Finding:
     check, info = "native library", backend.info
     assert info is not None
     if info.native_library is None:
         return Finding(check, True, "none: it compiles only")
-    try:
-        path = Path(info.native_library())
-    except Exception as error:
-        return Finding(check, False, f"native_library() raised {type(error).__name__}: {error}", remedy)
-    try:
-        _ = info.load_options and info.load_options()
-    except Exception as error:
-        return Finding(check, False, f"load_options() raised {type(error).__name__}: {error}", remedy)
+    if tried.problem:
+        return Finding(check, False, tried.problem, _leave_out(backend) if tried.hangs else remedy)
+    path = Path(tried.answer)
     if not path.is_absolute():
         return Finding(check, False, f"{path} is not an absolute path", remedy)
     return _check_file(path, remedy, backend.distribution, info.backend_id)
@@ -231,18 +249,16 @@ def probe(path: str) -> dict[str, Any] | str:
     return declared
 
 
-def _check_compiler(backend: InstalledBackend) -> Iterator[Finding]:
+def _check_compiler(backend: InstalledBackend, tried: trial.Trial | None) -> Iterator[Finding]:
     assert backend.info is not None
-    extra = f'pip install "{backend.distribution}[compile]"'
-    if find_spec("torch") is None:
-        yield Finding("compiler", True, "torch is not installed: it runs files, it does not compile", extra)
-        return
-    try:
-        compiler = load_compiler(backend.info)
-        problems = list(compiler.check())
-    except Exception as error:
-        yield Finding("compiler", False, str(error), extra)
-        return
-    yield Finding("compiler", True, backend.info.compiler)
-    for problem in problems:
-        yield Finding("machine", False, problem.what, problem.remedy)
+    extra = f'"{backend.distribution}[compile]"'
+    if tried is None:
+        detail = "torch is not installed: it runs files, it does not compile"
+        yield Finding("compiler", True, detail, f"pip install {extra}")
+    elif tried.problem:
+        remedy = f"pip install --upgrade {extra}" if tried.hangs else f"pip install {extra}"
+        yield Finding("compiler", False, tried.problem, remedy)
+    else:
+        yield Finding("compiler", True, backend.info.compiler)
+        for what, remedy in tried.answer:
+            yield Finding("machine", False, what, remedy)

@@ -4,8 +4,8 @@ Finds what `importlib.metadata.entry_points` finds, in its order, without import
 folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
 https://packaging.python.org/en/latest/specifications/entry-points/
 
-One difference: the empty entry of `sys.path`, which stands for the current directory, is passed over, and plugins are
-not imported from there. A folder that somebody unpacked must not become a backend because a shell stands in it.
+One difference: the current directory is passed over where nobody named it, and plugins are not imported from there. A
+folder that somebody unpacked must not become a backend because a shell stands in it. See `_unnamed`.
 """
 
 from __future__ import annotations
@@ -114,16 +114,51 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 def _import(module: str) -> None:
     """`import module`, but not from the current directory."""
-    try:
-        index = sys.path.index("")
-    except ValueError:
-        __import__(module)
-        return
-    del sys.path[index]
+    left_out = [(index, sys.path[index]) for index in _unnamed()]
+    for index, _ in reversed(left_out):
+        del sys.path[index]
     try:
         __import__(module)
     finally:
-        sys.path.insert(index, "")
+        for index, entry in left_out:
+            sys.path.insert(index, entry)
+
+
+def _unnamed() -> list[int]:
+    """Indices in `sys.path` of the current directory where the interpreter put it, and nobody meant a place of packages.
+
+    They are empty entries (`python -c`, a prompt), the first entry of `python -m`, and what became of an empty part of
+    PYTHONPATH (`PYTHONPATH=:/more`). Any other entry counts, such as the folder of a script or one that PYTHONPATH or a
+    `.pth` file names, also if it is the current directory.
+    """
+    found = [index for index, entry in enumerate(sys.path) if not entry]
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    by_module = sys.path and _runs_module() and not getattr(sys.flags, "safe_path", sys.flags.isolated)
+    by_part = len(parts) > 1 and "" in parts and not sys.flags.ignore_environment
+    if not by_module and not by_part:
+        return found
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        return found
+    if by_module and sys.path[0] == here:
+        found.insert(0, 0)
+    if by_part and here not in [os.path.abspath(part) for part in parts if part]:
+        start = 1 if found[:1] == [0] else 0
+        found += [index for index in range(start, len(sys.path)) if sys.path[index] == here][:1]
+    return sorted(found)
+
+
+def _runs_module() -> bool:
+    """Whether this is `python -m`; the main module of a folder or an archive is called `__main__`."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name != "__main__"
+
+
+def searched() -> list[str]:
+    """The entries of `sys.path` that packages are searched in."""
+    unnamed = _unnamed()
+    return [os.fsdecode(entry) for index, entry in enumerate(sys.path) if index not in unnamed]
 
 
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
@@ -131,9 +166,9 @@ def _distributions() -> Iterator[tuple[str, str, Reader]]:
     # PathFinder is of this module; any other finder of distributions has ways of its own to find them.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
-        yield from _of_importlib(list(filter(None, sys.path)))
+        yield from _of_importlib(searched())
         return
-    for path in map(os.fsdecode, filter(None, sys.path)):
+    for path in searched():
         try:
             # An .egg names its metadata folder otherwise.
             names = None if path.endswith(".egg") else os.listdir(path)

@@ -40,7 +40,9 @@ def library(provider: Provider) -> str:
     try:
         return str(provider.load()())
     except Exception as error:
-        raise BackendBroken(
-            f"the kernels {provider.backend_id!r} of {provider.distribution} {provider.version} cannot be loaded: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        raise BackendBroken(broken(provider, f"{type(error).__name__}: {error}")) from error
+
+
+def broken(provider: Provider, why: str) -> str:
+    """The sentence for a package that does not give its library."""
+    return f"the kernels {provider.backend_id!r} of {provider.distribution} {provider.version} cannot be loaded: {why}"

@@ -30,6 +30,9 @@ def write_manifests(folder: Path) -> tuple[list[Path], list[str]]:
     for backend_id in dict.fromkeys(backend.backend_id for backend in trial.installed()[0]):
         try:
             info = registry.find(backend_id)
+            (tried,) = trial.run([trial.Task("library", registry.provider_of(info))])
+            if tried.hangs:
+                raise BackendError(f"backend {info.name!r} cannot be asked for its library: {tried.problem}")
             content = manifest(info)
         except BackendError as error:
             problems.append(str(error))

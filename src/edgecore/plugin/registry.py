@@ -108,6 +108,11 @@ def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> Backe
     return find(found[0].backend_id, providers)
 
 
+def provider_of(info: BackendInfo) -> Provider:
+    """The entry point that `find` or `find_by_name` got `info` from."""
+    return next(one for one in providers_here() if _loaded.get((one.backend_id, one.value)) is info)
+
+
 def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[InstalledBackend]:
     """The installed backends (or `among` these) that are called `name`: its name, its backend_id or its distribution.
 
@@ -156,10 +161,18 @@ def installed() -> list[InstalledBackend]:
     return result
 
 
-def backends() -> list[InstalledBackend]:
-    """What `installed` gives, with one warning for each broken backend."""
+def backends(seconds: float) -> list[InstalledBackend]:
+    """What `installed` gives, with one warning for each broken backend.
+
+    Packages that this process has not imported yet are tried in one of their own first, where that can be.
+    """
     import warnings
 
+    from edgecore.plugin import trial
+
+    if trial.possible():
+        new = (one for one in providers_here() if (one.backend_id, one.value) not in _loaded)
+        trial.mark_broken([one for one in new if not excluded_by(one)], seconds)
     found = installed()
     for backend in found:
         if backend.state == "broken":
@@ -277,10 +290,10 @@ def _not_found(name_or_id: str) -> str:
 
     row = lookup(name_or_id)
     if getattr(sys, "frozen", False):
-        package = row.package.replace("-", "_") if row else "its package"
+        package, module = (row.package, row.package.replace("-", "_")) if row else ("its package", "it")
         return (
-            f"backend {name_or_id!r} is not in this frozen application: import {package}, give it to edgecore.plugin.register "
-            "and freeze again"
+            f"backend {name_or_id!r} is not in this frozen application: install {package} where it is frozen, with PyInstaller, "
+            f"or import {module} and give it to edgecore.plugin.register"
         )
     if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"

@@ -1,7 +1,7 @@
-"""Imports backend packages in a process of its own: one that hangs, dies or prints must not spoil a command for all.
+"""Calls what packages provide in a process of its own: one that hangs, dies or prints must not spoil a command for all.
 
-The child (`main`) writes a line of JSON before and after each package. When it dies or falls silent, the package that it was
-at is to blame, and a new child goes on with the rest.
+The child (`main`) writes a line of JSON before each step and after each task. When it dies or falls silent, the package
+that it was at is to blame, and a new child goes on with the rest.
 """
 
 from __future__ import annotations
@@ -15,40 +15,58 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from edgecore.errors import EdgecoreError
-from edgecore.plugin import registry
+from edgecore.errors import BackendError, EdgecoreError
+from edgecore.plugin import entries, registry
+from edgecore.plugin.declaration import BackendInfo
 from edgecore.plugin.entries import Provider
 from edgecore.plugin.types import InstalledBackend
 
-IMPORT_SECONDS = 20.0
+STEP_SECONDS = 20.0
+_COMPILER_PATIENCE = 3
+"""Times as long may importing a compiler take: torch comes with it."""
+_START_SECONDS = 60.0
 _PRINTED_AT_MOST = 1000
 # The path of this process, so that both find the same packages; nothing is imported before it is set.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin import trial; trial.main(sys.argv[1])"
 
 
 @dataclass(frozen=True)
+class Task:
+    """What to ask of a package.
+
+    `hook`: import it and call its hook, no answer. `library`: the path that its `native_library()` gives, None if it has
+    none; its `load_options` are called too. `kernels`: the
+    path of its library of operators. `check`: [what, remedy] of each problem that its compiler reports. `tables`: rows of
+    its options and its operators, see `documentation`.
+    """
+
+    kind: Literal["hook", "library", "kernels", "check", "tables"]
+    provider: Provider
+
+
+@dataclass(frozen=True)
 class Trial:
-    """What came of importing a package and calling its hook: a problem, a Python module that it lacks, what it printed."""
+    """What came of a task: a problem, whether that is a hang, a Python module that the package lacks, what it printed."""
 
     problem: str = ""
+    hangs: bool = False
     missing_module: str = ""
     printed: str = ""
+    answer: Any = None
 
 
-def installed(seconds: float = IMPORT_SECONDS) -> tuple[list[InstalledBackend], dict[tuple[str, str], Trial]]:
+def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], dict[tuple[str, str], Trial]]:
     """`registry.installed`, but what does not survive a trial is not imported here; trials by backend_id and distribution.
 
     Args:
-        seconds: How long a package may take.
+        seconds: How long importing a package may take.
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
-    trials = run(providers, seconds)
-    for provider, trial in zip(providers, trials):
-        if trial.problem:
-            registry.set_broken(provider, trial.problem)
+    trials = mark_broken(providers, seconds)
     # What a package prints is in its trial.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         found = registry.installed()
@@ -56,42 +74,60 @@ def installed(seconds: float = IMPORT_SECONDS) -> tuple[list[InstalledBackend], 
     return found, dict(zip(keys, trials))
 
 
-def run(providers: Sequence[Provider], seconds: float = IMPORT_SECONDS) -> list[Trial]:
-    """Try each one.
-
-    Raises:
-        EdgecoreError: This is a frozen application, whose executable is no Python.
-    """
-    if getattr(sys, "frozen", False):
-        raise EdgecoreError("a frozen application cannot check its backends; check them where it is made")
-    trials: list[Trial] = []
-    while len(trials) < len(providers):
-        trials += _run_until_it_fails(providers[len(trials) :], seconds)
+def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
+    """Try the hook of each; those that have a problem are broken in this process from now on, without an import."""
+    trials = run([Task("hook", provider) for provider in providers], seconds)
+    for provider, trial in zip(providers, trials):
+        if trial.problem:
+            registry.set_broken(provider, trial.problem)
     return trials
 
 
-def _run_until_it_fails(providers: Sequence[Provider], seconds: float) -> list[Trial]:
+def possible() -> bool:
+    """Whether this process can start another Python: not in a frozen application, nor where Python is embedded."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
+    """Try each one.
+
+    Raises:
+        EdgecoreError: This process cannot start another Python.
+    """
+    if not possible():
+        raise EdgecoreError("a frozen application cannot check its backends; check them where it is made")
+    trials: list[Trial] = []
+    while len(trials) < len(tasks):
+        trials += _run_until_it_fails(tasks[len(trials) :], seconds)
+    return trials
+
+
+def _run_until_it_fails(tasks: Sequence[Task], seconds: float) -> list[Trial]:
     """Trials of the first ones, up to the first that the child does not survive."""
-    request = json.dumps([(provider.backend_id, provider.value) for provider in providers])
+    request = json.dumps([(task.kind, task.provider.backend_id, task.provider.value) for task in tasks])
     child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD, request, *filter(None, sys.path)],
+        [sys.executable, "-c", _CHILD, request, *entries.searched()],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdout is not None
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_forward, args=(child.stdout, lines), daemon=True).start()
     trials: list[Trial] = []
+    step, limit = "starting Python", max(seconds, _START_SECONDS)
     try:
-        while len(trials) < len(providers):
-            line = lines.get(timeout=seconds)
+        while len(trials) < len(tasks):
+            line = lines.get(timeout=limit)
             if not line:
                 status = child.wait()
                 how = f"signal {-status}" if status < 0 else f"status {status}"
-                return [*trials, Trial(f"importing {providers[len(trials)].module} ends the process with {how}")]
-            trials.append(Trial(**json.loads(line)))
+                return [*trials, Trial(f"{step} ends the process with {how}")]
+            said = json.loads(line)
+            if isinstance(said, list):
+                step, limit = said[0], seconds * said[1]
+            else:
+                trials.append(Trial(**said))
     except queue.Empty:
-        module = providers[len(trials)].module
-        trials.append(Trial(f"importing {module} and calling its hook does not end within {seconds:g} s"))
+        trials.append(Trial(f"{step} does not end within {limit:g} s", hangs=True))
     finally:
         child.kill()
         child.wait()
@@ -110,23 +146,70 @@ def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
 
 
 def main(request: str) -> None:
-    """The child: a line for each (backend_id, value) in `request`."""
+    """The child: lines for each (kind, backend_id, value) in `request`.
+
+    They are [step, times the usual patience] before each step, and the fields of the `Trial` at the end.
+    """
     # Whatever packages write, by Python or C, goes to a file.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    with tempfile.TemporaryFile() as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-        for backend_id, value in json.loads(request):
-            output.truncate(0)
+
+    def say(what: object) -> None:
+        print(json.dumps(what, default=str), file=results, flush=True)
+
+    with tempfile.TemporaryFile() as file:
+        output = file.fileno()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for kind, backend_id, value in json.loads(request):
+            os.lseek(output, 0, os.SEEK_SET)
+            os.ftruncate(output, 0)
             problem = missing_module = ""
+            answer = None
             try:
-                registry.call_hook(Provider(backend_id, value, "", lambda _: None))
+                answer = _answer(
+                    kind, Provider(backend_id, value, "", lambda _: None), lambda step, times=1: say([step, times])
+                )
             except (Exception, SystemExit) as error:
                 problem = registry.text_of(error)
                 missing_module = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
             sys.stdout.flush()
             sys.stderr.flush()
-            output.seek(0)
-            printed = output.read(_PRINTED_AT_MOST).decode(errors="replace").strip()
-            answer = {"problem": problem, "missing_module": missing_module, "printed": printed}
-            print(json.dumps(answer), file=results, flush=True)
+            os.lseek(output, 0, os.SEEK_SET)
+            printed = os.read(output, _PRINTED_AT_MOST).decode(errors="replace").strip()
+            say({"problem": problem, "missing_module": missing_module, "printed": printed, "answer": answer})
+
+
+def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
+    """What the package gives for a task; `begin` is called before each step of it."""
+    if kind == "kernels":
+        begin(f"importing {provider.module} and asking for its library")
+        return str(provider.load()())
+    begin(f"importing {provider.module} and calling its hook")
+    info = registry.call_hook(provider)
+    if kind == "library":
+        return _library(info, provider.module, begin)
+    if kind == "hook":
+        return None
+    begin(f"importing {info.compiler}", _COMPILER_PATIENCE)
+    compiler = registry.load_compiler(info)
+    if kind == "check":
+        begin(f"calling check() of {info.compiler}")
+        return [[problem.what, problem.remedy] for problem in compiler.check()]
+    from edgecore.plugin import documentation
+
+    begin(f"asking {info.compiler} for its options and operators")
+    options = documentation.option_rows(compiler.Options)
+    return {"options": options, "operators": documentation.operator_rows(compiler.operator_support())}
+
+
+def _library(info: BackendInfo, module: str, begin: Callable[..., None]) -> str | None:
+    path = None
+    for name in ("native_library", "load_options"):
+        if function := getattr(info, name):
+            begin(f"calling {name}() of {module}")
+            try:
+                given = function()
+            except Exception as error:
+                raise BackendError(f"{name}() raised {type(error).__name__}: {error}") from error
+            path = str(given) if name == "native_library" else path
+    return path

@@ -128,6 +128,9 @@ def load(
 ) -> Model:
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
+    The packages of these backends, and no others, are imported in this process: one that hangs there hangs the call.
+    `edgecore doctor` finds such a package, and EDGECORE_BACKENDS_DENY makes needing it an error.
+
     Args:
         path: A path (the file is mapped and must not be shortened while the model lives), its bytes, or a binary file
             object. Of a `.bpte` file the program in it.

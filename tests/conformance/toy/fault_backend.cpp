@@ -101,6 +101,8 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_de
   *out = delegate;
   static void *volatile lost;
   if (fault("leak")) lost = malloc(100);
+  static int loads = 0;
+  if (fault("rare-leak") && loads++ / 10 % 2 == 1) lost = malloc(1000);
   if (fault("descriptors")) open("/dev/null", O_RDONLY);
   return EDGECORE_OK;
 }
@@ -143,7 +145,8 @@ int32_t shapes(const edgecore_instance *instance, const edgecore_value *args, ui
   for (uint32_t i = 0; i < delegate.inputs; ++i) {
     const edgecore_tensor *tensor = argument(args, stride, i);
     const uint8_t code = tensor == nullptr ? 0xff : tensor->dl.dtype.code;
-    if ((code != EDGECORE_DL_FLOAT && code != EDGECORE_DL_INT) || tensor->dl.dtype.bits != 32) {
+    const bool half = fault("half") && code == EDGECORE_DL_FLOAT && tensor->dl.dtype.bits == 16;
+    if ((code != EDGECORE_DL_FLOAT && code != EDGECORE_DL_INT) || (tensor->dl.dtype.bits != 32 && !half)) {
       return refuse("an input is no float32 or int32 tensor.");
     }
     values.push_back(tensor);
@@ -151,11 +154,12 @@ int32_t shapes(const edgecore_instance *instance, const edgecore_value *args, ui
   for (const Op &op : delegate.ops) {
     const edgecore_tensor *left = values[op.left];
     if (!same(left->dl, values[op.right]->dl)) return refuse("the operands of an operation have different shapes.");
+    if (op.code == 2 && left->dl.dtype.bits == 16) return refuse("relu has no kernel for float16.");
     values.push_back(left);
     if (op.output == kNone) continue;
     auto *output = const_cast<edgecore_tensor *>(argument(args, stride, delegate.inputs + op.output));
     if (output == nullptr || output->dl.ndim != left->dl.ndim || output->dl.dtype.code != left->dl.dtype.code ||
-        output->dl.dtype.bits != 32) {
+        output->dl.dtype.bits != left->dl.dtype.bits) {
       return refuse("an output has another dtype or rank than its operation gives.");
     }
     const int32_t status = delegate.host->resize(instance->scope, output, left->dl.shape, left->dl.ndim, error);
@@ -218,7 +222,9 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
       volatile uint8_t beyond = static_cast<const volatile uint8_t *>(data[op.left])[4 * count];
       (void)beyond;
     }
-    if (like.dtype.code == EDGECORE_DL_FLOAT) {
+    if (like.dtype.bits == 16) {
+      memcpy(to, data[op.left], 2 * count);
+    } else if (like.dtype.code == EDGECORE_DL_FLOAT) {
       compute(op.code, static_cast<const float *>(data[op.left]), static_cast<const float *>(data[op.right]),
               static_cast<float *>(to), count);
     } else {

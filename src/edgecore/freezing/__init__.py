@@ -1,0 +1,10 @@
+"""For PyInstaller, which finds this by the entry point `hook-dirs` of the group `pyinstaller40`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def hook_dirs() -> list[str]:
+    """The folder of `hook-edgecore.py`."""
+    return [str(Path(__file__).absolute().parent)]

@@ -1,0 +1,29 @@
+"""What PyInstaller puts into an application that imports edgecore: the runtime, and the installed backends and kernels.
+
+Of a backend's package that is its hook, its metadata, by which it is found, and the libraries in its folder; a package that
+needs more has a hook of its own. EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY choose. The compiler stays out: an
+application that compiles says `--collect-submodules edgecore` and imports torch.
+"""
+
+from __future__ import annotations
+
+from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, copy_metadata
+
+from edgecore.plugin import entries, registry
+
+# Imported by name, or by the native module.
+hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]
+excludedimports = [
+    *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),
+    *("edgecore.pipeline", "edgecore.quantize", "numpy", "pydantic", "torch", "torchao"),
+]
+_LIBRARIES = ["*.so", "*.so.*", "*.dylib", "*.dll"]
+
+datas = collect_data_files("edgecore", includes=["plugin/*.toml"])
+binaries = []
+
+_backends = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
+for _provider in [*_backends, *entries.scan(entries.KERNELS)]:
+    hiddenimports.append(_provider.module)
+    datas += copy_metadata(_provider.distribution)
+    binaries += collect_dynamic_libs(_provider.module.partition(".")[0], search_patterns=_LIBRARIES)
