@@ -93,7 +93,7 @@ def load(name: str, library: Path, folder: Path) -> Model:
 
     opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {})
     opened.load_backend(os.fsencode(library), IDS[name], {})
-    return Model(opened, opened.load_methods(1, True, None, False))
+    return Model(opened, opened.load_methods(1, True, None, False), {})
 
 
 def results(model: Model) -> list[float]:

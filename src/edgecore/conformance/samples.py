@@ -172,7 +172,8 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
     if required == ["Tensor", "Tensor"]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
-        return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some((2, 0.5, -1), 1)]
+        numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)  # with 2, truth values become integers
+        return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
     if required == ["Tensor", "int"]:  # mostly a dimension
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
