@@ -48,16 +48,29 @@ void run_method(Method &method, Error &error) {
   }
 }
 
-struct Handles {
-  edgecore_host host = core_services();
+edgecore_driver *null_driver() {
+  static const edgecore_host host = core_services();
+  static edgecore_scope scope;
+  static edgecore_driver *driver = nullptr;
+  if (driver == nullptr) (void)null_backend(0)->driver_create(&host, &scope, &driver, nullptr);
+  return driver;
+}
+
+// The null backend, opened for one file.
+struct Opened {
   edgecore_scope scope;
   LoadedBackend backend;
-  Handles() {
+  explicit Opened(const Program &program) {
+    scope.program = &program;
     backend.table = null_backend(0);
-    (void)backend.table->driver_create(&host, &scope, &backend.driver, nullptr);
+    backend.driver = null_driver();
     edgecore_program_info info = {};
+    info.scope = &scope;
     (void)backend.table->program_open(backend.driver, &info, &backend.program, nullptr);
   }
+  ~Opened() { backend.table->program_close(backend.program); }
+  Opened(const Opened &) = delete;
+  Opened &operator=(const Opened &) = delete;
 };
 
 }  // namespace
@@ -65,7 +78,6 @@ struct Handles {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   using namespace edgecore;
-  static Handles handles;
   const FuzzFile file(data, size);
   FuzzAllocator program_memory;
   Error error;
@@ -76,15 +88,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   config.limits.planned_bytes = 1 << 20;
   config.limits.tensor_bytes = 1 << 20;
   const Result<const Program *> program = Program::load(file.bytes(), config, error);
+  if (!program.ok()) return 0;
+  const Opened opened(**program);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  for (size_t i = 0; program.ok() && i < (*program)->method_count() && i < 4; ++i) {
+  for (size_t i = 0; i < (*program)->method_count() && i < 4; ++i) {
     FuzzAllocator method_memory;
     FuzzAllocator scratch;
     MethodConfig method_config;
     method_config.allocator = &method_memory;
     method_config.scratch = &scratch;
     method_config.kernels = libraries;
-    method_config.backends = {&handles.backend, 1};
+    method_config.backends = {&opened.backend, 1};
     method_config.instruction_limit = 200;
     const Result<Method *> method = Method::load(**program, (*program)->method(i).name(), method_config, error);
     if (!method.ok()) continue;
