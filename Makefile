@@ -69,9 +69,9 @@ pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvin
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
+	emulated=$$($(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --emulated) && \
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-emulated -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON \
-		-DXNNPACK_DIR=$$($(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --emulated)
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DXNNPACK_DIR=$$emulated
 	cmake --build build/test-emulated
 	$(SAY) "emulated kernels: C++ tests"
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error

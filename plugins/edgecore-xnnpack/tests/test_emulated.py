@@ -79,7 +79,9 @@ def torchao(name: str, net: nn.Module) -> nn.Module:
     return net
 
 
-def save(folder: Path, name: str, net: nn.Module, x: torch.Tensor, rows: list[int], eager: bool, **options: Any) -> None:
+def save(
+    folder: Path, name: str, net: nn.Module, x: torch.Tensor, rows: list[int], eager: bool, **options: Any
+) -> None:
     backend = edgecore.Backend("xnnpack", required=True)
     edgecore.compile(net, (x,), backends=[backend], **options).save(folder / f"{name}.pte")
     data = {"x": x.numpy(), "rows": np.array(rows)}

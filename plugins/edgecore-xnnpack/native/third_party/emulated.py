@@ -15,8 +15,6 @@ PINS = Path(__file__).with_name("emulated.pins")
 
 # Sums of int32 wrap as the instructions' do, and only what the source calls a fused multiply-add is one.
 FLAGS = "-mavx2 -mfma -mf16c -fwrapv -ffp-contract=off -Wno-psabi -Wno-pass-failed"
-# hardware-config.c then starts from every x86 flag (patches.py).
-DEFINITION = "-DEDGECORE_XNNPACK_EMULATED=1"
 
 _SETS = (
     "avx256skx", "avx256vnni", "avx256vnnigfni", "avx512amx", "avx512f", "avx512fp16", "avx512skx", "avx512vbmi",
@@ -49,6 +47,9 @@ def prepare(source: Path, include: Path, alone: Iterable[str]) -> None:
         _join(source, name, frozenset(alone))
     # Left out with an older compiler, whose intrinsics are not needed here.
     lists.write_text(text.replace("SET(XNNPACK_ENABLE_AVXVNNIINT8 OFF)", ""))
+    # By this definition it starts from every x86 flag (patches.py).
+    hardware = source / "src" / "configs" / "hardware-config.c"
+    hardware.write_text("#define EDGECORE_XNNPACK_EMULATED 1\n" + hardware.read_text())
     for path in sorted((source / "src").glob("*/gen/*avx512amx*.c")):
         path.write_text(_without_assembly(path.read_text()))
 

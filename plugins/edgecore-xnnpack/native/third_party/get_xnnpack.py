@@ -348,7 +348,6 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
         ours = [kernel.path for kernel in KERNELS if kernel.template.startswith("src/edgecore/")]
         emulated.prepare(sources["xnnpack"], include, ours)
-        flags += f" {emulated.DEFINITION}"
     flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     pool, xnnpack = work / "build-pthreadpool", work / "build-xnnpack"
@@ -375,7 +374,9 @@ def locked(path: Path) -> Iterator[None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch and build XNNPACK, and print the folder that holds it.")
-    parser.add_argument("--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2")
+    parser.add_argument(
+        "--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2"
+    )
     for_tests = parser.parse_args().emulated
     try:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
