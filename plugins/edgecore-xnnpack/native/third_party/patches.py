@@ -329,6 +329,14 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
+    # A matrix kernel with fewer rows than its tile computes the last row again in place of each missing one, with the
+    # quantization parameters that lie after the last row's: the tile's rows minus one of them must be there and equal
+    # the last row's. The greatest tile of a dynamically quantized kernel has 16 rows (AMX); 10 are too few from 12 on.
+    Patch(
+        "include/xnnpack.h",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
+    ),
     # Weights are read once for each tile of rows, the first time from memory: 4 KB ahead hides its latency.
     _prefetch("gemm", "loadu"),
     _prefetch("igemm", "load"),
