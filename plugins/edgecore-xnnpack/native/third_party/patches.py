@@ -242,6 +242,12 @@ def _choose_int8(file: str, before: str, width: str) -> Patch:
     return Patch(path, old % "xnn_init_qs8_qc8w_gemm_config()", old % chosen)
 
 
+def _store_halves(kind: str, rows: int) -> list[Patch]:
+    path = f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c"
+    store = "      _mm512_storeu_ph((uint16_t*) c%d + %d, vacc%dx1);\n"
+    return [Patch(path, store % (row, 1, row), store % (row, 32, row)) for row in range(rows)]
+
+
 _PACKING = "  const struct xnn_qs8_packing_params packing_params = { .input_zero_point = input_zero_point%s};\n\n"
 _CONVOLUTION_WIDTH = "(size_t) kernel_height * kernel_width, group_input_channels, group_output_channels"
 _AMX_ENDS = """        qs8_qc8w_gemm_config.mr = 16;
@@ -336,6 +342,23 @@ XNNPACK_PATCHES = [
         "include/xnnpack.h",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
+    ),
+    # The products of halves for AVX512-FP16 wrote the second 32 of 64 columns over the second to 33rd.
+    *(patch for kind in ("gemm", "igemm") for rows in (1, 7) for patch in _store_halves(kind, rows)),
+    # PReLU for AVX512-FP16 read 64 bytes of the second input where up to 31 halves were left.
+    Patch(
+        "src/f16-vbinary/gen/f16-vprelu-avx512fp16-u64.c",
+        """(_mm512_maskz_loadu_epi16(vmask, a));
+
+    const __mmask32 vsign = _mm512_cmp_ph_mask(va, vzero, _CMP_LT_OQ);
+    __m512h vacc = _mm512_mask_mul_ph(va, vsign, va, _mm512_loadu_ph(b));
+""",
+        """(_mm512_maskz_loadu_epi16(vmask, a));
+    const __m512h vb = _mm512_castsi512_ph(_mm512_maskz_loadu_epi16(vmask, b));
+
+    const __mmask32 vsign = _mm512_cmp_ph_mask(va, vzero, _CMP_LT_OQ);
+    __m512h vacc = _mm512_mask_mul_ph(va, vsign, va, vb);
+""",
     ),
     # Weights are read once for each tile of rows, the first time from memory: 4 KB ahead hides its latency.
     _prefetch("gemm", "loadu"),
