@@ -2,10 +2,10 @@
 """Fetch and build the XNNPACK that edgecore-xnnpack links, and print the folder that holds it.
 
 Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of ``xnnpack.pins`` come from the Debian
-archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
-``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
-covers the pins, the patches (``patches.py``, ``kernels/``), the build options and the compiler. Progress goes to stderr, the
-folder's path to stdout.
+archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/``,
+``licenses/`` and ``padding.tsv``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default
+``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py``, ``kernels/``), the check of what
+kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import padding
 from patches import KERNELS, TEMPLATES, XNNPACK_PATCHES, apply, generate
 
 PINS = Path(__file__).with_name("xnnpack.pins")
@@ -318,11 +319,16 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         sources[package] = unpack_tarball(named[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
+    say("comparing what each kernel touches past its buffers' ends with what is there")
+    findings = padding.survey(sources["xnnpack"])
+    say(padding.summary(findings))
     for package in ("libcpuinfo-dev", "libcpuinfo0"):
         unpack_deb(named[package], work / "debs")
     usr = work / "debs" / "usr"
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
+    stage.mkdir()
+    (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -370,7 +376,8 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        templates = [path.read_text() for path in sorted(TEMPLATES.iterdir())]
+        checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
+        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks)]]
         identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"

@@ -24,6 +24,7 @@ from footprint.calls import Provided, Room, calls_of
 from footprint.kernel import Source
 from footprint.source import NotUnderstood, preprocess
 
+FOOTPRINT = Path(__file__).with_name("footprint")
 ARCHITECTURES = {"x86-64": "XNN_ARCH_X86_64", "arm64": "XNN_ARCH_ARM64", "arm": "XNN_ARCH_ARM"}
 COMPILER = {"x86-64": {"__x86_64__"}, "arm64": {"__aarch64__", "__GNUC__"}, "arm": {"__arm__", "__GNUC__"}}
 KLEIDIAI = re.compile(r"xnn_(?:qp8|pf32|x8_packq|x32_pack_lh)")

@@ -36,8 +36,7 @@ def preprocess(text: str, defined: Callable[[str], int]) -> str:
         condition = condition.replace("&&", " and ").replace("||", " or ")
         return bool(eval(re.sub(r"!(?!=)", " not ", condition), {"__builtins__": {}}))
 
-    for line in text.replace("\\\n", " ").splitlines():
-        line = line.split("//")[0]
+    for line in re.sub(r"//.*", "", text.replace("\\\n", " ")).splitlines():
         found = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
         if found is None:
             if all(here for here, _ in taken):
