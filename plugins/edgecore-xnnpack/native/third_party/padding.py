@@ -20,13 +20,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from footprint.calls import Provided, Room, calls_of
+from footprint.calls import Call, Provided, Room, calls_of
 from footprint.kernel import Source
 from footprint.source import NotUnderstood, preprocess
 
 FOOTPRINT = Path(__file__).with_name("footprint")
 ARCHITECTURES = {"x86-64": "XNN_ARCH_X86_64", "arm64": "XNN_ARCH_ARM64", "arm": "XNN_ARCH_ARM"}
 COMPILER = {"x86-64": {"__x86_64__"}, "arm64": {"__aarch64__", "__GNUC__"}, "arm": {"__arm__", "__GNUC__"}}
+PARALLEL = 50  # kernels that are worth starting processes for
 KLEIDIAI = re.compile(r"xnn_(?:qp8|pf32|x8_packq|x32_pack_lh)")
 KERNEL = re.compile(r"\bxnn_\w+_ukernel(?:_\w+)?\b")
 # XNNPACK allocates these at multiples of XNN_ALLOCATION_ALIGNMENT.
@@ -193,27 +194,37 @@ def examine(entry: Selected, file: Path, sources: Path, constants: Provided) -> 
     worst: dict[tuple[str, str], Finding] = {}
     for call in calls_of(kernel)(kernel, constants):
         arguments = {name: 0 for _, name in kernel.parameters if name.endswith("params")} | call.arguments
-        kernel.run(call.memory, arguments, call.fields)
-        for buffer in call.memory.buffers[1:]:
-            room = call.rooms.get(buffer.name, Room())
-            if buffer.unaligned:
-                traps = (
-                    f"accesses {buffer.unaligned} bytes of {buffer.name} at an address that must be a multiple of them"
-                )
-                raise Fault(f"{traps} and is not ({call.at})")
-            if buffer.aligned and buffer.name in call.rooms and buffer.name not in ALIGNED:
-                raise Fault(f"needs {buffer.name} at a multiple of {buffer.aligned}, which nobody promises ({call.at})")
-            for access, (low, high), most in (
-                ("read", buffer.read, room.readable),
-                ("write", buffer.written, room.writable),
-            ):
-                if low < 0:
-                    raise Fault(f"{access}s before the start of {buffer.name} ({call.at})")
-                finding = Finding(*names(entry), buffer.name, access, high - buffer.size, most, call.at)
-                before = worst.get((buffer.name, access))
-                if high > 0 and (before is None or before.bytes - before.provided < finding.bytes - most):
-                    worst[buffer.name, access] = finding
+        try:
+            kernel.run(call.memory, arguments, call.fields)
+        except NotUnderstood:  # of what it read beyond an end, perhaps
+            short = [finding for finding in touched(entry, call) if finding.is_short]
+            if short:
+                return short
+            raise
+        for finding in touched(entry, call):
+            before = worst.get((finding.buffer, finding.access))
+            if before is None or before.bytes - before.provided < finding.bytes - finding.provided:
+                worst[finding.buffer, finding.access] = finding
     return list(worst.values())
+
+
+def touched(entry: Selected, call: Call) -> Iterator[Finding]:
+    """What one call touched of each buffer. Raises Fault."""
+    for buffer in call.memory.buffers[1:]:
+        room = call.rooms.get(buffer.name, Room())
+        if buffer.unaligned:
+            traps = f"accesses {buffer.unaligned} bytes of {buffer.name} at an address that must be a multiple of them"
+            raise Fault(f"{traps} and is not ({call.at})")
+        if buffer.aligned and buffer.name in call.rooms and buffer.name not in ALIGNED:
+            raise Fault(f"needs {buffer.name} at a multiple of {buffer.aligned}, which nobody promises ({call.at})")
+        for access, (low, high), most in (
+            ("read", buffer.read, room.readable),
+            ("write", buffer.written, room.writable),
+        ):
+            if low < 0:
+                raise Fault(f"{access}s before the start of {buffer.name} ({call.at})")
+            if high > 0:
+                yield Finding(*names(entry), buffer.name, access, high - buffer.size, most, call.at)
 
 
 def names(entry: Selected) -> tuple[str, str, str]:
@@ -284,8 +295,11 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
             if (mismatch := tile_mismatch(entry)) is not None:
                 problems.append(mismatch)
             work.setdefault((architecture, entry.kernel), (entry, files[entry.kernel], sources, constants))
-    with multiprocessing.Pool(os.cpu_count()) as pool:
-        results = pool.map(check_one, work.values(), chunksize=16)
+    if len(work) < PARALLEL:
+        results = [check_one(one) for one in work.values()]
+    else:
+        with multiprocessing.Pool(os.cpu_count()) as pool:
+            results = pool.map(check_one, work.values(), chunksize=16)
     findings = [finding for found, _ in results for finding in found]
     problems += [problem for _, problem in results if problem is not None]
     problems += [finding.sentence() for finding in findings if finding.is_short]

@@ -57,7 +57,7 @@ class Memory:
             seen[0] = min(seen[0], low)
             seen[1] = max(seen[1], low + size)
             if number in self.tables:
-                return self.tables[number][low : low + size]
+                return self.tables[number][max(low, 0) : low + size].ljust(size, b"\0")
         return None
 
     def write(self, address: int, size: int) -> int:
