@@ -18,6 +18,7 @@ GROUPS = (
     "partitioner",
     "operators",
     "networks",
+    "recipes",
     "shapes",
     "priority",
     "methods",
