@@ -18,11 +18,19 @@ from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.pipeline.compare import Comparison, Reference, compare
-from edgecore.pipeline.lower import to_edge_transform_and_lower
+from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import RewriteRecipe, registry
-from edgecore.quantize import Calibration, Quantized, find_recipe, layer_qualities, quantize_model
+from edgecore.plugin import Recipe, RewriteRecipe, registry
+from edgecore.quantize import (
+    Calibration,
+    Quantized,
+    find_recipe,
+    layer_qualities,
+    output_ratios,
+    quantize_model,
+    warn_of_losses,
+)
 from edgecore.quantize.rounding import rounds
 from edgecore.target import Backend
 
@@ -88,7 +96,10 @@ class CompiledProgram(ExecutorchProgramManager):
             CompileError: `model` or `inputs` do not fit the program.
             ExecutionError: The program does not run.
         """
-        return compare(self, model, inputs, self._references, tolerance)
+        found = compare(self, model, inputs, self._references, tolerance)
+        ratios = {f"{row.method}, output {row.output}": row.eager.sqnr for row in found.rows if row.quantized}
+        warn_of_losses(ratios, stacklevel=2)
+        return found
 
 
 def compile_model(
@@ -133,10 +144,14 @@ def compile_model(
             quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
             exported[name] = quantized[name].program
         references[name] = _reference(exported[name], quantized.get(name))
+    if isinstance(recipe, Recipe) and recipe.calibrates:
+        ratios = [output_ratios(one, name) for name, one in quantized.items()]
+        warn_of_losses({name: ratio for of in ratios for name, ratio in of.items()}, stacklevel=3)
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constant_methods)
+    required = [partitioner for backend, partitioner in zip(chosen, partitioners, strict=True) if backend.required]
+    edge = lower(exported, partitioner=partitioners, constant_methods=constant_methods, required=required)
     _check_required(chosen, edge.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)
