@@ -12,6 +12,7 @@ kernels of KleidiAI, which are no part of these sources; other architectures, fo
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import re
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from footprint.calls import Call, Provided, Room, calls_of
-from footprint.kernel import Source
+from footprint.kernel import Kernel, Source
 from footprint.source import NotUnderstood, preprocess
 
 FOOTPRINT = Path(__file__).with_name("footprint")
@@ -173,15 +174,15 @@ def block_after(text: str, start: int) -> str:
 # ---- the kernels
 
 
-def definitions(sources: Path) -> dict[str, Path]:
-    """The file that defines each kernel, of the files that are compiled."""
-    found: dict[str, Path] = {}
+def definitions(sources: Path) -> dict[str, tuple[Path, bool]]:
+    """The file that defines each kernel, of the files that are compiled; and whether the architecture matters to it."""
+    found: dict[str, tuple[Path, bool]] = {}
     for listing in sorted((sources / "cmake" / "gen").glob("*_microkernels.cmake")):
         for files in re.findall(r"SET\(PROD_\w+([^)]*)\)", listing.read_text()):
             for file in files.split():
                 text = (sources / file).read_text(errors="replace")
                 for name in re.findall(r"^(?:void|\s*BEGIN_FUNCTION)\s+(xnn_\w+_ukernel\w*)", text, re.M):
-                    found[name] = sources / file
+                    found[name] = sources / file, "_ARCH_" in text
     return found
 
 
@@ -191,6 +192,8 @@ def examine(entry: Selected, file: Path, sources: Path, constants: Provided) -> 
         return list(assembly(entry, constants))
     constants = replace(constants, planes=dict(entry.fields).get("planes", 1))
     kernel = Source(sources, file, macros(entry.architecture, assembly=True)).kernel(entry.kernel)
+    if "M.tile(" in kernel.code:
+        last_row_last(kernel)
     worst: dict[tuple[str, str], Finding] = {}
     for call in calls_of(kernel)(kernel, constants):
         arguments = {name: 0 for _, name in kernel.parameters if name.endswith("params")} | call.arguments
@@ -206,6 +209,18 @@ def examine(entry: Selected, file: Path, sources: Path, constants: Provided) -> 
             if before is None or before.bytes - before.provided < finding.bytes - finding.provided:
                 worst[finding.buffer, finding.access] = finding
     return list(worst.values())
+
+
+def last_row_last(kernel: Kernel) -> None:
+    """Raise Fault unless a kernel for AMX stores from its last row to its first.
+
+    A tile has the rows that there are. The rows of the result that are missing hold what was on the stack, and are
+    stored where the last row belongs; that one has to come after them. Other kernels compute the last row once more.
+    """
+    rows = [int(row) for row in re.findall(r"M\.write\(\(?c(\d+)\b", kernel.code)]
+    begin = [after for before, after in itertools.pairwise(rows) if after > before]
+    if not rows or any(row != max(rows) for row in begin) or rows[0] != max(rows) or rows[-1] != 0:
+        raise Fault("does not store its rows from the last to the first, as a tile with fewer rows needs")
 
 
 def touched(entry: Selected, call: Call) -> Iterator[Finding]:
@@ -285,7 +300,8 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
     """Examine every kernel that is selected under `sources`. Raises PaddingError with all that is wrong."""
     files = definitions(sources)
     problems: list[str] = []
-    work: dict[tuple[str, str], tuple[Selected, Path, Path, Provided]] = {}
+    work: dict[tuple[object, ...], tuple[Selected, Path, Path, Provided]] = {}
+    others: dict[tuple[object, ...], list[str]] = {}  # architectures whose kernel is the same
     for architecture in architectures:
         constants = provided(sources, architecture)
         for entry in selected(sources, architecture):
@@ -294,13 +310,20 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
                 continue
             if (mismatch := tile_mismatch(entry)) is not None:
                 problems.append(mismatch)
-            work.setdefault((architecture, entry.kernel), (entry, files[entry.kernel], sources, constants))
+            file, depends = files[entry.kernel]
+            key = (entry.kernel, constants, architecture if depends else "")
+            if key not in work:
+                work[key] = (entry, file, sources, constants)
+            elif architecture not in (work[key][0].architecture, *others.get(key, [])):
+                others.setdefault(key, []).append(architecture)
     if len(work) < PARALLEL:
         results = [check_one(one) for one in work.values()]
     else:
         with multiprocessing.Pool(os.cpu_count()) as pool:
             results = pool.map(check_one, work.values(), chunksize=16)
     findings = [finding for found, _ in results for finding in found]
+    for (found, _), key in zip(results, work):
+        findings += [replace(finding, architecture=other) for other in others.get(key, []) for finding in found]
     problems += [problem for _, problem in results if problem is not None]
     problems += [finding.sentence() for finding in findings if finding.is_short]
     if problems:
