@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fetch and build the XNNPACK that edgecore-xnnpack links, and print the folder that holds it.
 
-Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py [--emulated]``. The files of ``xnnpack.pins`` come from the Debian
-archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
-``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
-covers the pins, the patches (``patches.py``, ``kernels/``), the build options and the compiler. Progress goes to stderr, the
-folder's path to stdout.
+Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py [--emulated]``. The files of ``xnnpack.pins`` come from the
+Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/``,
+``licenses/`` and ``padding.tsv``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default
+``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py``, ``kernels/``), the check of what
+kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
 
 With ``--emulated`` it is ``xnnpack-emulated-<key>``, for tests: the same sources, with the kernels for AVX512 and beyond
 compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it.
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import emulated
+import padding
 from patches import KERNELS, TEMPLATES, XNNPACK_PATCHES, apply, generate
 
 PINS = Path(__file__).with_name("xnnpack.pins")
@@ -331,6 +332,12 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     usr = work / "debs" / "usr"
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
+    stage.mkdir()
+    if not for_tests:  # the emulated kernels are the same ones
+        say("comparing what each kernel touches past its buffers' ends with what is there")
+        findings = padding.survey(sources["xnnpack"])
+        say(padding.summary(findings))
+        (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -388,7 +395,8 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        templates = [path.read_text() for path in sorted(TEMPLATES.iterdir())]
+        checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
+        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks)]]
         identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
         name = "xnnpack"
         if for_tests:
