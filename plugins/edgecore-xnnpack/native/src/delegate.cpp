@@ -4,6 +4,7 @@
 // instance: an XNNPACK runtime of its own with workspace and threads; packed weights are the process's.
 #include <xnnpack.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -13,9 +14,12 @@
 #include "edgecore/backend.h"
 #include "hardware.h"
 #include "memory.h"
+#include "nodes.h"
 #include "options.h"
 #include "profile.h"
 #include "threadpool.h"
+#include "trial/families.h"
+#include "xnnpack_generated.h"
 
 #ifndef EDGECORE_XNNPACK_VERSION
 #define EDGECORE_XNNPACK_VERSION "0"
@@ -220,12 +224,20 @@ void EDGECORE_CALL DelegateDestroy(edgecore_delegate *delegate) { delete delegat
 
 uint64_t EDGECORE_CALL ArgumentCount(edgecore_delegate *delegate) { return delegate->graph.externals.size(); }
 
+// The kernels of max pooling take 9 elements of the window at first, then read what they wrote, whole registers of it.
+bool ReadsOutputs(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const edgecore::xnnpack::Node &node) {
+    return node.kind->id == edgecore::xnnpack::wire::NodeUnion_MaxPooling2d &&
+           static_cast<uint64_t>(node.window.height) * node.window.width > 9;
+  });
+}
+
 void EDGECORE_CALL BufferRequirement(edgecore_delegate *delegate, uint64_t index, edgecore_buffer_requirement *out) {
   const std::vector<uint32_t> &externals = delegate->graph.externals;
   const bool input = index < externals.size() && externals[index] != kNone &&
                      delegate->graph.values[externals[index]].role == Role::kInput;
   out->alignment = kAlignment;
-  out->tail_padding = input ? XNN_EXTRA_BYTES : 0;
+  out->tail_padding = input || ReadsOutputs(delegate->graph) ? XNN_EXTRA_BYTES : 0;
   out->granule = 1;
   out->memory_kind = 0;
 }
@@ -435,6 +447,23 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   return EDGECORE_OK;
 }
 
+// Tries every kind of kernel that this processor selects, in a second. Writes a line for each, "NAME\tright\tDETAIL\n" with
+// "wrong" or "none" (no such kernels here) for "right", as far as `size` goes. Returns the size of the text.
+uint64_t TryKernels(char *text, uint64_t size) {
+  Failure failure;
+  const std::string lines = Initialize(&failure)
+                                ? edgecore::xnnpack::trial::Lines(edgecore::xnnpack::trial::Extent::kShort)
+                                : std::string("XNNPACK\twrong\t") + failure.text + "\n";
+  if (size != 0) std::memcpy(text, lines.data(), std::min<uint64_t>(size, lines.size()));
+  return lines.size();
+}
+
+// What the symbol points to. The host reads the table; after it, as its size says, stands what kernels.py calls.
+struct Exported {
+  edgecore_backend table;
+  uint64_t (*try_kernels)(char *text, uint64_t size);
+};
+
 edgecore_backend MakeTable() {
   edgecore_backend table = {};
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -476,6 +505,6 @@ edgecore_backend MakeTable() {
 }  // namespace
 
 extern "C" EDGECORE_BACKEND(xnnpack) {
-  static const edgecore_backend table = MakeTable();
-  return &table;
+  static const Exported exported = {MakeTable(), TryKernels};
+  return &exported.table;
 }

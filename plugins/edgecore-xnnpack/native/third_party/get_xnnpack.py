@@ -5,7 +5,7 @@ Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of 
 archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
 ``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
 covers the pins, the patches (``patches.py``, ``kernels/``), the build options and the compiler. Progress goes to stderr, the
-folder's path to stdout.
+folder's path to stdout. ``--sources FOLDER`` unpacks the patched sources there instead, for XNNPACK's own tests.
 """
 
 from __future__ import annotations
@@ -309,15 +309,21 @@ def run_shown(command: list[str], what: str) -> None:
         raise BuildError(f"Building {what} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
 
 
-def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin]) -> None:
-    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
-    named = {pin.package: files / pin.name for pin in pins}
+def unpack_sources(named: dict[str, Path], work: Path) -> dict[str, Path]:
+    """Unpack the sources into folders of ``work`` and patch XNNPACK's."""
     sources = {}
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(named[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
+    return sources
+
+
+def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin]) -> None:
+    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
+    named = {pin.package: files / pin.name for pin in pins}
+    sources = unpack_sources(named, work)
     for package in ("libcpuinfo-dev", "libcpuinfo0"):
         unpack_deb(named[package], work / "debs")
     usr = work / "debs" / "usr"
@@ -376,6 +382,12 @@ def main() -> int:
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"xnnpack-{key}"
         cache.mkdir(parents=True, exist_ok=True)
+        if sys.argv[1:2] == ["--sources"]:
+            pins = read_pins()
+            fetch(pins, cache / "files")
+            shutil.rmtree(sys.argv[2], ignore_errors=True)
+            unpack_sources({pin.package: cache / "files" / pin.name for pin in pins}, Path(sys.argv[2]))
+            return 0
         if not result.is_dir():
             with locked(cache / f"xnnpack-{key}.lock"):
                 if not result.is_dir():
