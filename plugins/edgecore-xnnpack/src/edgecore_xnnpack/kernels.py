@@ -34,7 +34,7 @@ def _rows(lines: str) -> list[tuple[str, bool, str]]:
     rows = []
     for line in lines.splitlines():
         name, state, detail = line.split("\t")
-        kind, form = match.groups() if (match := re.fullmatch(r"(.+) (f32|f16|u?int8)", name)) else (name, "")
+        kind, form = match.groups() if (match := re.fullmatch(r"(.+?)(?: ->)? (f32|f16|u?int8)", name)) else (name, "")
         if state == "wrong":
             rows.append((name, False, detail))
         elif state == "right":
