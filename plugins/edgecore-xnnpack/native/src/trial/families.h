@@ -70,6 +70,9 @@ std::vector<Family> PoolingFamilies();
 
 Outcome Run(const Family &family, Extent extent);
 
+// All of them, a line each: "NAME\tright\t12 cases\n", or "wrong" with the first that was, or "none".
+std::string Lines(Extent extent);
+
 }  // namespace edgecore::xnnpack::trial
 
 #endif  // EDGECORE_XNNPACK_TRIAL_FAMILIES_H_

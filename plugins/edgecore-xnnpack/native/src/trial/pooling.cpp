@@ -66,7 +66,8 @@ void RunPooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, con
   const double limit = kind != Kind::kArgMax && dims[3] % 3 == 1 && !IsInt8(type) ? 5 : kInfinity;
 
   Net net;
-  const uint32_t x = net.Input(input), y = net.Output(output), p = w.padding;
+  const uint32_t x = net.Input(input), p = w.padding;
+  const uint32_t y = net.Output(output, kind == Kind::kMax && w.height * w.width > 9);
   const auto low = static_cast<float>(-limit), high = static_cast<float>(limit);
   std::vector<Tensor *> outputs = {&output};
   if (kind == Kind::kMax) {
@@ -94,7 +95,8 @@ void RunPooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, con
     double greatest = -kInfinity, sum = 0, count = 0;
     uint32_t position = 0;
     VisitWindow(dims, w, i / dims[3] / columns / rows, row, column, channel, [&](uint32_t tap, size_t at) {
-      if (numbers[at] > greatest) position = tap, greatest = numbers[at];
+      // An argmax counts positions down the columns of its window.
+      if (numbers[at] > greatest) position = tap % w.width * w.height + tap / w.width, greatest = numbers[at];
       sum += numbers[at];
       count += 1;
     });
