@@ -83,6 +83,7 @@ test-emulated: install $(DONE)/test
 	cmake --build build/test-emulated
 	$(SAY) "emulated kernels: C++ tests"
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
+	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/test_emulated.py
 
