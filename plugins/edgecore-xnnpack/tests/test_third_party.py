@@ -136,7 +136,7 @@ def test_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monke
     monkeypatch.setattr(script, "build", broken)
     compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
     with pytest.raises(script.BuildError):
-        script.make(tmp_path / "xnnpack-key", tmp_path, compiler)
+        script.make(tmp_path / "xnnpack-key", tmp_path, compiler, for_tests=False)
     assert list(tmp_path.iterdir()) == []
 
 
