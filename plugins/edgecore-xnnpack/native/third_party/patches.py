@@ -242,12 +242,6 @@ def _choose_int8(file: str, before: str, width: str) -> Patch:
     return Patch(path, old % "xnn_init_qs8_qc8w_gemm_config()", old % chosen)
 
 
-def _store_halves(kind: str, rows: int) -> list[Patch]:
-    path = f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c"
-    store = "      _mm512_storeu_ph((uint16_t*) c%d + %d, vacc%dx1);\n"
-    return [Patch(path, store % (row, 1, row), store % (row, 32, row)) for row in range(rows)]
-
-
 _PACKING = "  const struct xnn_qs8_packing_params packing_params = { .input_zero_point = input_zero_point%s};\n\n"
 _CONVOLUTION_WIDTH = "(size_t) kernel_height * kernel_width, group_input_channels, group_output_channels"
 _AMX_ENDS = """        qs8_qc8w_gemm_config.mr = 16;
@@ -346,8 +340,6 @@ XNNPACK_PATCHES = [
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
     ),
-    # The products of halves for AVX512-FP16 wrote the second 32 of 64 columns over the second to 33rd.
-    *(patch for kind in ("gemm", "igemm") for rows in (1, 7) for patch in _store_halves(kind, rows)),
     # The last part of a row was read with a whole register from the second operand: up to 62 bytes past its end, where
     # 16 are there (padding.py). The first one is read by a mask.
     Patch(
@@ -535,6 +527,17 @@ XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     indirect_bot_height = 0;
   }
 """,
+    ),
+    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
+    *(
+        Patch(
+            f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 1, vacc{row}x1);",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 32, vacc{row}x1);",
+        )
+        for kind in ("gemm", "igemm")
+        for rows in (1, 7)
+        for row in range(rows)
     ),
     # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
     # columns lie at a multiple of 8, not of 16, where an aligned load faults.
