@@ -263,6 +263,43 @@ def test_what_is_not_understood_fails(padding: ModuleType, sources: Sources) -> 
     assert "was not understood" in problem_of(padding, sources)
 
 
+def test_a_kernel_whose_reads_depend_on_its_data_is_not_understood(padding: ModuleType, sources: Sources) -> None:
+    plant_unary(sources, "for (size_t i = 0; i < (size_t) *input; i++) { *output++ = 0.0f; }")
+    assert "depends on numbers of input" in problem_of(padding, sources)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (1, 0)])
+def test_tiles_are_stored_from_the_last_row_to_the_first(
+    padding: ModuleType, sources: Sources, first: int, last: int
+) -> None:
+    body = f"""
+  kc = round_up_po2(kc, 4);
+  __attribute__((aligned(64))) int32_t res[2 * 16];
+  __attribute__((aligned(64))) struct __tile_config tile_data = {{0}};
+  tile_data.rows[0] = mr;
+  tile_data.rows[1] = mr;
+  tile_data.colsb[0] = 64;
+  tile_data.colsb[1] = kc;
+  float* c0 = c;
+  float* c1 = (float*) ((uintptr_t) c0 + cm_stride);
+  if XNN_UNPREDICTABLE(mr != 2) {{
+    c1 = c0;
+  }}
+  const __mmask16 mask = _cvtu32_mask16((UINT32_C(1) << nc) - 1);
+  _tile_loadd(1, a, a_stride);
+  _tile_stored(0, res, 64);
+  const __m512i sum0 = _mm512_load_epi32(res);
+  const __m512i sum1 = _mm512_load_epi32(res + 16);
+  _mm512_mask_storeu_ps(c{first}, mask, sum{first});
+  _mm512_mask_storeu_ps(c{last}, mask, sum{last});"""
+    sources.add("xnn_qd8_f32_qc8w_gemm_minmax_ukernel_2x16c4__avx512amx", GEMM, body.replace("nc)", "min(nc, 16))"))
+    if first > last:
+        findings = {(f.buffer, f.access): f.bytes for f in padding.survey(sources.root, ["x86-64"])}
+        assert findings["a", "read"] == 3 and findings["res", "write"] == 0
+    else:
+        assert "does not store its rows from the last to the first" in problem_of(padding, sources)
+
+
 def test_a_kernel_that_no_file_defines_fails(padding: ModuleType, sources: Sources) -> None:
     plant_unary(sources, ONE_BY_ONE)
     table = sources.root / "src/configs/a-config.c"

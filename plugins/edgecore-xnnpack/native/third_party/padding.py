@@ -21,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from footprint.calls import Call, Provided, Room, calls_of
+from footprint.call import Call, Provided, Room
+from footprint.calls import calls_of
 from footprint.kernel import Kernel, Source
 from footprint.source import NotUnderstood, preprocess
 
@@ -300,8 +301,8 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
     """Examine every kernel that is selected under `sources`. Raises PaddingError with all that is wrong."""
     files = definitions(sources)
     problems: list[str] = []
-    work: dict[tuple[object, ...], tuple[Selected, Path, Path, Provided]] = {}
-    others: dict[tuple[object, ...], list[str]] = {}  # architectures whose kernel is the same
+    work: dict[tuple[str, Provided, str], tuple[Selected, Path, Path, Provided]] = {}
+    others: dict[tuple[str, Provided, str], list[str]] = {}  # architectures whose kernel is the same
     for architecture in architectures:
         constants = provided(sources, architecture)
         for entry in selected(sources, architecture):
