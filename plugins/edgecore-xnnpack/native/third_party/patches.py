@@ -528,6 +528,17 @@ XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
   }
 """,
     ),
+    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
+    *(
+        Patch(
+            f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 1, vacc{row}x1);",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 32, vacc{row}x1);",
+        )
+        for kind in ("gemm", "igemm")
+        for rows in (1, 7)
+        for row in range(rows)
+    ),
     # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
     # columns lie at a multiple of 8, not of 16, where an aligned load faults.
     *(
