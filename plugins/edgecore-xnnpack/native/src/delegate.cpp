@@ -447,8 +447,8 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   return EDGECORE_OK;
 }
 
-// Tries every kind of kernel that this processor selects, in a second. Writes a line for each, "NAME\tright\tDETAIL\n" with
-// "wrong" or "none" (no such kernels here) for "right", as far as `size` goes. Returns the size of the text.
+// Tries every kind of kernel that this processor selects, in a second. Writes a line for each, "NAME\tright\tDETAIL\n"
+// with "wrong" or "none" (no such kernels here) for "right", as far as `size` goes. Returns the size of the text.
 uint64_t TryKernels(char *text, uint64_t size) {
   Failure failure;
   const std::string lines = Initialize(&failure)
