@@ -68,6 +68,12 @@ ctest: $(DONE)/native-tests
 test-kernels: $(DONE)/native-tests
 	$(SAY) "XNNPACK's kernels on all shapes, as chosen on each kind of processor"
 	$(PYTHON) $(RUN_KERNELS) --full --row
+	$(SAY) "XNNPACK's own tests of its operators (the first time they are compiled: half an hour on two cores)"
+	$(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --sources build/xnnpack-sources
+	cmake -S plugins/edgecore-xnnpack/native/tests/upstream -B build/xnnpack-upstream -G Ninja \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSOURCES=$(CURDIR)/build/xnnpack-sources
+	cmake --build build/xnnpack-upstream
+	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
 pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/native-tests

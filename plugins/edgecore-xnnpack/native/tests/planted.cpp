@@ -5,8 +5,9 @@
 
 namespace {
 
-using Kernel = void (*)(size_t rows, size_t columns, size_t inputs, const float *a, size_t a_stride, const void *weights,
-                        float *output, size_t row_stride, size_t column_stride, const void *params);
+using Kernel = void (*)(size_t rows, size_t columns, size_t inputs, const float *a, size_t a_stride,
+                        const void *weights, float *output, size_t row_stride, size_t column_stride,
+                        const void *params);
 
 constexpr size_t kRows = 16;  // XNN_MAX_MR: kernels for 1 to 16 rows stand first in XNNPACK's structure
 Kernel kernels[kRows];

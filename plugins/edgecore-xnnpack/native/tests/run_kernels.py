@@ -91,10 +91,14 @@ def main() -> int:
             print(result, flush=True)
             results.append(result)
     if options.row:
-        ran = ", ".join(one.name if one.status == 0 else f"{one.name} WRONG" for one in results if one.status != NOT_RUN)
+        ran = ", ".join(
+            one.name if one.status == 0 else f"{one.name} WRONG" for one in results if one.status != NOT_RUN
+        )
         left = ", ".join(one.name for one in results if one.status == NOT_RUN)
         extent = "all shapes" if options.full else "some shapes"
-        print(f"| {name} | {hardware}{', emulated' if is_emulated else ''} | {extent} | {ran} | {left} | {date.today()} |")
+        print(
+            f"| {name} | {hardware}{', emulated' if is_emulated else ''} | {extent} | {ran} | {left} | {date.today()} |"
+        )
     return int(any(result.status not in (0, NOT_RUN) for result in results))
 
 

@@ -40,8 +40,8 @@ uint16_t ToHalf(double number) {
   if (std::isnan(number)) return 0x7E00;
   if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
   int exponent = 0;
-  std::frexp(magnitude, &exponent);           // magnitude < 2^exponent
-  exponent = std::max(exponent - 1, -14);     // of its leading bit
+  std::frexp(magnitude, &exponent);        // magnitude < 2^exponent
+  exponent = std::max(exponent - 1, -14);  // of its leading bit
   const double unit = std::ldexp(1.0, exponent - 10);
   const auto steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));  // a carry moves into the exponent
   const uint32_t bits = steps + (static_cast<uint32_t>(exponent + 14) << 10);

@@ -22,11 +22,11 @@ std::string Text(const Dims &dims);
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
-  float scale = 1;                    // qint8, quint8, qint32
-  int32_t zero = 0;                   // of these, and of 4-bit weights
-  size_t channel_dim = 0;             // of the following
-  std::vector<float> scales;          // qcint8, qcint32, qcint4
-  std::vector<uint16_t> block_scales; // qbint4: bfloat16, [channels, blocks]
+  float scale = 1;                     // qint8, quint8, qint32
+  int32_t zero = 0;                    // of these, and of 4-bit weights
+  size_t channel_dim = 0;              // of the following
+  std::vector<float> scales;           // qcint8, qcint32, qcint4
+  std::vector<uint16_t> block_scales;  // qbint4: bfloat16, [channels, blocks]
   size_t block = 0;
   size_t nonbatch_dims = 0;  // qdint8
   std::vector<uint8_t> bytes;
