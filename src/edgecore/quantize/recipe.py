@@ -72,15 +72,19 @@ def quantize_model(
 
 def _feed(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
-    for count, sample in enumerate(samples(calibration), 1):
+    for count, (args, kwargs) in enumerate(samples(calibration), 1):
         try:
-            observed(*sample)
+            observed(*args, **kwargs)
         except Exception as error:
-            given = ", ".join(f"{tuple(x.shape)} {x.dtype}" if isinstance(x, torch.Tensor) else repr(x) for x in sample)
+            given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
             reason = str(error).strip().partition("\n")[0]
             raise CompileError(f"calibration sample {count} ({given}) does not fit the model: {reason}") from error
     if count == 0:
         raise CompileError("calibration has no samples")
+
+
+def _kind(value: Any) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)
 
 
 def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> tuple[str, Recipe | RewriteRecipe]:
