@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.target import Backend
 
-    from . import errors, format, plugin, runtime
+    from . import errors as errors
+    from . import format as format
+    from . import plugin as plugin
+    from . import runtime as runtime
 
     __version__: str
 

@@ -64,6 +64,7 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 
 
 def is_mutable(node: Node) -> bool:
+    """Whether a node calls an operator that writes into an argument."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
