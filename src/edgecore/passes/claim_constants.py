@@ -40,8 +40,8 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _tensor(program: ExportedProgram, name: str | None) -> Any:
-    tensor = program.state_dict.get(name)  # type: ignore[arg-type]
-    return program.constants[name] if tensor is None else tensor  # type: ignore[index]
+    tensor = program.state_dict.get(name)
+    return program.constants[name] if tensor is None else tensor
 
 
 def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -131,7 +131,7 @@ def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
             if isinstance(least, int) and isinstance(greatest, int) and not least <= size <= greatest:
                 raise CompileError(
                     f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not within {least} and "
-                    f"{greatest} of Dim {dim.__name__!r}"
+                    f"{greatest} of Dim {getattr(dim, '__name__', '')!r}"
                 )
             if dim is not None:
                 yield _Dim(name, index, size, dim)

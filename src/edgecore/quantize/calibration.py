@@ -19,8 +19,7 @@ arguments; a data loader will do), or a folder of `.npy` files (one per sample; 
 def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Positional and keyword inputs, one sample after another. Raises `CompileError` for a folder without samples."""
     if isinstance(calibration, (str, Path)):
-        for sample in _files(Path(calibration)):
-            yield sample, {}
+        yield from ((arrays, {}) for arrays in _files(Path(calibration)))
         return
     for sample in calibration:
         if isinstance(sample, Mapping):
