@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from edgecore.cli.common import random_tensor
+from edgecore.cli.common import hold_stderr, random_tensor
 from edgecore.cli.compile import parse_backend
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FallbackWarning
 
 
 def one_sentence(result, *parts):
@@ -182,6 +183,14 @@ class TestModelArgumentOfCompile:
 
     def test_neither(self, edgecore):
         assert edgecore("compile", "model").status == 2
+
+
+def test_warnings_of_edgecore_are_sentences_and_those_of_others_are_as_ever(capsys):
+    with pytest.warns(UserWarning, match="something else") as caught, hold_stderr():
+        warnings.warn("it runs on the kernels instead", FallbackWarning, stacklevel=1)
+        warnings.warn("something else", UserWarning, stacklevel=1)
+    assert len(caught) == 1
+    assert capsys.readouterr().err == "edgecore: warning: it runs on the kernels instead\n"
 
 
 def test_backend_options():

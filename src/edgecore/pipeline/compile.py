@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
+from edgecore.ir.failures import failures_named
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.pipeline.compare import Comparison, Reference, compare
@@ -190,7 +191,8 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
         problems = "; ".join(_option_problem(problem) for problem in error.errors())
         known = ", ".join(compiler.Options.model_fields) or "none"
         raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
-    return compiler.partitioner(options, runtime=runtime)
+    with failures_named(f"backend {backend.name!r}"):
+        return compiler.partitioner(options, runtime=runtime)
 
 
 def _option_problem(problem: ErrorDetails) -> str:
