@@ -50,8 +50,9 @@ def quantize_model(
         observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
     seen: list[Inputs] = []
 
-    def note(_: Any, *inputs: Any) -> None:
-        seen.extend([] if seen else [inputs])
+    def note(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if not seen and named.keys() == kwargs.keys():  # others do not fit the model, which says so itself
+            seen.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(note, with_kwargs=True)
     with torch.no_grad():
