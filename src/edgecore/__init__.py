@@ -129,7 +129,10 @@ def compile(
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
-        CompileError: The model does not export, an operator has no kernel, an option is wrong, a backend failed.
+        CompileError: The model does not export, an operator has no kernel, an option is wrong, a required backend failed.
+
+    Warns:
+        FallbackWarning: A backend failed on a part of the model, which the next backend or the kernels run instead.
     """
     try:
         from edgecore.pipeline import compile_model

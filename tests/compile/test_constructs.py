@@ -74,9 +74,22 @@ def image(*shape):
 
 SIGNAL = image(2, 256)
 ODD = torch.tensor([[3.0, float("nan"), -1.0, 0.5, 2.0], [float("inf"), 1.0, 0.25, -float("inf"), -7.0]])
+aten = torch.ops.aten
 EDGES = torch.tensor([-1.0, 0.5, 0.5, 2.0])
 CASES = {
     "padding valid": (nn.Conv2d(3, 4, 3, padding="valid"), image(1, 3, 8, 9)),
+    "lists of one number": (
+        Function(lambda x: aten.convolution(x, x[:, :, :3, :3].transpose(0, 1), None, [2], [1], [1], False, [0], 1)),
+        image(1, 3, 8, 9),
+    ),
+    "transposed, with lists of one number": (
+        Function(lambda x: aten.convolution(x, torch.ones(3, 2, 3, 3), None, [2], [1], [1], True, [1], 1)),
+        image(1, 3, 4, 5),
+    ),
+    "pooling with lists of one number": (
+        Function(lambda x: (aten.max_pool2d(x, [3], [2], [1]), aten.avg_pool2d(x, [2]))),
+        image(1, 3, 8, 9),
+    ),
     "float outside autocast": (Guarded(), image(1, 3, 8, 9)),
     "circular padding": (nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), image(1, 3, 8, 9)),
     "circular padding of several dims": (Wrapping(), image(1, 4, 7)),
