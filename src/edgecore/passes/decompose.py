@@ -23,6 +23,7 @@ from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rew
 from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
 from edgecore.passes.functionalize import functional_form
 from edgecore.passes.rewrites import REWRITES
+from edgecore.passes.volumes import OF_VOLUMES, is_volume_convolution
 
 Keep = Callable[[Node], bool]
 """Whether a node stays whole although it is not in the dialect, because a backend asked for it."""
@@ -31,8 +32,9 @@ Keep = Callable[[Node], bool]
 def decompose(program: ExportedProgram, keep: Keep = lambda node: False) -> ExportedProgram:
     """Rewrite `program` into the edge dialect, but for the nodes that `keep` wants whole.
 
-    Frequent operators have direct rewrites; the rest goes through torch's core ATen decompositions, node by node. Only
-    new nodes, and nodes whose inputs changed their layout, get a new `val`.
+    Frequent operators have direct rewrites, those of volumes are traced as operators of images; the rest goes through
+    torch's core ATen decompositions, node by node. Only new nodes, and nodes whose inputs changed their layout, get a new
+    `val`.
     """
     with edit(program) as graph_module:
         _decompose_graph(graph_module, fake_mode(graph_module), keep, set())
@@ -87,6 +89,8 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         relaid.add(node)
+    if target in OF_VOLUMES and (target is not torch.ops.aten.convolution.default or is_volume_convolution(node)):
+        return _trace(OF_VOLUMES[target], graph_module, node, mode, relaid)  # type: ignore[index]
     if is_edge_operator(target):
         return []
     return inline_decomposition(graph_module, node, mode, relaid)
@@ -124,26 +128,33 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
 
 def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
     """Inline torch's decomposition of one node."""
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     if not isinstance(node.target, OpOverload):
         raise CompileError(
             f"{describe(node)}: the edge dialect has no such function; its control flow is cond, map, scan and while_loop"
         )
-    table = _decompositions()
-    if node.target not in table and not node.target._can_decompose():
+    if node.target not in _decompositions() and not node.target._can_decompose():
         return []  # the verifier speaks of it
+    return _trace(node.target, graph_module, node, mode, relaid)
+
+
+def _trace(
+    function: Callable[..., Any], graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]
+) -> list[Node]:
+    """Inline the operators that `function` calls with the arguments of one node."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     leaves = [leaf for leaf in node.all_input_nodes]
 
     def call(*values: Any) -> Any:
         by_node = dict(zip(leaves, values, strict=True))
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
-        assert callable(node.target)
-        return node.target(*args, **kwargs)
+        return function(*args, **kwargs)
 
     with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
-        traced = make_fx(call, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
+        traced = make_fx(call, decomposition_table=_decompositions(), tracing_mode="real")(
+            *(leaf.meta["val"] for leaf in leaves)
+        )
     calls_traced = [new.target for new in traced.graph.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the verifier speaks of it

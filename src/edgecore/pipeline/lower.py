@@ -26,6 +26,7 @@ from edgecore.passes.merge_views import merge_views
 from edgecore.passes.torchao import rewrite_torchao
 from edgecore.passes.trim_kernels import trim_kernels
 from edgecore.passes.unify_sizes import unify_sizes
+from edgecore.passes.volumes import is_volume_convolution
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
 
@@ -83,11 +84,23 @@ def _from_torchao(program: ExportedProgram) -> ExportedProgram:
 
 
 def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
+    """The edge dialect, but for what a partitioner wants whole; a convolution of volumes is whole until it took its norm."""
     keep = _keep(program, partitioners)
-    program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
-    program = trim_kernels(fuse_batch_norm(fold_constants(unify_sizes(program))))
+    program = _decomposed(program, lambda node: is_volume_convolution(node) or keep(node))
+    program = trim_kernels(fuse_batch_norm(program))
+    if _has_volumes(program):
+        program = _decomposed(program, _keep(program, partitioners))
     _number(program)
     return program
+
+
+def _has_volumes(program: ExportedProgram) -> bool:
+    return any(map(is_volume_convolution, all_calls(program.graph_module)))
+
+
+def _decomposed(program: ExportedProgram, keep: Keep = lambda node: False) -> ExportedProgram:
+    program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
+    return fold_constants(unify_sizes(program))
 
 
 def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep:
@@ -112,7 +125,7 @@ def _decompose_rest(program: ExportedProgram, refusals: Refusals) -> ExportedPro
             (backend, f"part of {operator_name(node.target)}: {reason}")
             for backend, reason in refusals.by_node.get(node.name, ())
         ]
-    program = remove_identities(decompose(program))
+    program = _decomposed(program) if _has_volumes(program) else remove_identities(decompose(program))
     for node in all_calls(program.graph_module):
         inherited = node.meta.pop("refused", [])
         if inherited:
