@@ -24,7 +24,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
-from edgecore.ir.graph import describe, operator_name, source_line
+from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
@@ -331,6 +331,4 @@ class Emitter:
 
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
-    stack = node.meta.get("nn_module_stack") or {}
-    path = list(stack.values())[-1][0] if stack else ""
-    return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), path)
+    return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), module_path(node))

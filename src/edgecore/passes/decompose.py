@@ -29,7 +29,12 @@ Keep = Callable[[Node], bool]
 """Whether a node stays whole although it is not in the dialect, because a backend asked for it."""
 
 
-def decompose(program: ExportedProgram, keep: Keep = lambda node: False) -> ExportedProgram:
+def no_keep(node: Node) -> bool:
+    """No node stays whole."""
+    return False
+
+
+def decompose(program: ExportedProgram, keep: Keep = no_keep) -> ExportedProgram:
     """Rewrite `program` into the edge dialect, but for the nodes that `keep` wants whole.
 
     Frequent operators have direct rewrites, those of volumes are traced as operators of images; the rest goes through

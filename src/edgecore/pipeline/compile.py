@@ -17,7 +17,7 @@ from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
-from edgecore.pipeline.lower import to_edge_transform_and_lower
+from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import RewriteRecipe, registry
@@ -98,7 +98,8 @@ def compile_model(
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioners, constant_methods=constant_methods)
+    required = [partitioner for backend, partitioner in zip(chosen, partitioners, strict=True) if backend.required]
+    edge = lower(exported, partitioner=partitioners, constant_methods=constant_methods, required=required)
     _check_required(chosen, edge.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.graph import operator_name, source_line
+from edgecore.ir.graph import module_path, operator_name, source_line
 from edgecore.passes.quantized import is_dequantize, is_quantize
 from edgecore.passes.rewrites import argument
 
@@ -193,10 +193,9 @@ def _is_layer(node: Node) -> bool:
 def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], computes_in: str, method: str) -> LayerQuality:
     inputs = [ratios[source] for source in map(_origin, node.all_input_nodes) if source in ratios]
     worst = min((one for one in inputs if not math.isnan(one)), default=math.inf)
-    module = _module(node)
     return LayerQuality(
         method,
-        module,
+        module_path(node),
         node.name,
         operator_name(node.target),
         _scheme(node, computes_in),
@@ -211,15 +210,6 @@ def _origin(node: Node) -> Node:
     while node.op == "call_function" and (is_dequantize(node) or is_quantize(node)):
         node = node.args[0]  # type: ignore[assignment]
     return node
-
-
-def _module(node: Node) -> str:
-    """The path of the innermost module that calls it."""
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    name = stack[-1][0] if stack else ""
-    for prefix in ("L['self'].", "L__self___"):
-        name = name.removeprefix(prefix)
-    return name
 
 
 def _scheme(node: Node, computes_in: str) -> str:
