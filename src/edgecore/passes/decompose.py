@@ -95,7 +95,7 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         relaid.add(node)
     if target in OF_VOLUMES and (target is not torch.ops.aten.convolution.default or is_volume_convolution(node)):
-        return _trace(OF_VOLUMES[target], graph_module, node, mode, relaid)  # type: ignore[index]
+        return _trace(OF_VOLUMES[target], graph_module, node, mode, relaid)
     if is_edge_operator(target):
         return []
     return inline_decomposition(graph_module, node, mode, relaid)

@@ -41,11 +41,11 @@ def _convolution(
     stride, padding, dilation, extra = (for_each(one, 3) for one in (stride, padding, dilation, output_padding))
     kernel = weight.shape[2:]
     if kernel[1:] == (1, 1) and stride[1:] == [1, 1] and not any(padding[1:] + extra[1:]):
-        columns = aten.convolution.default(
+        columns: Tensor = aten.convolution.default(
             volume.flatten(3), weight.flatten(3), bias, [stride[0], 1], [padding[0], 0], [dilation[0], 1], transposed,
             [extra[0], 0], groups,
         )  # fmt: skip
-        return columns.unflatten(3, volume.shape[3:])
+        return columns.reshape(*columns.shape[:3], *volume.shape[3:])
     around = (stride[1:], padding[1:], dilation[1:], transposed, extra[1:], groups)
     planes = volume.transpose(1, 2)
     if transposed:
@@ -170,10 +170,8 @@ def _average_pool(
         _planes(volume), kernel[1:], steps[1:], pads[1:], ceil_mode, count_include_pad, divisors[0]
     )
     along = ([given[0], plain] for given, plain in ((kernel, 1), (steps, 1), (pads, 0)))
-    columns = aten.avg_pool2d.default(
-        _columns(planes, volume), *along, ceil_mode, count_include_pad, divisors[1]
-    )
-    result = columns.reshape(*volume.shape[:-3], columns.shape[2], *planes.shape[2:])
+    columns = aten.avg_pool2d.default(_columns(planes, volume), *along, ceil_mode, count_include_pad, divisors[1])
+    result: Tensor = columns.reshape(*volume.shape[:-3], columns.shape[2], *planes.shape[2:])
     return result if divisor_override is None else result * (kernel[0] * kernel[1] * kernel[2] / divisor_override)
 
 
@@ -183,13 +181,13 @@ def _adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)
     planes = aten._adaptive_avg_pool2d.default(_planes(volume), [height, width])
-    columns = aten._adaptive_avg_pool2d.default(_columns(planes, volume), [depth, height * width])
+    columns: Tensor = aten._adaptive_avg_pool2d.default(_columns(planes, volume), [depth, height * width])
     return columns.reshape(*volume.shape[:-3], depth, height, width)
 
 
 OF_VOLUMES: dict[OpOverload, Callable[..., Any]] = {
     aten.convolution.default: _convolution,
-    aten.max_pool3d.default: lambda *args: _max_pool(*args)[0],
+    aten.max_pool3d.default: lambda *args, **kwargs: _max_pool(*args, **kwargs)[0],
     aten.max_pool3d_with_indices.default: _max_pool,
     aten.avg_pool3d.default: _average_pool,
     aten.adaptive_avg_pool3d.default: _adaptive_average_pool,

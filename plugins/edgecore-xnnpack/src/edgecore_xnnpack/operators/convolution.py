@@ -87,13 +87,11 @@ def _convolve_volume(
     matrix product. Groups would have to be woven together, so that theirs are D convolutions and their sum.
     """
     kernel, channels = weight.shape[2:], weight.shape[1]
-    around = stride[1:], padding[1:], dilation[1:]
+    around = (stride[1:], padding[1:], dilation[1:])
     if kernel[1:] == (1, 1) and tuple(stride[1:]) == (1, 1) and not any(padding[1:]):
-        columns = [[given[0], plain] for given, plain in ((stride, 1), (padding, 0), (dilation, 1))]
-        shape = columns_shape(low.shape)
-        result = convolve(
-            low, as_columns(low, value), weight[..., 0], bias, shape, *columns, groups=groups, scales=scales
-        )
+        along = ((stride[0], 1), (padding[0], 0), (dilation[0], 1))
+        image, shape = as_columns(low, value), columns_shape(low.shape)
+        result = convolve(low, image, weight[..., 0], bias, shape, *along, groups=groups, scales=scales)
         return as_volume(low, result, low.shape)
     taps = depth_taps(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
     shape = planes_shape(low.shape)
@@ -104,9 +102,7 @@ def _convolve_volume(
     total = None
     for depth, tap in enumerate(taps):
         image, part_bias = as_planes(low, tap), bias if total is None else None
-        part = convolve(
-            low, image, weight[:, :, depth], part_bias, shape, *around, groups=groups, scales=scales
-        )
+        part = convolve(low, image, weight[:, :, depth], part_bias, shape, *around, groups=groups, scales=scales)
         total = part if total is None else binary(low, g.Add, total, part)
     assert total is not None
     return as_volume(low, total, low.shape)

@@ -17,6 +17,7 @@ from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import LAST, Shape, Value
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.pooling import (
+    Pair,
     adaptive_image,
     average_image,
     average_problem,
@@ -90,25 +91,26 @@ def _triple(value: Any) -> tuple[int, int, int]:
 
 
 class _Window:
-    """Kernel, stride, padding and dilation of a pooling node, of its planes and along its depth."""
+    """Kernel, stride and padding (and dilation, if it has one) of a pooling node, of its planes and along its depth."""
 
-    def __init__(self, source: Any, *names: str) -> None:
-        kernel = _triple(source.argument("kernel_size"))
-        given = [kernel, _triple(source.argument("stride") or kernel), _triple(source.argument("padding"))]
-        given += [_triple(source.argument(name)) for name in names]
-        self.planes = [one[1:] for one in given]
-        self.depth = [(one[0], 0 if one is given[2] else 1) for one in given]
-        self.has_planes = self.planes[:2] != [(1, 1), (1, 1)]
-        self.has_depth = self.depth[:2] != [(1, 1), (1, 1)]
+    def __init__(self, source: Any, has_dilation: bool = False) -> None:
+        kernel, padding = (_triple(source.argument(name)) for name in ("kernel_size", "padding"))
+        stride = _triple(source.argument("stride") or kernel)
+        dilation = _triple(source.argument("dilation")) if has_dilation else (1, 1, 1)
         self.size = prod(kernel)
+        self.planes: tuple[Pair, Pair, Pair] = (kernel[1:], stride[1:], padding[1:])
+        self.depth: tuple[Pair, Pair, Pair] = ((kernel[0], 1), (stride[0], 1), (padding[0], 0))
+        self.gaps: tuple[Pair, Pair] = (dilation[1:], (dilation[0], 1))
+        self.has_planes = self.planes[:2] != ((1, 1), (1, 1))
+        self.has_depth = self.depth[:2] != ((1, 1), (1, 1))
 
 
 def _check_max(query: Query) -> str | None:
     if len(query.shape) != 5:
         return f"rank {len(query.shape)}"
-    window, ceil = _Window(query, "dilation"), query.argument("ceil_mode")
-    stages = [one for one, used in ((window.planes, window.has_planes), (window.depth, window.has_depth)) if used]
-    problems = [max_pool_problem(kernel, stride, dilation, ceil) for kernel, stride, _, dilation in stages]
+    window, ceil = _Window(query, has_dilation=True), query.argument("ceil_mode")
+    problems = [max_pool_problem(*window.planes[:2], window.gaps[0], ceil)] if window.has_planes else []
+    problems += [max_pool_problem(*window.depth[:2], window.gaps[1], ceil)] if window.has_depth else []
     return next(filter(None, problems), None)
 
 
@@ -116,13 +118,13 @@ def _check_max(query: Query) -> str | None:
         constraints="rank 5, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
     """The maximum of maxima: of each plane's windows, then along the depth."""
-    value, window = low.input(), _Window(low, "dilation")
+    value, window = low.input(), _Window(low, has_dilation=True)
     between = (*value.shape[:3], *low.shape[3:])
     if window.has_planes:
-        planes = max_pool_image(low, as_planes(low, value), planes_shape(between), *window.planes)
+        planes = max_pool_image(low, as_planes(low, value), planes_shape(between), *window.planes, window.gaps[0])
         value = as_volume(low, planes, between)
     if window.has_depth:
-        columns = max_pool_image(low, as_columns(low, value), columns_shape(low.shape), *window.depth)
+        columns = max_pool_image(low, as_columns(low, value), columns_shape(low.shape), *window.depth, window.gaps[1])
         value = as_volume(low, columns, low.shape)
     return [value, None] if node.target is aten.max_pool3d_with_indices.default else value
 
