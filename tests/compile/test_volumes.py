@@ -13,9 +13,15 @@ from volumes import LAYERS, VOLUME, normed
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.passes.volumes import OF_VOLUMES
+from edgecore.passes import volumes as decompositions
 
 aten = torch.ops.aten
+OF_VOLUMES = {
+    aten.convolution.default: decompositions.convolution,
+    aten.max_pool3d_with_indices.default: decompositions.max_pool_with_indices,
+    aten.avg_pool3d.default: decompositions.average_pool,
+    aten._adaptive_avg_pool3d.default: decompositions.adaptive_average_pool,
+}
 OPERATORS = ("conv3d", "conv_transpose3d", "max_pool3d", "avg_pool3d", "adaptive_avg_pool3d")
 
 

@@ -6,15 +6,15 @@ may be symbolic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.graph import for_each
+from edgecore.passes.own_decompositions import decomposes
 
 aten = torch.ops.aten
 
@@ -26,7 +26,8 @@ def is_volume_convolution(node: Node) -> bool:
     return node.target is aten.convolution.default and node.args[1].meta["val"].dim() == 5  # type: ignore[union-attr]
 
 
-def _convolution(
+@decomposes(aten.convolution.default, applies=is_volume_convolution)
+def convolution(
     volume: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -129,7 +130,8 @@ def _columns(planes: Tensor, volume: Tensor) -> Tensor:
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 
 
-def _max_pool(
+@decomposes(aten.max_pool3d_with_indices.default)
+def max_pool_with_indices(
     volume: Tensor,
     kernel_size: Numbers,
     stride: Numbers = (),
@@ -154,7 +156,14 @@ def _max_pool(
     return result.reshape(shape), found.reshape(shape)
 
 
-def _average_pool(
+@decomposes(aten.max_pool3d.default)
+def max_pool(volume: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The maximum of maxima."""
+    return max_pool_with_indices(volume, *args, **kwargs)[0]
+
+
+@decomposes(aten.avg_pool3d.default)
+def average_pool(
     volume: Tensor,
     kernel_size: Numbers,
     stride: Numbers = (),
@@ -175,7 +184,8 @@ def _average_pool(
     return result if divisor_override is None else result * (kernel[0] * kernel[1] * kernel[2] / divisor_override)
 
 
-def _adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
+@decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)
+def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
     """The average of averages, as windows are products of ranges."""
     depth, height, width = output_size
     if (depth, height, width) == (1, 1, 1):
@@ -183,14 +193,3 @@ def _adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
     planes = aten._adaptive_avg_pool2d.default(_planes(volume), [height, width])
     columns: Tensor = aten._adaptive_avg_pool2d.default(_columns(planes, volume), [depth, height * width])
     return columns.reshape(*volume.shape[:-3], depth, height, width)
-
-
-OF_VOLUMES: dict[OpOverload, Callable[..., Any]] = {
-    aten.convolution.default: _convolution,
-    aten.max_pool3d.default: lambda *args, **kwargs: _max_pool(*args, **kwargs)[0],
-    aten.max_pool3d_with_indices.default: _max_pool,
-    aten.avg_pool3d.default: _average_pool,
-    aten.adaptive_avg_pool3d.default: _adaptive_average_pool,
-    aten._adaptive_avg_pool3d.default: _adaptive_average_pool,
-}
-"""What each operator of volumes is traced as; a convolution only where it has three spatial dims."""
