@@ -196,7 +196,7 @@ def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[st
     factor = q.value.shape[-1] ** -0.5
     made = run._rounded(Bounded(scores.value * factor, scores.error * factor))
     value, error = made.value, made.error
-    is_causal = (len(args) > 5 and args[5]) or kwargs.get("is_causal", False)
+    is_causal = len(args) > 5 and args[5] or kwargs.get("is_causal", False)
     if (len(args) > 3 and args[3] is not None) or kwargs.get("attn_mask") is not None:
         raise Skipped("the suite has no error bound for attention with a mask of its own")
     if is_causal:
@@ -339,7 +339,7 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """Scale = (max - min) / 255 and zero = -128 - min / scale, of each row or of the tensor."""
+    """scale = (max - min) / 255 and zero = -128 - min / scale, of each row or of the tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:
