@@ -159,7 +159,8 @@ def max_pool_with_indices(
 @decomposes(aten.max_pool3d.default)
 def max_pool(volume: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The maximum of maxima."""
-    return max_pool_with_indices(volume, *args, **kwargs)[0]
+    maxima, _ = max_pool_with_indices(volume, *args, **kwargs)
+    return maxima
 
 
 @decomposes(aten.avg_pool3d.default)
