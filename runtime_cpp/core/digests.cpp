@@ -7,7 +7,8 @@
 namespace edgecore {
 namespace {
 
-// Keys may share their bytes, in honest files a few times: more than this many bytes for each of the files is an attack.
+// Keys may share their bytes, in honest files a few times: more than this many bytes for each of the files is an
+// attack.
 constexpr uint64_t kMostReads = 64;
 
 struct What {
@@ -100,7 +101,8 @@ Status Program::check_digests(Error &error) const {
   for (size_t i = 0; i < method_count(); ++i) {
     for (size_t j = 0; j < method(i).delegate_count(); ++j) {
       const DelegateInfo delegate = method(i).delegate(j);
-      EDGECORE_TRY(check.compare(delegate.blob, {"delegate", delegate.backend_id}, delegate.sha256, EDGECORE_INVALID_PROGRAM));
+      EDGECORE_TRY(
+          check.compare(delegate.blob, {"delegate", delegate.backend_id}, delegate.sha256, EDGECORE_INVALID_PROGRAM));
     }
   }
   for (const DataFile *file : data_) EDGECORE_TRY(check.data_file(*file));

@@ -79,8 +79,7 @@ Status MethodImpl::check_shape(size_t input, const edgecore_tensor &tensor, Span
   for (uint32_t i = 0; i < shape.size(); ++i) {
     const fb::meta::Dim *dim = dims == nullptr ? nullptr : dims->Get(i);
     const int64_t min = dim != nullptr ? dim->min() : resizable ? 0 : greatest[i];
-    const bool fits = shape[i] >= min && shape[i] <= greatest[i] &&
-                      (dim == nullptr || (shape[i] - dim->offset()) % dim->multiple() == 0);
+    const bool fits = shape[i] >= min && shape[i] <= greatest[i] && (dim == nullptr || is_multiple(*dim, shape[i]));
     if (!fits) return refuse_dim(*this, input, i, min, greatest[i], shape, error);
   }
   return Status();

@@ -59,8 +59,8 @@ bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<con
   return true;
 }
 
-Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tensor &tensor,
-                    const TensorArgument &given, Error &error) {
+Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tensor &tensor, const TensorArgument &given,
+                    Error &error) {
   if (given.scalar_type != tensor.scalar_type) {
     return bad_input(method, index, error, "must be ", scalar_type_info(tensor.scalar_type).name, ", not ",
                      scalar_type_info(given.scalar_type).name, ".");

@@ -13,7 +13,7 @@ struct ProgramTables {
   const fb::Program *root = nullptr;  // in the private copy
   Bytes file;                         // the caller's bytes
   Span<Bytes> segments;
-  const fb::meta::Meta *meta = nullptr;  // in a private copy; NULL in a file from elsewhere
+  const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL in a file from elsewhere
   Span<const fb::meta::Method *> method_metas;  // by method; NULL where the metadata lack it. Empty without metadata
 };
 
@@ -52,6 +52,11 @@ inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, siz
 }
 inline const DimMetas *dims_of(const fb::meta::Argument *argument) {
   return argument == nullptr || size_of(argument->dims()) == 0 ? nullptr : argument->dims();
+}
+// Whether the dim may have this size, apart from its minimum and maximum.
+inline bool is_multiple(const fb::meta::Dim &dim, int64_t size) {
+  const int64_t multiple = dim.multiple();
+  return multiple == 1 || (size - dim.offset()) % multiple == 0;  // most are 1, and a division is slow
 }
 // The maximum of a dim whose size in the program is `size`, which need not be one that the dim may have.
 inline int64_t max_of(const fb::meta::Dim &dim, int64_t size) {

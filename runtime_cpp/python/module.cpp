@@ -356,13 +356,13 @@ nb::str description(const Runner &runner) {
     nb::list parts;
     for (size_t i = 0; i < nb::len(values); ++i) {
       const Value &value = nb::cast<const Value &>(values[i]);
-      parts.append(nb::str("{}{}{}").format(text(value.info.name), value.info.name.empty() ? "" : ": ",
-                                            value.description()));
+      parts.append(
+          nb::str("{}{}{}").format(text(value.info.name), value.info.name.empty() ? "" : ": ", value.description()));
     }
     return nb::str(", ").attr("join")(parts);
   };
-  return nb::str("{}({}) -> {}").format(text(runner.method().info().name()), join(inputs(runner)),
-                                        join(outputs(runner)));
+  return nb::str("{}({}) -> {}")
+      .format(text(runner.method().info().name()), join(inputs(runner)), join(outputs(runner)));
 }
 
 nb::tuple delegates(const Runner &runner) {
@@ -430,9 +430,10 @@ NB_MODULE(_runtime, module) {
           },
           nb::keep_alive<0, 1>())
       .def("__repr__", [](const Runner &runner) { return nb::str("<edgecore.Method {}>").format(description(runner)); })
-      .def_prop_ro(
-          "__signature__",
-          [](const nb::object &self) { return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self); })
+      .def_prop_ro("__signature__",
+                   [](const nb::object &self) {
+                     return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self);
+                   })
       .def_prop_ro("name", [](const Runner &runner) { return text(runner.method().info().name()); })
       .def_prop_ro("inputs", inputs)
       .def_prop_ro("outputs", outputs)

@@ -122,9 +122,10 @@ TEST(Meta, DimsOfOneSymbolMustGoTogether) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(loaded.execute());
     EXPECT_EQ(loaded.status.code(), EDGECORE_INVALID_ARGUMENT);
-    EXPECT_EQ(text_of(loaded.error),
-              "Input 'z' (2) of method 'forward': dim 0 ('b + 1') must be 6, because dim 0 ('b') of input 'x' is 5; got "
-              "7.");
+    EXPECT_EQ(
+        text_of(loaded.error),
+        "Input 'z' (2) of method 'forward': dim 0 ('b + 1') must be 6, because dim 0 ('b') of input 'x' is 5; got "
+        "7.");
   }
   ASSERT_TRUE(loaded.set_floats(2, {6}, data));
   EXPECT_TRUE(loaded.execute()) << text_of(loaded.error);
@@ -152,8 +153,8 @@ TEST(Meta, ADelegateThatFindsShapesThatDoNotFitIsNoDamagedFile) {
   ASSERT_TRUE(loaded.set_floats(1, {2}, data));
   EXPECT_FALSE(loaded.execute());
   EXPECT_EQ(loaded.status.code(), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_SENTENCE(loaded,
-                  "backend 'NullBackend': argument 1 has another batch. The shapes of the inputs do not fit the program");
+  EXPECT_SENTENCE(
+      loaded, "backend 'NullBackend': argument 1 has another batch. The shapes of the inputs do not fit the program");
   ASSERT_TRUE(loaded.set_floats(1, {3}, data));
   EXPECT_TRUE(loaded.execute()) << text_of(loaded.error);
 }
@@ -248,9 +249,10 @@ TEST(Meta, AFlippedByteOfAnySegmentIsFoundAndNamed) {
 TEST(Meta, DataWithoutAHashCannotBeVerified) {
   Weights weights;
   weights.pte.data_digests.pop_back();
-  EXPECT_EQ(weights.check(),
-            "The file's metadata has no SHA-256 of named data 'packed', so it cannot be verified; compile the model again "
-            "with this edgecore.");
+  EXPECT_EQ(
+      weights.check(),
+      "The file's metadata has no SHA-256 of named data 'packed', so it cannot be verified; compile the model again "
+      "with this edgecore.");
   Loaded foreign(three_inputs().finish());
   EXPECT_EQ(foreign.program->check_digests(foreign.error).code(), EDGECORE_NOT_SUPPORTED);
   EXPECT_SENTENCE(foreign, "no SHA-256 of its weights to verify them by: edgecore did not write it");

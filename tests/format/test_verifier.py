@@ -97,7 +97,10 @@ MUTATIONS: list[tuple[Callable[[PteFile], Any], str]] = [
     (lambda p: describe(p, [fmt.DimMeta("", 7), fmt.DimMeta()]), "dim 0 has the minimum 7 and the maximum 2"),
     (lambda p: describe(p, [fmt.DimMeta("", 0, 1), fmt.DimMeta()]), "dim 0 has symbol 1, where 0 are known"),
     (lambda p: describe(p, [fmt.DimMeta("", 0, 0, 0), fmt.DimMeta()]), r"dim 0 is 0 \* n \+ 0"),
-    (lambda p: hash_meta(p, constants_sha256=bytes(32)), "constants segment: its SHA-256 is [0-9a-f]{64}, not 0{64}: its"),
+    (
+        lambda p: hash_meta(p, constants_sha256=bytes(32)),
+        "constants segment: its SHA-256 is [0-9a-f]{64}, not 0{64}: its",
+    ),
     (lambda p: hash_meta(p, state_sha256=bytes(32)), "mutable segment: its SHA-256"),
     (lambda p: hash_meta(p, state_sha256=bytes(31)), "its SHA-256 in the metadata has 31 bytes"),
     (lambda p: hash_meta(p, data=[fmt.DataDigest("bias", bytes(32))]), "named data 'bias': its SHA-256 is"),

@@ -91,7 +91,9 @@ def test_sizes_that_are_multiples_of_one_symbol_go_together(windows):
     method = load(windows).forward
     assert method(ones(32), ones(5)).shape == (4,)
     assert "dim 0 ('8*s') must be 16 to 80 and a multiple of 8, got 20" in refused(method, ones(20), ones(4))
-    assert "dim 0 ('s + 1') must be 5, because dim 0 ('8*s') of input 'x' is 32; got 6" in refused(method, ones(32), ones(6))
+    assert "dim 0 ('s + 1') must be 5, because dim 0 ('8*s') of input 'x' is 32; got 6" in refused(
+        method, ones(32), ones(6)
+    )
     assert "dim 0 ('s + 1') must be 3 to 11, got 12" in refused(method, ones(32), ones(12))
 
 

@@ -39,8 +39,8 @@ struct ValueInfo {
   TensorInfo tensor;  // of TAG_TENSOR
 };
 
-// One dim of an input or output tensor. With a symbol (not negative) its size is multiple * n + offset for a whole number n
-// that all dims of this symbol in the method share.
+// One dim of an input or output tensor. With a symbol (not negative) its size is multiple * n + offset for a whole
+// number n that all dims of this symbol in the method share.
 struct DimInfo {
   StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
   int64_t min = 0;
@@ -133,10 +133,9 @@ class Program {
   bool shares_state(StringView qualified_name) const;
   StringView profile() const;  // "executorch-1.5", "edgecore"; empty without metadata
 
-  // Compares the SHA-256 of weights, of initial state, of delegates' blobs and data, and of what the program uses of its
-  // data files with those in the metadata. Reads all of it.
-  // Errors: INVALID_PROGRAM or INVALID_EXTERNAL_DATA with the name of what has changed, NOT_SUPPORTED (the metadata lack
-  // one of them, or the file has none).
+  // Compares the SHA-256 of weights, of initial state, of delegates' blobs and data, and of what the program uses of
+  // its data files with those in the metadata. Reads all of it. Errors: INVALID_PROGRAM or INVALID_EXTERNAL_DATA with
+  // the name of what has changed, NOT_SUPPORTED (the metadata lack one of them, or the file has none).
   Status check_digests(Error &error) const;
 
   const Limits &limits() const { return limits_; }

@@ -77,9 +77,7 @@ def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[
         if paths is None:
             found += unknown[len(found) : len(found) + part.num_leaves]
         else:
-            found += [
-                (parameter + _path_text(path), f"L['{parameter}']{pytree.keystr(tuple(path))}") for path in paths
-            ]
+            found += [(parameter + _path_text(path), f"L['{parameter}']{pytree.keystr(tuple(path))}") for path in paths]
     return found if len({name for name, _ in found}) == len(placeholders) == len(found) else unknown
 
 
