@@ -123,14 +123,6 @@ def test_a_partition_that_is_not_convex_is_refused():
         lower(edge(), TagAll({"part": spec}, (aten.add.Tensor,)))
 
 
-def test_a_failing_preprocess_names_backend_and_nodes():
-    def broken(backend_id, program, specs):
-        raise ValueError("no license")
-
-    with pytest.raises(CompileError, match=r"Fake failed to compile a partition.*aten.*ValueError: no license"):
-        lower(edge(), CapabilityPartitioner("Fake", no_sin), broken)
-
-
 def test_parts_of_a_whole_operator_that_is_refused_after_all_name_it():
     class Hard(nn.Module):
         def forward(self, x):

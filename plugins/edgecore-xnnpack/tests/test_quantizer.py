@@ -62,6 +62,13 @@ class Block(nn.Module):
         return self.head(F.adaptive_avg_pool2d(F.max_pool2d(x, 2), 1).flatten(1))
 
 
+@pytest.mark.parametrize("kind, shape", [(nn.Conv1d, (1, 3, 9)), (nn.Conv2d, (1, 3, 9, 8))])
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_padding_by_name(kind: type[nn.Module], shape: tuple[int, ...], padding: str) -> None:
+    counts = check(kind(3, 4, 3, padding=padding), torch.randn(shape))
+    assert counts["Convert"] == 2 and counts["Conv2d"] == 1
+
+
 def test_network_converts_at_its_border_only() -> None:
     counts = check(Block(), torch.randn(1, 3, 16, 16))
     assert counts["Convert"] == 2

@@ -112,6 +112,7 @@ def command(
                 "seconds": round(seconds, 3),
                 "runtime": runtime,
                 "delegates": placement.delegates,
+                "failures": [asdict(failure) for failure in placement.failures],
                 "left_outside": [asdict(row) for row in placement.left_outside],
                 "quantization": placement.quantization and [_json_row(row) for row in placement.quantization],
             }

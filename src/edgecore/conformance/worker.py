@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from edgecore.conformance.check import Check, Declared, Failed, Skipped, Subject
+from edgecore.errors import FallbackWarning
 
 GROUPS = (
     "installation",
@@ -18,6 +20,7 @@ GROUPS = (
     "partitioner",
     "operators",
     "networks",
+    "recipes",
     "shapes",
     "priority",
     "methods",
@@ -42,6 +45,7 @@ def main(
     """Emit `checks` (their names), then for each chosen one that is not `done` a `begin`, `input`s and a `row`."""
     from edgecore.conformance.session import chosen
 
+    warnings.simplefilter("error", FallbackWarning)  # what a user's compilation survives is a failure here
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
         found = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
@@ -67,6 +71,8 @@ def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
         return "skipped", str(reason)
     except Failed as problem:
         return "failed", str(problem)
+    except FallbackWarning as warning:
+        return "failed", f"{subject.last_input}: {warning}" if subject.last_input else str(warning)
     except Exception as error:
         where = f"{subject.last_input}: " if subject.last_input else ""
         return "failed", f"{where}{type(error).__name__}: {error}"

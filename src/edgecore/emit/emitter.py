@@ -25,7 +25,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
-from edgecore.ir.graph import describe, operator_name, source_line
+from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
@@ -92,8 +92,7 @@ class Emitter:
         self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
-            dumps = pytree.treespec_dumps
-            self.plan.container_meta_type = fmt.ContainerMetadata(dumps(in_spec), dumps(out_spec))
+            self.plan.container_meta_type = fmt.ContainerMetadata(_container(in_spec), _container(out_spec))
         return self.plan, self.meta
 
     # Values -----------------------------------------------------------------------------------------------------------
@@ -333,6 +332,12 @@ class Emitter:
 
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
-    stack = node.meta.get("nn_module_stack") or {}
-    path = list(stack.values())[-1][0] if stack else ""
-    return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), path)
+    return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), module_path(node))
+
+
+def _container(spec: pytree.TreeSpec) -> str:
+    """How inputs or outputs are nested, as JSON; as one tuple if a container has no name there, as `torch.return_types.sort`."""
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError:
+        return pytree.treespec_dumps(pytree.tree_structure((0,) * spec.num_leaves))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.export import ExportedProgram
@@ -45,6 +45,16 @@ class LoweredBackendModule(torch.nn.Module):
         """The partition's outputs, computed by torch."""
         outputs = self.original_module.module(check_guards=False)(*args)
         return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+
+
+class DelegatedCall(NamedTuple):
+    """An operator call inside a delegate, for the report; `node.meta["delegated"]` of a delegate call is a list of these."""
+
+    operator: str
+    node: str
+    module: str
+    source: str
+    dtypes: tuple[str, ...]
 
 
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from edgecore.ir.dialect import VIEW_COPIES
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default  # the copy takes inputs of any strides
+
+_TORCH = Path(torch.__file__).parent
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "refused")
 """Entries of `node.meta` that a node inherits from the one that it replaces."""
@@ -87,7 +90,9 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
             continue  # what control flow returns has a layout of its own
-        before = node.meta["val"]
+        before = node.meta.get("val")
+        if before is None:
+            continue  # an assertion about its inputs, which gives nothing
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)
@@ -111,20 +116,38 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
+def is_inside_torch(path: str) -> bool:
+    """Whether a source file belongs to the torch package (torchvision is none of it)."""
+    return Path(path).is_relative_to(_TORCH)
+
+
 def source_line(node: Node) -> str:
-    """`file.py:12` of the model's own code that the node comes from, or an empty string."""
+    """`file.py:12` of the code that the node comes from, or an empty string.
+
+    The innermost frame outside torch: for a layer such as `torch.nn.Conv2d` the line that calls it, not the one in torch.
+    """
     frames = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
-    places = [line for line in frames if line.startswith("File ") and "<eval_with_key>" not in line]
-    if not places:
-        return ""
-    path, _, rest = places[-1].removeprefix('File "').partition('", line ')
-    return f"{path}:{rest.partition(',')[0]}"
+    for line in reversed(frames):
+        path, _, rest = line.removeprefix('File "').partition('", line ')
+        if line.startswith("File ") and "<eval_with_key>" not in path and not is_inside_torch(path):
+            return f"{path}:{rest.partition(',')[0]}"
+    return ""
+
+
+def module_path(node: Node) -> str:
+    """`encoder.layers.3`: qualified name of the innermost module that calls the node, or an empty string."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    name = str(stack[-1][0]) if stack else ""
+    for prefix in ("L['self'].", "L__self___"):
+        name = name.removeprefix(prefix)
+    return name
 
 
 def describe(node: Node) -> str:
-    """`aten.add.Tensor (node add_3, model.py:12)` for messages."""
-    place = source_line(node)
-    return f"{operator_name(node.target)} (node {node.name}{', ' + place if place else ''})"
+    """`aten.add.Tensor (node add_3, module encoder.layers.3, model.py:12)` for messages."""
+    module = module_path(node)
+    places = [f"node {node.name}", f"module {module}" if module else "", source_line(node)]
+    return f"{operator_name(node.target)} ({', '.join(filter(None, places))})"
 
 
 def dtypes_of(node: Node) -> tuple[str, ...]:

@@ -70,7 +70,11 @@ class CapabilityPartitioner:
         levels: dict[Node, int] = {}
         accepted: dict[Node, int] = {}
         for node in exported_program.graph.nodes:
-            reason = _reason(node, check, accepted) if node.op == "call_function" else "no operator"
+            error = None
+            try:
+                reason = _reason(node, check, accepted) if node.op == "call_function" else "no operator"
+            except Exception as raised:
+                reason, error = "its check failed", raised
             level = -1 if reason else 0
             for source in node.all_input_nodes:
                 if not constants.has(source):
@@ -80,7 +84,7 @@ class CapabilityPartitioner:
             if reason is None:
                 accepted[node] = level
             elif node.op == "call_function":
-                rejections.append(Rejection(node.name, reason))
+                rejections.append(Rejection(node.name, reason, error))
         for node in reversed(list(accepted)):
             users = [accepted[user] for user in node.users if user in accepted]
             if users and all(constants.has(source) for source in node.all_input_nodes):

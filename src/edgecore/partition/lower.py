@@ -4,68 +4,104 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 
-from edgecore.errors import CompileError
+from edgecore.errors import BackendError, CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.delegate import LoweredBackendModule, call_delegate
-from edgecore.ir.graph import describe, dtypes_of, edit, operator_name, source_line
+from edgecore.ir.delegate import DelegatedCall, LoweredBackendModule, call_delegate, is_delegate_call
+from edgecore.ir.graph import calls, describe, dtypes_of, edit, module_path, operator_name, source_line
 from edgecore.ir.program import make_program
-from edgecore.partition.types import TAG, DelegationSpec, Partitioner
+from edgecore.partition.fallback import Refusals, counted, working
+from edgecore.partition.types import TAG, DelegationSpec, Partitioner, PartitionResult, Rejection
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
 """Compiles a partition for a backend id; also names the package that did, and its version."""
 
 
-@dataclass
-class Refusals:
-    """Why each backend left a node outside: node name -> [(backend id, reason)]."""
-
-    by_node: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-
-    def add(self, node: str, backend_id: str, reason: str) -> None:
-        """Note one refusal."""
-        self.by_node.setdefault(node, []).append((backend_id, reason))
-
-
 def to_backend(
-    program: ExportedProgram, partitioner: Partitioner, preprocess: Preprocess, refusals: Refusals
+    program: ExportedProgram,
+    partitioner: Partitioner,
+    preprocess: Preprocess,
+    refusals: Refusals,
+    required: bool = False,
 ) -> ExportedProgram:
     """Delegate what `partitioner` tags. `program` is edited and returned.
 
+    Where the partitioner, one of its checks or `preprocess` raises, the nodes concerned stay as they are, with a
+    `FallbackWarning` that names the backend, the operator and its source line; if the backend is `required`, that is a
+    `CompileError`.
+
     Raises `CompileError` if the partitioner changed the program, used an unknown tag or made a partition that is not
-    convex, and if `preprocess` failed: the message names the backend and the nodes.
+    convex.
     """
-    before = _fingerprint(program)
-    result = partitioner.partition(program)
-    if result.tagged_exported_program is not program or _fingerprint(program) != before:
-        raise CompileError(f"{type(partitioner).__name__} changed the program; a partitioner may only tag nodes")
+    result = _partition(program, partitioner, refusals, required)
     partitions: dict[str, list[Node]] = {}
     for node in program.graph.nodes:
         tag = node.meta.pop(TAG, None)
-        if tag is None or node.op != "call_function":
+        if tag is None or node.op != "call_function" or result is None:
             continue
         if tag not in result.partition_tags:
             raise CompileError(
                 f"{type(partitioner).__name__} tagged {describe(node)} {tag!r}, which it does not define"
             )
         partitions.setdefault(tag, []).append(node)
+    if result is None:
+        return program
     backend_ids = {spec.backend_id for spec in result.partition_tags.values()}
-    for rejection in result.rejections:
-        refusals.add(rejection.node, ", ".join(sorted(backend_ids)) or type(partitioner).__name__, rejection.reason)
+    name = ", ".join(sorted(backend_ids)) or type(partitioner).__name__
+    _note_rejections(program, result.rejections, name, refusals, required)
     for tag, nodes in partitions.items():
         _check_convex(tag, nodes)
-        _delegate(program, nodes, result.partition_tags[tag], preprocess)
+        _delegate(program, nodes, result.partition_tags[tag], preprocess, refusals, required)
     if partitions:
         Constants(program).drop_unused()
     return program
+
+
+def _partition(
+    program: ExportedProgram, partitioner: Partitioner, refusals: Refusals, required: bool
+) -> PartitionResult | None:
+    """What the partitioner makes of the program; None if it failed."""
+    before = _fingerprint(program)
+    result, failure = None, None
+    try:
+        result = partitioner.partition(program)
+    except Exception as error:
+        failure = error
+    same = result is None or result.tagged_exported_program is program
+    if not same or _fingerprint(program) != before:
+        raise CompileError(
+            f"{type(partitioner).__name__} changed the program; a partitioner may only tag nodes"
+        ) from failure
+    if failure is not None:
+        nodes = [node for node in calls(program.graph_module) if not is_delegate_call(node)]
+        refusals.fall_back(type(partitioner).__name__, "to choose operators", nodes, failure, required)
+    return result
+
+
+def _note_rejections(
+    program: ExportedProgram, rejections: Sequence[Rejection], backend: str, refusals: Refusals, required: bool
+) -> None:
+    """Note why nodes stay outside. Checks that failed alike on calls of one operator are one failure."""
+    by_name = {node.name: node for node in program.graph.nodes}
+    failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}
+    for rejection in rejections:
+        if rejection.error is None:
+            refusals.add(rejection.node, backend, rejection.reason)
+        else:
+            node = by_name[rejection.node]
+            failed.setdefault((node.target, str(rejection.error)), []).append((node, rejection.error))
+    for found in failed.values():
+        nodes = [node for node, _ in found]
+        refusals.fall_back(backend, f"to examine {counted(nodes)}", nodes, found[0][1], required)
 
 
 def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
@@ -86,18 +122,25 @@ def _check_convex(tag: str, nodes: list[Node]) -> None:
             raise CompileError(f"partition {tag} is not convex: a path leaves it and comes back at {describe(node)}")
 
 
-def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec, preprocess: Preprocess) -> None:
+def _delegate(
+    program: ExportedProgram,
+    nodes: list[Node],
+    spec: DelegationSpec,
+    preprocess: Preprocess,
+    refusals: Refusals,
+    required: bool,
+) -> None:
     part = _extract(program, nodes)
     try:
         result, distribution = preprocess(spec.backend_id, part.program, spec.compile_specs)
-    except CompileError:
-        raise
+        if not isinstance(result, PreprocessResult):
+            raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
+    except BackendError:
+        raise  # not installed, broken: nothing of this partition
     except Exception as error:
-        names = ", ".join(describe(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
-        raise CompileError(
-            f"{spec.backend_id} failed to compile a partition of {len(nodes)} nodes ({names}): "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        task = f"to compile a partition of {counted(nodes)}"
+        refusals.fall_back(spec.backend_id, task, nodes, error, required)
+        return
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, part.program, distribution)
     inside = set(nodes)
     with edit(program) as graph_module:
@@ -112,9 +155,8 @@ def _delegate(program: ExportedProgram, nodes: list[Node], spec: DelegationSpec,
             call.meta["val"] = (*(node.meta["val"] for node in part.outputs), *result.unread_results)
             call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
             call.meta["delegated"] = [
-                (operator_name(n.target), source_line(n), dtypes_of(n))
-                for n in nodes
-                if n.target is not operator.getitem
+                DelegatedCall(operator_name(n.target), n.name, module_path(n), source_line(n), dtypes_of(n))
+                for n in working(nodes)
             ]
             for position, node in enumerate(part.outputs):
                 item = graph_module.graph.call_function(operator.getitem, (call, position))

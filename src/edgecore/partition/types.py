@@ -25,10 +25,14 @@ class DelegationSpec:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a backend left a node outside: a sentence fragment such as `padding mode reflect`."""
+    """Why a backend left a node outside: a sentence fragment such as `padding mode reflect`.
+
+    `error`: what its check raised instead of giving a reason.
+    """
 
     node: str
     reason: str
+    error: Exception | None = None
 
 
 @dataclass

@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from edgecore.errors import CompileError
+from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import edit
 from edgecore.ir.verifier import verify
 
@@ -26,7 +27,7 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 
 
 class PassManager:
-    """Applies passes in order to a program or a graph module.
+    """Applies passes in order to a program or a graph module. An exception in one is a `CompileError` that names it.
 
     With `run_checks_after_each_pass`, or where the environment says so, the edge verifier (for programs) and the checks that
     were added run after every pass; a failed one raises `CompileError` that names the pass, unless
@@ -58,13 +59,14 @@ class PassManager:
     def __call__(self, program: ExportedProgram | GraphModule) -> ExportedProgram | PassResult:
         modified = False
         for transform in self.passes:
-            if isinstance(program, GraphModule):
-                result = _on_graph(transform, program)
-                program, modified = result.graph_module, modified or result.modified
-            elif isinstance(transform, PassBase):
-                _on_program(transform, program)
-            else:
-                program = transform(program)
+            with failures_named(f"the pass {_name(transform)}"):
+                if isinstance(program, GraphModule):
+                    result = _on_graph(transform, program)
+                    program, modified = result.graph_module, modified or result.modified
+                elif isinstance(transform, PassBase):
+                    _on_program(transform, program)
+                else:
+                    program = transform(program)
             if self.run_checks:
                 self._check(transform, program)
         return PassResult(program, modified) if isinstance(program, GraphModule) else program

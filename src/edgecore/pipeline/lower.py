@@ -9,19 +9,20 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.control_flow import all_calls
+from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
 from edgecore.passes.cleanup import remove_identities
 from edgecore.passes.common_subexpressions import merge_common_subexpressions
-from edgecore.passes.decompose import Keep, decompose
+from edgecore.passes.decompose import Keep, decompose, no_keep
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.integer_products import rewrite_integer_products
 from edgecore.passes.keep_state import keep_state
-from edgecore.passes.manager import Pass, PassManager
+from edgecore.passes.manager import Pass, PassManager, ProgramPass
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.torchao import rewrite_torchao
 from edgecore.passes.trim_kernels import trim_kernels
@@ -38,7 +39,7 @@ def to_edge(programs: Programs, *, constant_methods: Mapping[str, object] | None
 
     Raises `VerificationError` for an operator that torch cannot decompose into the dialect.
     """
-    edge = {name: _to_edge(program, []) for name, program in _functional(programs).items()}
+    edge = {name: _to_edge(program, no_keep) for name, program in _functional(programs).items()}
     for program in edge.values():
         verify(program)
     return EdgeProgramManager(edge, constant_methods=constant_methods)
@@ -53,17 +54,30 @@ def to_edge_transform_and_lower(
 ) -> EdgeProgramManager:
     """`to_edge`, then each partitioner in turn takes what it can; a mapping gives each method its own.
 
-    Operators that a partitioner asks for whole (`ops_to_not_decompose`) are decomposed only if nobody takes them.
+    Operators that a partitioner asks for whole (`ops_to_not_decompose`) are decomposed only if nobody takes them. What a
+    backend fails on goes to the next one or stays outside, with a `FallbackWarning`.
     """
+    return lower(programs, transform_passes, partitioner, constant_methods)
+
+
+def lower(
+    programs: Programs,
+    transform_passes: Sequence[Pass] = (),
+    partitioner: PartitionerSpec = None,
+    constant_methods: Mapping[str, object] | None = None,
+    required: Sequence[Partitioner] = (),
+) -> EdgeProgramManager:
+    """`to_edge_transform_and_lower`, where a failure of one of the partitioners that are `required` is a `CompileError`."""
     edge, refusals = {}, {}
     for name, functional in _functional(programs).items():
         partitioners = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
-        program = PassManager(transform_passes)(_to_edge(functional, partitioners))
         refusals[name] = Refusals()
+        keep = _keep(functional, partitioners, refusals[name], required)
+        program = PassManager(transform_passes)(_to_edge(functional, keep))
         for one in partitioners:
-            program = to_backend(program, one, preprocess, refusals[name])
+            program = to_backend(program, one, preprocess, refusals[name], one in required)
         edge[name] = _decompose_rest(program, refusals[name])
         _number(edge[name])
         verify(edge[name])
@@ -73,34 +87,69 @@ def to_edge_transform_and_lower(
 def _functional(programs: Programs) -> dict[str, ExportedProgram]:
     """Functional copies of the programs by method name."""
     methods = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
-    functional = {name: _from_torchao(functionalize(copy_program(exported))) for name, exported in methods.items()}
-    keep_state(functional)
+    functional = {name: _apply(_CAPTURED, copy_program(exported)) for name, exported in methods.items()}
+    with failures_named("the pass keep_state"):
+        keep_state(functional)
     return functional
 
 
-def _from_torchao(program: ExportedProgram) -> ExportedProgram:
-    return rewrite_integer_products(rewrite_torchao(program))
+_CAPTURED: tuple[ProgramPass, ...] = (functionalize, rewrite_torchao, rewrite_integer_products)
+"""The passes over a program as torch.export gives it."""
+
+_CLEANED: tuple[ProgramPass, ...] = (
+    remove_identities, merge_views, merge_common_subexpressions, unify_sizes, fold_constants, fuse_batch_norm, trim_kernels,
+)  # fmt: skip
+"""The passes over a decomposed program."""
 
 
-def _to_edge(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
-    keep = _keep(program, partitioners)
-    program = merge_common_subexpressions(merge_views(remove_identities(decompose(program, keep))))
-    program = trim_kernels(fuse_batch_norm(fold_constants(unify_sizes(program))))
+def _apply(passes: Sequence[ProgramPass], program: ExportedProgram) -> ExportedProgram:
+    for transform in passes:
+        with failures_named(f"the pass {transform.__name__}"):
+            program = transform(program)
+    return program
+
+
+def _to_edge(program: ExportedProgram, keep: Keep) -> ExportedProgram:
+    program = _apply(_CLEANED, _decomposed(program, keep))
     _number(program)
     return program
 
 
-def _keep(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> Keep:
-    """Whether some partitioner wants a node whole."""
-    wanted: dict[OpOverload, list[Keep]] = {}
+def _decomposed(program: ExportedProgram, keep: Keep = no_keep) -> ExportedProgram:
+    with failures_named("the pass decompose"):
+        return decompose(program, keep)
+
+
+def _keep(
+    program: ExportedProgram, partitioners: Sequence[Partitioner], refusals: Refusals, required: Sequence[Partitioner]
+) -> Keep:
+    """Whether some partitioner wants a node whole. One that fails on the question does not."""
+    wanted: dict[OpOverload, list[tuple[Partitioner, Keep]]] = {}
+    failed: set[tuple[str, str]] = set()
+
+    def fall_back(partitioner: Partitioner, task: str, error: Exception) -> None:
+        name = type(partitioner).__name__
+        if (name, str(error)) not in failed:  # once for all calls of the same kind
+            failed.add((name, str(error)))
+            refusals.fall_back(name, task, [], error, partitioner in required)
+
     for partitioner in partitioners:
-        operators, condition = partitioner.ops_to_not_decompose(program)
+        try:
+            operators, condition = partitioner.ops_to_not_decompose(program)
+        except Exception as error:
+            fall_back(partitioner, "to say which operators it wants whole", error)
+            continue
         for operator in operators:
-            wanted.setdefault(operator, []).append(condition or (lambda node: True))
+            wanted.setdefault(operator, []).append((partitioner, condition or (lambda node: True)))
 
     def keep(node: Node) -> bool:
-        conditions = wanted.get(node.target, []) if isinstance(node.target, OpOverload) else []
-        return any(condition(node) for condition in conditions)
+        for partitioner, condition in wanted.get(node.target, []) if isinstance(node.target, OpOverload) else []:
+            try:
+                if condition(node):
+                    return True
+            except Exception as error:
+                fall_back(partitioner, f"to say whether it wants {operator_name(node.target)} whole", error)
+        return False
 
     return keep
 
@@ -112,7 +161,7 @@ def _decompose_rest(program: ExportedProgram, refusals: Refusals) -> ExportedPro
             (backend, f"part of {operator_name(node.target)}: {reason}")
             for backend, reason in refusals.by_node.get(node.name, ())
         ]
-    program = remove_identities(decompose(program))
+    program = _apply([remove_identities], _decomposed(program))
     for node in all_calls(program.graph_module):
         inherited = node.meta.pop("refused", [])
         if inherited:

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants, emit, external_rule
 from edgecore.emit.external import DEFAULT_FILE
+from edgecore.ir.failures import failures_named
 from edgecore.ir.verifier import verify
 from edgecore.memory import MemoryPlan, MemoryPlanningPass
 from edgecore.memory.shared_state import share_state
@@ -96,15 +97,18 @@ class EdgeProgramManager:
         config = config or ExecutorchBackendConfig()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         for name, program in self._programs.items():
-            final = separate_outputs(pack_weights(PassManager(config.passes)(program)))
-            planned[name] = (final, config.memory_planning_pass.run(final))
+            transformed = PassManager(config.passes)(program)
+            with failures_named(f"memory planning of method {name}"):
+                final = separate_outputs(pack_weights(transformed))
+                planned[name] = (final, config.memory_planning_pass.run(final))
         planning = config.memory_planning_pass
-        shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []
-        check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
         rule = external_rule(config.external_constants)
-        pte, data = emit(
-            planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
-        )
+        with failures_named("writing the program"):
+            shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []
+            check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
+            pte, data = emit(
+                planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
+            )
         report = replace(self.report(), memory=arena_reports(planned))
         return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)
 
@@ -130,6 +134,11 @@ class ExecutorchProgramManager:
     def buffer(self) -> bytes:
         """The `.pte` as bytes, without the `.ptd` files."""
         return fmt.write_pte(self.pte)
+
+    @property
+    def data_buffers(self) -> list[bytes]:
+        """The `.ptd` files as bytes."""
+        return [fmt.write_ptd(data) for data in self.data.values()]
 
     def write_to_file(self, file: BinaryIO) -> None:
         """Write the `.pte` to an open binary file without joining its segments in memory."""

@@ -14,8 +14,8 @@ from torch.fx import Node
 
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
-from edgecore.ir.graph import calls, dtypes_of, operator_name, source_line
-from edgecore.partition import Refusals
+from edgecore.ir.graph import calls, dtypes_of, module_path, operator_name, source_line
+from edgecore.partition import Failure, Refusals
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report_memory import ArenaReport
 from edgecore.plugin import PreprocessResult
@@ -26,7 +26,9 @@ from edgecore.quantize.quality import LayerQuality, decibels
 class ReportRow:
     """One operator call: `where` is a backend id or `edgecore`; `reasons` say why each backend left it.
 
-    `dtypes`: of the tensors that it reads and gives.
+    `node` is its name in the edge program, also of a call that is now inside a delegate. `module` is the qualified name of
+    the innermost module that makes the call, `source` the line of the model's code. `dtypes`: of the tensors that it reads
+    and gives.
     """
 
     method: str
@@ -36,6 +38,12 @@ class ReportRow:
     source: str = ""
     reasons: tuple[tuple[str, str], ...] = ()
     dtypes: tuple[str, ...] = ()
+    module: str = ""
+
+    @property
+    def place(self) -> str:
+        """`model.py:12 in encoder.layers.3`, or what is known of it."""
+        return f"{self.source} in {self.module}".strip() if self.module else self.source
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class DelegationReport:
     """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program.
 
     `quantization`: what each layer of a quantized program loses, worst first; None if nobody asked. `sections`: what
-    backends say of their delegates, lines by backend id.
+    backends say of their delegates, lines by backend id. `failures`: where a backend failed, so that operators run elsewhere.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -51,6 +59,7 @@ class DelegationReport:
     memory: list[ArenaReport] = field(default_factory=list)
     quantization: list[LayerQuality] | None = None
     sections: dict[str, list[str]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
 
     @classmethod
     def of(cls, programs: Mapping[str, ExportedProgram], refusals: Mapping[str, Refusals]) -> DelegationReport:
@@ -61,18 +70,20 @@ class DelegationReport:
             for node, module in delegates(program):
                 results.setdefault(module.backend_id, []).append(module.result)
                 rows += [
-                    ReportRow(method, name, node.name, module.backend_id, line, dtypes=dtypes)
-                    for name, line, dtypes in node.meta["delegated"]
+                    ReportRow(method, one.operator, one.node, module.backend_id, one.source, (), one.dtypes, one.module)
+                    for one in node.meta["delegated"]
                 ]
             reasons = refusals[method].by_node if method in refusals else {}
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
                     why = tuple(reasons.get(node.name, ()))
-                    name, line = operator_name(node.target), source_line(node)
-                    rows.append(ReportRow(method, name, node.name, "edgecore", line, why, dtypes_of(node)))
+                    name, line, path = operator_name(node.target), source_line(node), module_path(node)
+                    rows.append(ReportRow(method, name, node.name, "edgecore", line, why, dtypes_of(node), path))
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
         said = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
-        return cls(rows, counts, sections={backend_id: lines for backend_id, lines in said.items() if lines})
+        sections = {backend_id: lines for backend_id, lines in said.items() if lines}
+        failures = [failure for method in programs if method in refusals for failure in refusals[method].failures]
+        return cls(rows, counts, sections=sections, failures=failures)
 
     @property
     def left_outside(self) -> list[ReportRow]:
@@ -83,6 +94,10 @@ class DelegationReport:
         total, outside = len(self.rows), self.left_outside
         backends = ", ".join(f"{count} x {name}" for name, count in self.delegates.items()) or "none"
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
+        if self.failures:
+            count = sum(failure.operators for failure in self.failures)
+            lines.append(f"failures of backends: {len(self.failures)}, for which {count} operators run elsewhere")
+            lines += [f"  {failure.sentence}" for failure in self.failures]
         lines += [f"  outside: {line}" for line in self.outside_lines()]
         for backend_id, said in self.sections.items():
             lines += [f"{backend_id}:", *(f"  {line}" for line in said)]
@@ -109,17 +124,17 @@ class DelegationReport:
         return list(groups.values())
 
     def outside_lines(self) -> list[str]:
-        """A line for each of `outside_groups`: operator, the first nodes and source lines, reasons."""
+        """A line for each of `outside_groups`: operator, the first nodes, source lines and modules, reasons."""
         lines = []
         for rows in self.outside_groups():
             count = f"{len(rows)} x " if len(rows) > 1 else ""
-            places = _first([row.source for row in rows if row.source])
+            places = _first([row.place for row in rows if row.place])
             lines.append(_line(count + rows[0].operator, _first([row.node for row in rows]), places, rows[0]))
         return lines
 
     def outside_nodes(self) -> list[str]:
-        """A line for each call that no backend took: operator, node, source line, reasons."""
-        return [_line(row.operator, row.node, row.source, row) for row in self.left_outside]
+        """A line for each call that no backend took: operator, node, source line and module, reasons."""
+        return [_line(row.operator, row.node, row.place, row) for row in self.left_outside]
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as one self-contained page."""

@@ -9,6 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
+from edgecore.ir.failures import failures_named
 from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, samples
 from edgecore.quantize.quality import Inputs, Quantized
@@ -31,7 +32,8 @@ def quantize_model(
     if isinstance(recipe, RewriteRecipe):
         if calibration is not None:
             raise CompileError(f"quantize={name!r} takes no calibration: it looks at the weights only")
-        program = recipe.rewrite(exported)
+        with failures_named(f"quantize={name!r}"):
+            program = recipe.rewrite(exported)
         names = {node.name: node.name for node in program.graph.nodes}
         return Quantized(exported, program, names, exported.example_inputs, recipe.computes_in)
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -44,7 +46,8 @@ def quantize_model(
             f"quantize={name!r} needs calibration: inputs like those of real use, as an iterable, a folder of .npy "
             "files, or a function that calls the model it is given"
         )
-    observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
+    with failures_named(f"quantize={name!r}"):
+        observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
     seen: list[Inputs] = []
 
     def note(_: Any, *inputs: Any) -> None:
@@ -59,8 +62,9 @@ def quantize_model(
         else:
             _feed(observed, calibration)
     hook.remove()
-    converted = convert_pt2e(observed)
-    program = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
+    with failures_named(f"quantize={name!r}"):
+        converted = convert_pt2e(observed)
+        program = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
     # A node of the new program remembers the one of `converted`, which has the name that it had before.
     names = {node.name: node.meta["from_node"][-1].name for node in program.graph.nodes if "from_node" in node.meta}
     return Quantized(exported, program, names, seen[0] if seen else exported.example_inputs)

@@ -18,7 +18,9 @@ _EPS = 2.0**-12
 _WEIGHTS = (-63, 63)
 """7 bits: a CPU without VNNI adds two products of uint8 and int8 in 16 bits, which those of 8 bits overflow."""
 
-WEIGHTED = frozenset({aten.conv1d.default, aten.conv2d.default, aten.conv2d.padding, aten.linear.default})
+WEIGHTED = frozenset({
+    aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.linear.default,
+})  # fmt: skip
 """Operators of a value and a weight, whose output channels come first."""
 OF_TWO = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
 """Operators of two values."""

@@ -4,12 +4,14 @@
 // instance: an XNNPACK runtime of its own with workspace and threads; packed weights are the process's.
 #include <xnnpack.h>
 
+#include <cstdlib>
 #include <new>
 
 #include "blob.h"
 #include "build.h"
 #include "check.h"
 #include "edgecore/backend.h"
+#include "hardware.h"
 #include "memory.h"
 #include "options.h"
 #include "profile.h"
@@ -78,9 +80,19 @@ int32_t Fail(const edgecore_host *host, edgecore_error *error, int32_t code, con
   return host->fail(error, code, Str(text));
 }
 
-bool Initialize() {
-  static const bool done = xnn_initialize(edgecore::xnnpack::Allocator()) == xnn_status_success;
-  return done;
+// Fills in `failure` where XNNPACK cannot be used in this process; the first call decides.
+bool Initialize(Failure *failure) {
+  static const Failure first = [] {
+    Failure problem;
+    const char *hardware = secure_getenv("EDGECORE_XNNPACK_HARDWARE");
+    if (hardware != nullptr && !edgecore::xnnpack::RestrictHardware(hardware, &problem)) return problem;
+    if (xnn_initialize(edgecore::xnnpack::Allocator()) != xnn_status_success) {
+      problem.Set(EDGECORE_NOT_SUPPORTED, "XNNPACK has no kernels for this processor");
+    }
+    return problem;
+  }();
+  *failure = first;
+  return first.code == EDGECORE_OK;
 }
 
 const edgecore_value &Argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -142,8 +154,8 @@ void *Data(const edgecore_tensor &tensor) {
 // --- Driver and program ----------------------------------------------------------------------------------------------
 
 int32_t EDGECORE_CALL Probe(const edgecore_host *host, edgecore_scope *, edgecore_error *error) {
-  if (Initialize()) return EDGECORE_OK;
-  return Fail(host, error, EDGECORE_NOT_SUPPORTED, "XNNPACK has no kernels for this processor");
+  Failure failure;
+  return Initialize(&failure) ? EDGECORE_OK : Fail(host, error, failure);
 }
 
 int32_t EDGECORE_CALL DriverCreate(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "hardware.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -77,6 +79,8 @@ int Visit(dl_phdr_info *info, size_t, void *argument) {
 
 bool DescribeEnvironment(std::vector<uint64_t> *words) {
   DescribeProcessor(words);
+  const Hardware hardware = HardwareInForce();
+  words->insert(words->end(), {hardware.flags, hardware.uarch});
   Search search = {reinterpret_cast<uintptr_t>(&DescribeEnvironment), words, false};
   dl_iterate_phdr(Visit, &search);
   return search.found;

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, edit, fake_mode, replace
+from edgecore.ir.graph import Editor, edit, fake_mode, for_each, replace
 from edgecore.ir.program import copy_program
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.rewrites import argument
@@ -91,7 +91,7 @@ def _is_plain_sum(node: Node, weight: Node) -> bool:
 def _is_of_pixels(node: Node, weight: Node) -> bool:
     """Whether a convolution computes each pixel of a batch from the same pixel."""
     plain = {"stride": 1, "padding": 0}
-    given = all(set(argument(node, name)) == {number} for name, number in plain.items())
+    given = all(set(for_each(argument(node, name), 1)) == {number} for name, number in plain.items())
     shape = weight.meta["val"].shape
     is_batch = argument(node, "input").meta["val"].dim() == len(shape)
     return given and is_batch and argument(node, "groups") == 1 and set(shape[2:]) == {1}

@@ -35,7 +35,7 @@ EPS = 2.0**-12
 """Least scale: XNNPACK multiplies scales, and a smaller one underflows."""
 
 CHANNEL_AXIS = {
-    aten.conv1d.default: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
+    aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
     aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators of a weight, and where the weight has its output channels."""

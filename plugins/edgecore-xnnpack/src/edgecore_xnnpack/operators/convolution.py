@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
+from edgecore.partition import for_each
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import LAST, Array, Shape, Value
 from edgecore_xnnpack.operators.table import Query, lowers
@@ -24,8 +25,9 @@ def _check_convolution(query: Query) -> str | None:
     if bias is not None and not query.is_constant(bias):
         return "bias not constant"
     if query.argument("transposed"):
-        stride = query.argument("stride")
-        if any(extra >= step for extra, step in zip(query.argument("output_padding"), stride, strict=True)):
+        count = len(query.shape) - 2
+        extras, steps = (for_each(query.argument(name), count) for name in ("output_padding", "stride"))
+        if any(extra >= step for extra, step in zip(extras, steps, strict=True)):
             return "output padding not below stride"
     return None
 
@@ -35,8 +37,9 @@ def _convolution(low: Lowering, node: Node) -> Value:
     weight = low.array(low.argument("weight"))
     assert weight is not None
     names = ("stride", "padding", "dilation", "output_padding")
-    stride, padding, dilation, adjustment = ([int(x) for x in low.argument(name)] for name in names)
     value, shape = low.input(), low.shape
+    count = len(shape) - 2
+    stride, padding, dilation, adjustment = (list(map(int, for_each(low.argument(name), count))) for name in names)
     if len(shape) == 3:  # as an image of one row
         value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
         weight = weight[:, :, None, :]

@@ -1,0 +1,168 @@
+#include "hardware.h"
+
+#include <algorithm>
+#include <iterator>
+
+// Of our patch of XNNPACK: the first keeps the flags given and returns what is left. Weak: an installed one lacks them.
+extern "C" {
+__attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
+__attribute__((weak)) uint32_t xnn_hardware_uarch();
+}
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+constexpr uint32_t kOwnUarch = UINT32_MAX;
+
+#if defined(__x86_64__) || defined(__i386__)
+
+// The bits of xnn_arch_flags (xnnpack/hardware-config.h).
+enum : uint64_t {
+  kSsse3 = 1u << 0,
+  kSse41 = 1u << 1,
+  kAvx = 1u << 2,
+  kF16c = 1u << 3,
+  kFma3 = 1u << 4,
+  kAvx2 = 1u << 5,
+  kAvxVnni = 1u << 6,
+  kAvxVnniInt8 = 1u << 7,
+  kAvx256Skx = 1u << 8,
+  kAvx256Vnni = 1u << 9,
+  kAvx256VnniGfni = 1u << 10,
+  kAvx512F = 1u << 11,
+  kAvx512Vbmi = 1u << 12,
+  kAvx512Skx = 1u << 13,
+  kAvx512Vnni = 1u << 14,
+  kAvx512VnniGfni = 1u << 15,
+  kAvx512Amx = 1u << 16,
+  kAvx512Fp16 = 1u << 17,
+};
+
+// `implies`: what XNNPACK's kernels for the flag are compiled with beside it, and what its hardware-config.c derives
+// from it. A row stands after those that it implies.
+constexpr struct {
+  const char *name;
+  uint64_t flag;
+  uint64_t implies;
+} kFlags[] = {
+    {"ssse3", kSsse3, 0},
+    {"sse4_1", kSse41, kSsse3},
+    {"avx", kAvx, kSse41},
+    {"f16c", kF16c, kAvx},
+    {"fma3", kFma3, kF16c},
+    {"avx2", kAvx2, kFma3},
+    {"avxvnni", kAvxVnni, kAvx2},
+    {"avxvnniint8", kAvxVnniInt8, kAvxVnni},
+    {"avx256skx", kAvx256Skx, kAvx2},
+    {"avx256vnni", kAvx256Vnni, kAvx256Skx | kAvxVnni},
+    {"avx256vnnigfni", kAvx256VnniGfni, kAvx256Vnni},
+    {"avx512f", kAvx512F, kAvx2},
+    {"avx512skx", kAvx512Skx, kAvx512F | kAvx256Skx},
+    {"avx512vbmi", kAvx512Vbmi, kAvx512Skx},
+    {"avx512vnni", kAvx512Vnni, kAvx512Skx},
+    {"avx512vnnigfni", kAvx512VnniGfni, kAvx512Vnni},
+    {"avx512fp16", kAvx512Fp16, kAvx512VnniGfni},
+    {"avx512amx", kAvx512Amx, kAvx512VnniGfni | kAvx256VnniGfni},
+};
+
+// cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). XNNPACK asks for zen and zen4 only.
+constexpr struct {
+  const char *name;
+  uint32_t uarch;
+} kUarchs[] = {{"zen", 0x00200109},  {"zen2", 0x0020010A}, {"zen3", 0x0020010B},
+               {"zen4", 0x0020010C}, {"zen5", 0x0020010D}, {"other", 0}};
+
+uint64_t WithImplied(uint64_t flags) {
+  for (size_t i = std::size(kFlags); i-- > 0;) {
+    if ((flags & kFlags[i].flag) != 0) flags |= kFlags[i].implies;
+  }
+  return flags;
+}
+
+#endif
+
+}  // namespace
+
+Hardware HardwareInForce() {
+  if (xnn_restrict_hardware == nullptr) return {0, kOwnUarch};
+  const uint64_t flags = xnn_restrict_hardware(UINT64_MAX, kOwnUarch);  // starts cpuinfo, too
+  return {flags, xnn_hardware_uarch()};
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+
+std::string HardwareNames(uint64_t flags) {
+  uint64_t implied = 0;
+  for (const auto &row : kFlags) {
+    if ((flags & row.flag) != 0) implied |= WithImplied(row.implies);
+  }
+  std::string names;
+  for (const auto &row : kFlags) {
+    if ((flags & ~implied & row.flag) == 0) continue;
+    if (!names.empty()) names += ",";
+    names += row.name;
+  }
+  return names;
+}
+
+bool ParseHardware(const std::string &list, Hardware *hardware, Failure *failure) {
+  *hardware = {0, kOwnUarch};
+  for (size_t start = 0; start < list.size();) {
+    const size_t end = std::min(list.find(',', start), list.size());
+    const std::string word = list.substr(start, end - start);
+    start = end + 1;
+    bool known = word.empty();
+    for (const auto &row : kFlags) {
+      if (word != row.name) continue;
+      hardware->flags |= row.flag;
+      known = true;
+    }
+    for (const auto &row : kUarchs) {
+      if (word != std::string("uarch=") + row.name) continue;
+      hardware->uarch = row.uarch;
+      known = true;
+    }
+    if (known) continue;
+    std::string names;
+    for (const auto &row : kFlags) names += std::string(row.name) + ", ";
+    for (const auto &row : kUarchs) names += std::string(names.back() == ' ' ? "" : ", ") + "uarch=" + row.name;
+    return failure->Set(EDGECORE_INVALID_ARGUMENT, "EDGECORE_XNNPACK_HARDWARE: '%.60s' is none of %s", word.c_str(),
+                        names.c_str());
+  }
+  hardware->flags = WithImplied(hardware->flags);
+  return true;
+}
+
+bool RestrictHardware(const std::string &list, Failure *failure) {
+  Hardware hardware;
+  if (!ParseHardware(list, &hardware, failure)) return false;
+  if (xnn_restrict_hardware == nullptr) {
+    return failure->Set(EDGECORE_NOT_SUPPORTED,
+                        "EDGECORE_XNNPACK_HARDWARE: the XNNPACK in this library cannot be restricted; unset it");
+  }
+  const uint64_t had = HardwareInForce().flags;
+  if ((hardware.flags & ~had) != 0) {
+    return failure->Set(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE: this processor lacks %s; it has %s",
+                        HardwareNames(hardware.flags & ~had).c_str(), HardwareNames(had).c_str());
+  }
+  xnn_restrict_hardware(hardware.flags, hardware.uarch);
+  return true;
+}
+
+#else
+
+std::string HardwareNames(uint64_t) { return ""; }
+
+bool ParseHardware(const std::string &, Hardware *, Failure *failure) {
+  return failure->Set(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset it");
+}
+
+bool RestrictHardware(const std::string &list, Failure *failure) {
+  Hardware hardware;
+  return ParseHardware(list, &hardware, failure);
+}
+
+#endif
+
+}  // namespace edgecore::xnnpack
