@@ -169,6 +169,7 @@ def load(
     share_state: bool | None = None,
     limits: Mapping[str, int] | None = None,
     trace: bool = False,
+    verify: bool = False,
 ) -> Model:
     """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
     from edgecore import runtime
@@ -176,7 +177,7 @@ def load(
     return runtime.load(
         path, data,
         threads=threads, options=options, providers=providers, trust=trust, share_state=share_state, limits=limits,
-        trace=trace,
+        trace=trace, verify=verify,
     )  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def test_inspect_json(edgecore, pte):
     result = edgecore("inspect", pte, "--json")
     facts = json.loads(result.out)
     (method,) = facts["methods"]
-    tensor = {"type": "tensor", "dtype": "float32", "shape": [2, 3], "dynamic": False}
+    dims = [{"name": None, "min": size, "max": size} for size in (2, 3)]
+    tensor = {"name": None, "type": "tensor", "dtype": "float32", "shape": [2, 3], "dynamic": False, "dims": dims}
     assert result.status == 0
     assert facts["bytes"] == pte.stat().st_size
     assert method["name"] == "forward"
