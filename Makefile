@@ -2,6 +2,7 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
+#   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make bench   the figures beside executorch
@@ -24,6 +25,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 DONE := .stamps
+RUN_KERNELS := plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-xnnpack
 SAY := @printf '\033[1m==> %s\033[0m\n'
 
 core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
@@ -34,7 +36,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest test-emulated fuzz bench wheels install format clean
+.PHONY: demo test lint ctest pytest test-kernels test-emulated fuzz bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -60,6 +62,18 @@ ctest: $(DONE)/native-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
+	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
+	$(PYTHON) $(RUN_KERNELS)
+
+test-kernels: $(DONE)/native-tests
+	$(SAY) "XNNPACK's kernels on all shapes, as chosen on each kind of processor"
+	$(PYTHON) $(RUN_KERNELS) --full --row
+	$(SAY) "XNNPACK's own tests of its operators (the first time they are compiled: half an hour on two cores)"
+	$(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --sources build/xnnpack-sources
+	cmake -S plugins/edgecore-xnnpack/native/tests/upstream -B build/xnnpack-upstream -G Ninja \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSOURCES=$(CURDIR)/build/xnnpack-sources
+	cmake --build build/xnnpack-upstream
+	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
 pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/native-tests
@@ -75,6 +89,7 @@ test-emulated: install $(DONE)/test
 	cmake --build build/test-emulated
 	$(SAY) "emulated kernels: C++ tests"
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
+	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/test_emulated.py
 
