@@ -229,11 +229,11 @@ uint64_t EDGECORE_CALL ArgumentCount(edgecore_delegate *delegate) { return deleg
 bool ReadsPastEnd(const Graph &graph, uint32_t value) {
   constexpr uint64_t kPixelsOfFirstPass = 9;  // first_pass_tile_size in XNNPACK's maxpool-config.c, on every processor
   if (graph.values[value].role == Role::kInput) return true;
-  for (const Node &node : graph.nodes) {
+  for (const edgecore::xnnpack::Node &node : graph.nodes) {
     if (std::find(node.in.begin(), node.in.end(), value) != node.in.end()) return true;
     // XNNPACK lets the pooling write what a node after it, that only limits its range, would have written.
     const uint64_t pixels = uint64_t{node.window.height} * node.window.width;
-    if (node.kind->id == wire::NodeUnion_MaxPooling2d && pixels > kPixelsOfFirstPass) return true;
+    if (node.kind->id == edgecore::xnnpack::wire::NodeUnion_MaxPooling2d && pixels > kPixelsOfFirstPass) return true;
   }
   return false;
 }

@@ -391,7 +391,9 @@ def main() -> int:
     parser.add_argument(
         "--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2"
     )
-    for_tests = parser.parse_args().emulated
+    parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only put the patched sources into FOLDER")
+    arguments = parser.parse_args()
+    for_tests: bool = arguments.emulated
     try:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
             raise BuildError(
@@ -416,11 +418,11 @@ def main() -> int:
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"{name}-{key}"
         cache.mkdir(parents=True, exist_ok=True)
-        if sys.argv[1:2] == ["--sources"]:
+        if arguments.sources is not None:
             pins = read_pins()
             fetch(pins, cache / "files")
-            shutil.rmtree(sys.argv[2], ignore_errors=True)
-            unpack_sources({pin.package: cache / "files" / pin.name for pin in pins}, Path(sys.argv[2]))
+            shutil.rmtree(arguments.sources, ignore_errors=True)
+            unpack_sources({pin.package: cache / "files" / pin.name for pin in pins}, arguments.sources)
             return 0
         if not result.is_dir():
             with locked(cache / f"{name}-{key}.lock"):
