@@ -24,8 +24,8 @@ MOST = 40
 """Rows: beyond twice the tallest tile of the kernels that we know, 16."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MOST)
 """Numbers of rows for a backend that takes no symbolic sizes."""
-WIDTHS = (1, 2, 15, 7, 16, 8, 17, 9, 33, 32, 64, 31, 65, 63, 96)
-"""Every other one for `quick`."""
+WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
+"""Every third one for `quick`."""
 
 
 class _Linear(nn.Module):
@@ -33,7 +33,7 @@ class _Linear(nn.Module):
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
-        widths = WIDTHS[::2] if quick else WIDTHS
+        widths = WIDTHS[::3] if quick else WIDTHS
         self.sizes = [size for width in widths for size in ((width, 17), (64, width))]
         self.layers = nn.ModuleList(nn.Linear(*size) for size in self.sizes)
 
@@ -129,7 +129,9 @@ def _rows(seed: int, *shape: int) -> torch.Tensor:
 
 
 def checks(subject: Subject) -> Iterator[Check]:
-    """A row for each recipe and network."""
+    """A row for each recipe and network, and one for the configurations of the backend."""
+    if isinstance(subject.compiler, ConfigurableCompiler):
+        yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
     for recipe, details in getattr(subject.compiler, "recipes", dict)().items():
         for network in NETWORKS:
             check = _Recipe(recipe, network, getattr(details, "calibrates", False))
@@ -180,8 +182,8 @@ class _Recipe:
 
     def __call__(self, subject: Subject) -> str:
         cases, taken = self._cases(subject)
-        environments, absent = configurations(subject)
-        run, refused, share = [], list(absent), 0.0
+        environments, _ = configurations(subject)
+        run, refused, share = [], list[str](), 0.0
         for name, environment in environments.items():
             try:
                 share = max([share, *(self._compare(subject, case, name, environment) for case in cases)])
@@ -245,6 +247,13 @@ class _Recipe:
                     raise Failed(f"{where}: {_worst(got, share, want)}")
                 largest = max(largest, float(share.max()))
         return largest
+
+
+def _configurations(subject: Subject) -> str:
+    """Which of them this machine can run."""
+    runs, absent = configurations(subject)
+    told = f"tried: {', '.join(filter(None, runs)) or 'none'}"
+    return told + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
 
 
 class _Refused(Exception):
