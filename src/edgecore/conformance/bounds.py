@@ -114,7 +114,7 @@ class _Bounds(Interpreter):
         """
         if self.half:
             norm = apply(one.square(), other.square()).sqrt()
-            return norm * (CONFIDENCE * terms**0.5 * HALF / 2)
+            return norm * (CONFIDENCE * math.sqrt(terms) * HALF / 2)
         return apply(one.abs(), other.abs()) * ((terms + 2) * FLOAT)
 
     def _exact(self, value: Any) -> Any:
