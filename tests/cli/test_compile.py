@@ -135,3 +135,28 @@ def test_quantize_with_a_folder_of_samples(edgecore, models, tmp_path):
     facts = json.loads(edgecore(*command, "--calibration", "samples", "--report", "a.html", "--json").out)
     assert facts["quantization"][0]["operator"] == "aten.linear.default"
     assert facts["quantization"][0]["sqnr"] > 20 and facts["quantization"][0]["inputs_sqnr"] is None
+
+
+EXPORTED = """
+import torch
+
+class Lies(torch.nn.Module):
+    def forward(self, x):
+        return x + (1.5 if torch.compiler.is_exporting() else 1)
+
+def lies(): return Lies().eval(), (torch.ones(2, 3),)
+def add(): return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)
+"""
+
+
+def test_compare_prints_the_outputs_and_fails_where_they_differ(edgecore, module, tmp_path):
+    module(EXPORTED)
+    right = edgecore("compile", "my_model_file:add", "--compare")
+    assert right.status == 0, right.err
+    assert "comparison: the runtime agrees with eager" in right.out
+    wrong = edgecore("compile", "my_model_file:lies", "--compare", "--json")
+    assert wrong.status == 1
+    assert "lies.pte: the runtime differs from eager by more than expected in 1 of 1 output" in wrong.err
+    (row,) = json.loads(wrong.out)["comparison"]
+    assert (row["output"], row["eager"]["largest"]) == ("0", 0.5)
+    assert (tmp_path / "lies.pte").is_file()

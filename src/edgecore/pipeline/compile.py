@@ -82,7 +82,7 @@ class CompiledProgram(ExecutorchProgramManager):
         Of a program that a recipe quantized, two differences: from `model`, which is what the recipe and the runtime
         lose, and from the quantized program in torch, which is the runtime's own error. `Comparison.ok` says whether the
         runtime's own error is within what other orders of sums explain, for every output: 1e-3 of the largest magnitude
-        of an output in float32; where values are rounded, up to four times what noise in these roundings changes
+        of an output in float32; where values are rounded, up to three times what noise in these roundings changes
         (`edgecore.quantize.rounding.perturbed_eager`).
 
         Args:
