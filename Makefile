@@ -3,6 +3,7 @@
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
+#   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
@@ -13,6 +14,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2 --dist worksteal
+GRAPHS ?= 20000
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16
@@ -33,7 +35,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest fuzz bench wheels install format clean
+.PHONY: demo test lint ctest pytest fuzz fuzz-graphs bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -86,6 +88,9 @@ fuzz: $(DONE)/system $(DONE)/xnnpack-library
 		cmake --build build/xnnpack-$${kind%%,*} --target edgecore_xnnpack_tests && \
 		ctest --test-dir build/xnnpack-$${kind%%,*} --output-on-failure --no-tests=error || exit 1; \
 	done
+
+fuzz-graphs: install $(DONE)/test
+	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

@@ -232,7 +232,7 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(slice_of(low, value, dim, start, length))
+        parts.append(slice_of(low, value, dim, start, length) if length else None)  # what is empty, nothing reads
         start += length
     return parts
 
