@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -66,3 +67,15 @@ def test_the_readme_lists_the_sets_of_processors() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     for row in PROCESSORS:
         assert f"| {row['name']} | `{row['hardware']}` | {row['processors']} |" in readme
+
+
+@pytest.mark.parametrize("hardware", ["", "ssse3", "sse4_1", "avx", "fma3"])
+def test_int4_weights_with_an_odd_number_of_blocks_run_without_avx2(tmp_path: Path, hardware: str) -> None:
+    path = tmp_path / "int4.pte"
+    net = nn.Sequential(nn.Linear(65, 32), nn.Linear(32, 33)).eval()
+    edgecore.compile(net, (torch.randn(3, 65),), backends=["xnnpack"], quantize="int4-weights").save(path)
+    done = run(path, hardware)
+    assert done.returncode == 0, done.stderr
+    expected = edgecore.load(path).forward(torch.full((3, 65), 0.1)).numpy()
+    got = np.frombuffer(bytes.fromhex(done.stdout), np.float32).reshape(3, 33)
+    np.testing.assert_allclose(got, expected, atol=1e-4)

@@ -90,8 +90,7 @@ class Emitter:
         check_memory(self.plan, self._delegate_inputs, values, self._new_state)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
-            dumps = pytree.treespec_dumps
-            self.plan.container_meta_type = fmt.ContainerMetadata(dumps(in_spec), dumps(out_spec))
+            self.plan.container_meta_type = fmt.ContainerMetadata(_container(in_spec), _container(out_spec))
         return self.plan, self.meta
 
     # Values -----------------------------------------------------------------------------------------------------------
@@ -332,3 +331,11 @@ class Emitter:
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
     return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), module_path(node))
+
+
+def _container(spec: pytree.TreeSpec) -> str:
+    """How inputs or outputs are nested, as JSON; as one tuple if a container has no name there, as `torch.return_types.sort`."""
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError:
+        return pytree.treespec_dumps(pytree.tree_structure((0,) * spec.num_leaves))

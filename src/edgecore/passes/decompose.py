@@ -19,9 +19,10 @@ from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.ir.verifier import dim_order
-from edgecore.passes import rewrites_attention  # noqa: F401  (registers its rewrites)
+from edgecore.passes import rewrites_attention, rewrites_complex  # noqa: F401  (they register their rewrites)
 from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
 from edgecore.passes.functionalize import functional_form
+from edgecore.passes.own_decompositions import decomposition_of
 from edgecore.passes.rewrites import REWRITES
 
 Keep = Callable[[Node], bool]
@@ -69,6 +70,14 @@ def _decompose_graph(graph_module: GraphModule, mode: Any, keep: Keep, relaid: s
 def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
     """Replace one node by nodes closer to the dialect and return those that need another look."""
     target = node.target
+    rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
+    if rewrite is not None:
+        editor = Editor(graph_module, node, mode)
+        replacement = rewrite(editor, node)
+        if replacement is not None:
+            _note_layout(node, replacement, relaid)
+            replace(node, replacement)
+            return editor.created
     if target in VIEW_COPIES:
         assert isinstance(target, OpOverload)
         editor = Editor(graph_module, node, mode)
@@ -78,21 +87,13 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         _note_layout(node, copied, relaid)
         replace(node, copied)
         return []
-    rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
-    if rewrite is not None:
-        editor = Editor(graph_module, node, mode)
-        replacement = rewrite(editor, node)
-        if replacement is not None:
-            _note_layout(node, replacement, relaid)
-            replace(node, replacement)
-            return editor.created
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
     if target is torch.ops.aten.nonzero.default:  # eager's result lies in columns, the kernel's in rows
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
         relaid.add(node)
-    if is_edge_operator(target):
+    if is_edge_operator(target) and decomposition_of(node) is None:
         return []
     return inline_decomposition(graph_module, node, mode, relaid)
 
@@ -128,7 +129,7 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
 
 
 def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
-    """Inline torch's decomposition of one node."""
+    """Inline the decomposition of one node, edgecore's own or torch's."""
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -136,23 +137,31 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relai
         raise CompileError(
             f"{describe(node)}: the edge dialect has no such function; its control flow is cond, map, scan and while_loop"
         )
-    table = _decompositions()
-    if node.target not in table and not node.target._can_decompose():
+    table, own = _decompositions(), decomposition_of(node)
+    if own is None and node.target not in table and not node.target._can_decompose():
         return []  # the verifier speaks of it
     leaves = [leaf for leaf in node.all_input_nodes]
 
     def call(*values: Any) -> Any:
         by_node = dict(zip(leaves, values, strict=True))
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
-        assert callable(node.target)
-        return node.target(*args, **kwargs)
+        function = own or node.target
+        assert callable(function)
+        return function(*args, **kwargs)
 
-    with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
-        traced = make_fx(call, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
-    calls_traced = [new.target for new in traced.graph.nodes if new.op == "call_function"]
+    def trace(function: Callable[..., Any]) -> GraphModule:
+        with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
+            traced = make_fx(function, decomposition_table=table, tracing_mode="real")
+            return traced(*(leaf.meta["val"] for leaf in leaves))
+
+    module = trace(call)
+    if any(_is_mutable(new) and _writes_to_view(new) for new in module.graph.nodes):
+        module = trace(torch.func.functionalize(module, remove="mutations_and_views"))
+    traced = module.graph
+    calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the verifier speaks of it
-    return _inline(traced.graph, node, leaves, Editor(graph_module, node, mode), relaid)
+    return _inline(traced, node, leaves, Editor(graph_module, node, mode), relaid)
 
 
 def _make_dense(node: Node, mode: Any, relaid: set[Node]) -> None:
@@ -189,9 +198,13 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
+def _is_mutable(new: Node) -> bool:
+    return isinstance(new.target, OpOverload) and new.target._schema.is_mutable
+
+
 def _writes_to_view(new: Node) -> bool:
     """Whether what the first argument shares memory with would have to change as well."""
-    if not isinstance(new.target, OpOverload):
+    if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
         return True
     written = new.args[0] if new.args else None
     target = written.target if isinstance(written, Node) else None

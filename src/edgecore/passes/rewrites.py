@@ -157,6 +157,14 @@ def _item(edit: Editor, node: Node) -> Node:
     return edit.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])  # the symbol stays
 
 
+@rewrites(aten.rrelu.default)
+def _rrelu(edit: Editor, node: Node) -> Node | None:
+    if argument(node, "training"):
+        return None
+    slope = (argument(node, "lower") + argument(node, "upper")) / 2
+    return edit.call(aten.leaky_relu.default, _input(node), slope, val=node.meta["val"])
+
+
 @rewrites(aten.silu.default)
 def _silu(edit: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]

@@ -502,6 +502,17 @@ XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     _choose_int8("convolution-nhwc", "_parameter;\n    }\n  }\n\n" + _PACKING % ", ", _CONVOLUTION_WIDTH),
     _choose_int8("fully-connected-nc", "_parameter;\n  }\n\n", "1, input_channels, output_channels"),
     _choose_int8("fully-connected-nc", "  }\n\n" + _PACKING % " ", "1, input_channels, output_channels"),
+    # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
+    # columns lie at a multiple of 8, not of 16, where an aligned load faults.
+    *(
+        Patch(
+            f"src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-{rows}x4c8-minmax-{isa}-ld128.c",
+            "const __m128 vksum = _mm_load_ps((const float*) w);",
+            "const __m128 vksum = _mm_loadu_ps((const float*) w);",
+        )
+        for isa, most in (("sse2", 4), ("sse41", 3), ("avx", 4))
+        for rows in (1, most)
+    ),
     # Kernels of older processors can be forced, and those of a microarchitecture that XNNPACK asks for by name:
     # `xnn_restrict_hardware`, called before `xnn_initialize`, takes flags away and returns the rest; with all flags kept
     # it is a query. A library whose kernels are emulated has every flag to begin with.

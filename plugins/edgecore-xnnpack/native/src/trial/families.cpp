@@ -1,0 +1,88 @@
+#include "trial/families.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "build.h"
+
+namespace edgecore::xnnpack::trial {
+
+double Trial::Uniform(double low, double high) {
+  // Steele, Lea and Flood's splitmix64.
+  state_ += 0x9E3779B97F4A7C15u;
+  uint64_t mixed = state_;
+  mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBu;
+  return low + (high - low) * static_cast<double>((mixed ^ mixed >> 31) >> 11) * 0x1.0p-53;
+}
+
+int Trial::Whole(int low, int high) { return low + static_cast<int>(Uniform(0, high - low + 1)); }
+
+std::vector<double> Trial::Uniforms(size_t count, double low, double high) {
+  std::vector<double> numbers(count);
+  for (double &number : numbers) number = Uniform(low, high);
+  return numbers;
+}
+
+void Trial::Compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+                    const std::vector<double> &allowed) {
+  ++outcome.cases;
+  const std::vector<double> numbers = got.Numbers();
+  if (numbers.size() != expected.size()) {
+    return Wrong(shape + ": the output is " + Text(got.dims) + ", not of " + std::to_string(expected.size()));
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const bool same = numbers[i] == expected[i] || (std::isnan(numbers[i]) && std::isnan(expected[i]));
+    if (same || std::fabs(numbers[i] - expected[i]) <= allowed[i]) continue;
+    std::string index;
+    size_t rest = i;
+    for (size_t d = got.dims.size(); d-- > 0; rest /= got.dims[d]) {
+      index.insert(0, (d == 0 ? "" : ",") + std::to_string(rest % got.dims[d]));
+    }
+    char text[160];
+    std::snprintf(text, sizeof(text), ": element [%s] of %s is %.9g, expected %.9g (allowed %.3g)", index.c_str(),
+                  Text(got.dims).c_str(), numbers[i], expected[i], allowed[i]);
+    return Wrong(shape + text);
+  }
+}
+
+void Trial::CompareSteps(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+                         double steps) {
+  const double scale = static_cast<double>(got.scale);
+  const int32_t low = got.type == xnn_datatype_qint8 ? -128 : 0;
+  std::vector<double> limited = expected;
+  for (double &number : limited) {
+    number = std::fmin(std::fmax(number, scale * (low - got.zero)), scale * (low + 255 - got.zero));
+  }
+  Compare(shape, got, limited, std::vector<double>(expected.size(), steps * scale));
+}
+
+void Trial::Refused(const std::string &shape, xnn_status status) {
+  if (status == xnn_status_unsupported_hardware) {
+    outcome.unsupported = true;
+  } else {
+    ++outcome.cases;
+    Wrong(shape + ": XNNPACK refused it: " + StatusName(status));
+  }
+}
+
+void Trial::Wrong(const std::string &text) {
+  if (outcome.wrong++ == 0) outcome.first = text;
+}
+
+std::vector<Family> Families() {
+  std::vector<Family> all;
+  for (const auto &families : {MatrixFamilies(), ConvolutionFamilies()}) {
+    all.insert(all.end(), families.begin(), families.end());
+  }
+  return all;
+}
+
+Outcome Run(const Family &family, Extent extent) {
+  Trial trial(extent);
+  trial.outcome.family = family.name;
+  family.run(&trial);
+  return trial.outcome;
+}
+
+}  // namespace edgecore::xnnpack::trial

@@ -1,0 +1,75 @@
+// Every kind of kernel that the delegate can use, run on small shapes and compared with a reference that is computed in
+// double precision from the definition of the operation.
+//
+// The reference knows nothing of XNNPACK's way to compute. Where rounding is part of the result, inputs are chosen so that
+// it is exact (dynamic quantization: rows of whole steps), or the comparison says by how much it may differ.
+#ifndef EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
+#define EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
+
+#include <string>
+#include <vector>
+
+#include "trial/net.h"
+
+namespace edgecore::xnnpack::trial {
+
+enum class Extent {
+  kShort,  // of a user's machine: all families in a second
+  kQuick,  // of every test run
+  kFull,
+};
+
+// What one family gave.
+struct Outcome {
+  std::string family;
+  uint64_t cases = 0;  // shapes that were run
+  uint64_t wrong = 0;
+  std::string first;            // the first that was wrong: shape, element, number, reference
+  bool unsupported = false;  // XNNPACK has no such kernels for this processor
+};
+
+// Collects what a family does.
+class Trial {
+ public:
+  explicit Trial(Extent size) : extent(size) {}
+
+  const Extent extent;
+  Outcome outcome;
+
+  // Deterministic numbers. Uniform: in [low, high). Whole: in [low, high].
+  double Uniform(double low, double high);
+  int Whole(int low, int high);
+  std::vector<double> Uniforms(size_t count, double low, double high);
+
+  // Compares an output with `expected`, each within `allowed`. NaN must be NaN, and infinities themselves.
+  void Compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+               const std::vector<double> &allowed);
+  // The same with one bound for all, in steps of a quantized output's scale.
+  void CompareSteps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
+  // The graph did not build or run: unsupported hardware for the family, or wrong.
+  void Refused(const std::string &shape, xnn_status status);
+  void Wrong(const std::string &text);
+
+ private:
+  uint64_t state_ = 1;
+};
+
+struct Family {
+  const char *name;
+  void (*run)(Trial *trial);
+};
+
+// All of them, of the files of this folder.
+std::vector<Family> Families();
+std::vector<Family> MatrixFamilies();
+std::vector<Family> ConvolutionFamilies();
+std::vector<Family> ElementwiseFamilies();
+std::vector<Family> BinaryFamilies();
+std::vector<Family> MovementFamilies();
+std::vector<Family> PoolingFamilies();
+
+Outcome Run(const Family &family, Extent extent);
+
+}  // namespace edgecore::xnnpack::trial
+
+#endif  // EDGECORE_XNNPACK_TRIAL_FAMILIES_H_

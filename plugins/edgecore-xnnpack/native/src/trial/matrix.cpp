@@ -1,0 +1,257 @@
+// Fully connected layers and batched matrix products.
+#include <cmath>
+#include <limits>
+
+#include "trial/layer.h"
+
+namespace edgecore::xnnpack::trial {
+
+namespace {
+
+constexpr size_t kMostRows = 70;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Around 1, 2, 4, 8, 16, 32 and 64, the columns (nr) and inputs (kr) of XNNPACK's tiles, and their sums.
+constexpr size_t kEdges[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129};
+
+struct Layer {
+  size_t inputs, outputs;
+};
+
+std::vector<Layer> Layers(Extent extent) {
+  std::vector<Layer> layers;
+  const size_t count = std::size(kEdges);
+  for (size_t i = 0; i < count; ++i) {
+    if (extent == Extent::kFull) {
+      for (size_t inputs : kEdges) layers.push_back({inputs, kEdges[i]});
+    } else if (extent == Extent::kQuick) {
+      layers.push_back({kEdges[i * 7 % count], kEdges[i]});
+    }
+  }
+  if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
+  if (extent == Extent::kFull) layers.push_back({520, 1030});  // more weights than the cache holds
+  return layers;
+}
+
+std::vector<size_t> Rows(Extent extent, size_t layer) {
+  std::vector<size_t> rows;
+  for (size_t m = kMostRows; m > 0; --m) {
+    const bool take = extent == Extent::kShort ? m <= 17 : extent == Extent::kFull || layer % 4 == 0 || m <= 17;
+    if (take) rows.push_back(m);
+  }
+  return rows;
+}
+
+// Sums of rows of `a` [rows, inputs] times columns of `b` by their strides, with magnitudes.
+struct Product {
+  std::vector<double> sums, magnitudes;
+};
+
+Product Multiply(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
+                 size_t column_stride, const double *bias) {
+  Product product;
+  for (size_t m = 0; m < rows; ++m) {
+    for (size_t n = 0; n < columns; ++n) {
+      double sum = bias == nullptr ? 0 : bias[n], magnitude = std::fabs(sum);
+      for (size_t k = 0; k < inputs; ++k) {
+        const double term = a[m * inputs + k] * b[k * input_stride + n * column_stride];
+        sum += term;
+        magnitude += std::fabs(term);
+      }
+      product.sums.push_back(sum);
+      product.magnitudes.push_back(magnitude);
+    }
+  }
+  return product;
+}
+
+std::string Shape(size_t rows, const Layer &layer, const char *more) {
+  return std::to_string(rows) + " rows, " + std::to_string(layer.inputs) + " inputs, " + std::to_string(layer.outputs) +
+         " outputs" + more;
+}
+
+void FirstRows(const Tensor &all, size_t rows, Tensor *some) {
+  some->bytes.assign(all.bytes.begin(), all.bytes.begin() + static_cast<ptrdiff_t>(all.bytes.size() / all.dims[0] * rows));
+  some->dims[0] = rows;
+}
+
+// One layer with rows from 70 down to 1 in the same runtime, as the delegate resizes it.
+void RunLayer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic, const Steps &steps) {
+  size_t block = 0;
+  if (types.filter == xnn_datatype_qbint4) {
+    layer.inputs = (layer.inputs + 31) / 32 * 32;
+    block = layer.inputs % 64 == 0 && index % 2 == 0 ? 64 : 32;
+  }
+  const bool nibbles = types.filter == xnn_datatype_qcint4 || types.filter == xnn_datatype_qbint4;
+  if (nibbles) layer.inputs += layer.inputs % 2;
+  const bool transposed = !nibbles && index % 3 == 1;
+  // Kernels of float inputs and integer weights scale the bias with the sum; the compiler gives them none.
+  const bool scales_bias = types.input == types.output && !types.rounds_input && types.filter != types.input &&
+                           types.filter != xnn_datatype_fp32 && !IsInt8(types.output);
+  const bool has_bias = index % 4 != 3 && !scales_bias;
+  const bool clamps = index % 5 == 2 && !IsInt8(types.output);
+  const Dims dims = transposed ? Dims{layer.inputs, layer.outputs} : Dims{layer.outputs, layer.inputs};
+  const Weights weights = DrawWeights(trial, types, dims, transposed ? 1 : 0, block, steps, layer.inputs);
+  const Tensor input = DrawInput(trial, types, {kMostRows, layer.inputs}, layer.inputs, steps);
+  Tensor output = DeclareOutput(types, {kMostRows, layer.outputs}, steps);
+
+  Net net;
+  const uint32_t x = net.Input(input);
+  const uint32_t filter = is_dynamic ? net.Input(weights.filter) : net.Constant(weights.filter);
+  uint32_t bias = XNN_INVALID_VALUE_ID;
+  if (has_bias) bias = is_dynamic ? net.Input(weights.bias) : net.Constant(weights.bias);
+  const uint32_t y = net.Output(output);
+  const double limit = clamps ? 4 : kInfinity;
+  net.Node(xnn_define_fully_connected(net.subgraph(), static_cast<float>(-limit), static_cast<float>(limit),
+                                      RoundedInput(&net, types, input, x, 1), filter, bias, y,
+                                      transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0));
+  if (!net.Build()) return trial->Refused(Shape(kMostRows, layer, ""), net.status());
+
+  const Product product =
+      Multiply(input.Numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs, layer.outputs,
+               transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
+               has_bias ? weights.bias_numbers.data() : nullptr);
+  Tensor some = input;
+  for (size_t rows : Rows(trial->extent, index)) {
+    FirstRows(input, rows, &some);
+    std::vector<const Tensor *> inputs = {&some};
+    if (is_dynamic) inputs.push_back(&weights.filter);
+    if (is_dynamic && has_bias) inputs.push_back(&weights.bias);
+    const std::string shape = Shape(rows, layer, transposed ? ", transposed weights" : "");
+    if (!net.Run(inputs, {&output})) return trial->Refused(shape, net.status());
+    const auto count = static_cast<ptrdiff_t>(rows * layer.outputs);
+    const std::vector<double> sums(product.sums.begin(), product.sums.begin() + count);
+    CompareLayer(trial, shape, types, output, sums, product.magnitudes, layer.inputs, -limit, limit);
+  }
+}
+
+constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // of qint8; quint8 has 128 more
+
+Steps StepsOf(const LayerTypes &types, size_t index, size_t inputs) {
+  Steps steps;
+  const int32_t more = types.input == xnn_datatype_quint8 ? 128 : 0;
+  steps.input_zero = kZeros[index % 4] + more;
+  steps.output_zero = kZeros[(index / 2 + 1) % 4] + more;
+  steps.requantization = 0.02f / std::sqrt(static_cast<float>(inputs));
+  return steps;
+}
+
+void RunLayers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
+  size_t index = 0;
+  for (const Layer &layer : Layers(trial->extent)) {
+    RunLayer(trial, types, index, layer, is_dynamic, StepsOf(types, index, layer.inputs));
+    if (trial->outcome.unsupported) return;
+    ++index;
+  }
+}
+
+// What a node accepts of scales, input * filter / output, ends at 2^-32 and below 2^8.
+void RunScales(Trial *trial, const LayerTypes &types) {
+  const Layer layer = {19, 21};
+  for (float ratio : {0x1.0p-32f, 0x1.0p-20f, 255.0f}) {
+    Steps steps = StepsOf(types, 3, layer.inputs);
+    steps.requantization = ratio;
+    LayerTypes plain = types;
+    if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // one scale, exactly
+    RunLayer(trial, plain, 3, layer, false, steps);
+  }
+  Steps steps;
+  steps.requantization = 256;
+  LayerTypes plain = types;
+  if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;
+  const Weights weights = DrawWeights(trial, plain, {3, 3}, 0, 0, steps, 3);
+  Net net;
+  const Tensor input = DrawInput(trial, plain, {2, 3}, 3, steps);
+  const uint32_t x = net.Input(input), filter = net.Constant(weights.filter);
+  const uint32_t y = net.Output(DeclareOutput(plain, {2, 3}, steps));
+  net.Node(xnn_define_fully_connected(net.subgraph(), -INFINITY, INFINITY, x, filter, XNN_INVALID_VALUE_ID, y, 0));
+  if (net.Build()) trial->Wrong("input * filter / output scale of 256 is not refused");
+}
+
+// [batch, m, k] x [batch, k, n], the second transposed or not, of one batch or as many.
+void RunBatch(Trial *trial, const LayerTypes &types, size_t index, const Layer &layer) {
+  const bool transposed = index % 2 == 1, is_constant = types.rounds_input;
+  const size_t batch = index % 3 + 1, m = index * 11 % 37 + 1;
+  Dims dims = transposed ? Dims{layer.outputs, layer.inputs} : Dims{layer.inputs, layer.outputs};
+  if (!is_constant) dims.insert(dims.begin(), batch);
+  const size_t channel_dim = is_constant ? (transposed ? 0 : 1) : dims.size() - 1;
+  const Weights weights = DrawWeights(trial, types, dims, channel_dim, 0, {}, layer.inputs);
+  const Tensor input = DrawInput(trial, types, {batch, m, layer.inputs}, layer.inputs, {});
+  Tensor output = DeclareOutput(types, {batch, m, layer.outputs}, {});
+
+  Net net;
+  const uint32_t a = net.Input(input);
+  const uint32_t b = is_constant ? net.Constant(weights.filter) : net.Input(weights.filter);
+  const uint32_t y = net.Output(output);
+  net.Node(xnn_define_batch_matrix_multiply(net.subgraph(), RoundedInput(&net, types, input, a, 1), b, y,
+                                            transposed ? XNN_FLAG_TRANSPOSE_B : 0));
+  const std::string shape = std::to_string(batch) + " batches, " + Shape(m, layer, transposed ? ", transposed" : "");
+  if (!net.Build()) return trial->Refused(shape, net.status());
+  std::vector<const Tensor *> inputs = {&input};
+  if (!is_constant) inputs.push_back(&weights.filter);
+  if (!net.Run(inputs, {&output})) return trial->Refused(shape, net.status());
+
+  Product all;
+  const std::vector<double> numbers = input.Numbers();
+  for (size_t i = 0; i < batch; ++i) {
+    const double *right = weights.filter_numbers.data() + (is_constant ? 0 : i * layer.inputs * layer.outputs);
+    const Product one = Multiply(numbers.data() + i * m * layer.inputs, right, m, layer.inputs, layer.outputs,
+                                 transposed ? 1 : layer.outputs, transposed ? layer.inputs : 1, nullptr);
+    all.sums.insert(all.sums.end(), one.sums.begin(), one.sums.end());
+    all.magnitudes.insert(all.magnitudes.end(), one.magnitudes.begin(), one.magnitudes.end());
+  }
+  CompareLayer(trial, shape, types, output, all.sums, all.magnitudes, layer.inputs, -kInfinity, kInfinity);
+}
+
+void RunBatches(Trial *trial, const LayerTypes &types) {
+  size_t index = 0;
+  for (const Layer &layer : Layers(trial->extent)) {
+    RunBatch(trial, types, index++, layer);
+    if (trial->outcome.unsupported) return;
+  }
+}
+
+constexpr xnn_datatype kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_datatype_qint8;
+constexpr xnn_datatype kC8 = xnn_datatype_qcint8, kC4 = xnn_datatype_qcint4, kB4 = xnn_datatype_qbint4;
+constexpr xnn_datatype kU8 = xnn_datatype_quint8;
+
+template <int kInput, int kFilter, int kOutput, bool kRounds, bool kDynamic = false>
+void Layered(Trial *trial) {
+  const LayerTypes types = {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
+                            static_cast<xnn_datatype>(kOutput), kRounds};
+  RunLayers(trial, types, kDynamic);
+  if (IsInt8(types.output)) RunScales(trial, types);
+}
+
+template <int kInput, int kFilter, int kOutput, bool kRounds>
+void Batched(Trial *trial) {
+  RunBatches(trial, {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
+                     static_cast<xnn_datatype>(kOutput), kRounds});
+}
+
+}  // namespace
+
+std::vector<Family> MatrixFamilies() {
+  return {
+      {"linear f32", Layered<kF32, kF32, kF32, false>},
+      {"linear f32, computed weights", Layered<kF32, kF32, kF32, false, true>},
+      {"linear f32 x int8", Layered<kF32, kC8, kF32, false>},
+      {"linear f32 x int4", Layered<kF32, kC4, kF32, false>},
+      {"linear f16", Layered<kF16, kF16, kF16, false>},
+      {"linear f16, f32 weights", Layered<kF16, kF32, kF16, false>},
+      {"linear dynamic int8 -> f32", Layered<kF32, kC8, kF32, true>},
+      {"linear dynamic int8 x int4 -> f32", Layered<kF32, kC4, kF32, true>},
+      {"linear dynamic int8 x int4 in blocks -> f32", Layered<kF32, kB4, kF32, true>},
+      {"linear dynamic int8 -> f16", Layered<kF16, kC8, kF16, true>},
+      {"linear dynamic int8 x int4 -> f16", Layered<kF16, kC4, kF16, true>},
+      {"linear dynamic int8 x int4 in blocks -> f16", Layered<kF16, kB4, kF16, true>},
+      {"linear int8", Layered<kQ8, kQ8, kQ8, false>},
+      {"linear int8, a scale per channel", Layered<kQ8, kC8, kQ8, false>},
+      {"linear uint8", Layered<kU8, kU8, kU8, false>},
+      {"batched product f32", Batched<kF32, kF32, kF32, false>},
+      {"batched product f16", Batched<kF16, kF16, kF16, false>},
+      {"batched product dynamic int8", Batched<kF32, kC8, kF32, true>},
+  };
+}
+
+}  // namespace edgecore::xnnpack::trial

@@ -1,0 +1,99 @@
+// Runs the trials of src/trial on the kernels that EDGECORE_XNNPACK_HARDWARE leaves, with XNNPACK's own memory between
+// guard pages: packed weights, workspaces, parameters of dynamic quantization.
+//
+//   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   exit status 1: something is wrong; 77: NOT RUN
+//   edgecore_xnnpack_kernels --hardware                     the features that can be kept, and no more
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "hardware.h"
+#include "trial/families.h"
+
+namespace {
+
+using namespace edgecore::xnnpack;
+
+constexpr int kNotRun = 77;
+
+std::mutex mutex;
+std::unordered_map<void *, std::pair<std::unique_ptr<trial::Guarded>, size_t>> blocks;
+
+// At the end of pages, as near as the alignment permits.
+void *AllocateAligned(void *, size_t alignment, size_t size) {
+  auto guarded = std::make_unique<trial::Guarded>();
+  uint8_t *memory = guarded->Place(size, 0, alignment, false);
+  if (memory == nullptr) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex);
+  blocks[memory] = {std::move(guarded), size};
+  return memory;
+}
+
+void *Allocate(void *context, size_t size) { return AllocateAligned(context, alignof(std::max_align_t), size); }
+
+void Deallocate(void *, void *memory) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  blocks.erase(memory);
+}
+
+void *Reallocate(void *context, void *memory, size_t size) {
+  void *grown = Allocate(context, size);
+  if (grown == nullptr || memory == nullptr) return grown;
+  size_t had = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    had = blocks[memory].second;
+  }
+  std::memcpy(grown, memory, had < size ? had : size);
+  Deallocate(context, memory);
+  return grown;
+}
+
+bool Chosen(const char *name, int count, char **names) {
+  for (int i = 0; i < count; ++i) {
+    if (std::strstr(name, names[i]) != nullptr) return true;
+  }
+  return count == 0;
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  trial::Extent extent = trial::Extent::kQuick;
+  int at = 1;
+  if (at < count && std::strcmp(arguments[at], "--hardware") == 0) {
+    std::printf("%s\n", HardwareNames(HardwareInForce().flags).c_str());
+    return 0;
+  }
+  for (; at < count && arguments[at][0] == '-'; ++at) {
+    if (std::strcmp(arguments[at], "--full") == 0) extent = trial::Extent::kFull;
+    if (std::strcmp(arguments[at], "--short") == 0) extent = trial::Extent::kShort;
+  }
+  Failure failure;
+  const char *hardware = std::getenv("EDGECORE_XNNPACK_HARDWARE");
+  if (hardware != nullptr && !RestrictHardware(hardware, &failure)) {
+    std::printf("%s\n", failure.text);
+    return failure.code == EDGECORE_NOT_SUPPORTED ? kNotRun : 2;
+  }
+  const xnn_allocator guarded = {nullptr, Allocate, Reallocate, Deallocate, AllocateAligned, Deallocate};
+  if (xnn_initialize(&guarded) != xnn_status_success) return kNotRun;
+  int status = 0;
+  for (const trial::Family &family : trial::Families()) {
+    if (!Chosen(family.name, count - at, arguments + at)) continue;
+    std::printf("%s\n", family.name);  // before it may fault
+    const trial::Outcome outcome = trial::Run(family, extent);
+    if (outcome.wrong != 0) {
+      status = 1;
+      std::printf("  WRONG: %llu of %llu; first: %s\n", static_cast<unsigned long long>(outcome.wrong),
+                  static_cast<unsigned long long>(outcome.cases), outcome.first.c_str());
+    } else if (outcome.unsupported) {
+      std::printf("  no kernels for this processor\n");
+    } else {
+      std::printf("  %llu right\n", static_cast<unsigned long long>(outcome.cases));
+    }
+  }
+  return status;
+}
