@@ -81,9 +81,10 @@ def _hf(
     takes: str | tuple[str, ...] = "last_hidden_state",
     config: str = "",
     fixed: dict[str, Any] | None = None,
+    then: Callable[[Any], object] = lambda model: None,
     **arguments: Any,
 ) -> Build:
-    """`config`: the configuration's class where it isn't the model's `config_class`; a dict argument is a part of it."""
+    """`config`: the configuration's class where it isn't the model's `config_class`; `then` changes the model."""
 
     def build() -> Example:
         torchvision_models()
@@ -95,6 +96,7 @@ def _hf(
             made.use_cache = False
         given = inputs()
         model = kind(made)
+        then(model)
         outputs = (takes,) if isinstance(takes, str) else takes
         return Wrapped(model, tuple(given), outputs, fixed or {}), tuple(given.values())
 
@@ -234,7 +236,7 @@ MODELS: dict[str, tuple[str, Build]] = {
         "ViT",
         _hf(
             "SamVisionModel", _pixels(256), hidden_size=96, num_hidden_layers=2, num_attention_heads=4,
-            global_attn_indexes=[1], image_size=256, window_size=7, mlp_dim=192,
+            initializer_range=0.05, global_attn_indexes=[1], image_size=256, window_size=7, mlp_dim=192,
         ),
     ),
     "hf/segformer": ("segmentation", _hf("SegformerForSemanticSegmentation", _pixels(256), "logits")),
@@ -254,6 +256,7 @@ MODELS: dict[str, tuple[str, Build]] = {
         "depth",
         _hf(
             "DPTForDepthEstimation", _pixels(), "predicted_depth",
+            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # or its ReLU gives zeros only
             **VISION | {"num_hidden_layers": 4, "image_size": 224, "backbone_out_indices": [0, 1, 2, 3],
                         "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
         ),

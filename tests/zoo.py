@@ -135,7 +135,9 @@ def calibrate(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
     for parameter in model.parameters():
         if not parameter.detach().any():
             nn.init.normal_(parameter, std=0.02)
-    norms = [module for module in model.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))]
+    norms = [
+        module for module in model.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))
+    ]
     model.eval()
     for norm in norms:
         norm.reset_running_stats()

@@ -71,6 +71,7 @@ def _operators() -> list[OpOverload]:
     composites = [resolve(f"aten.{name}") for name in COMPOSITES]
     found += [one for one in (*tables, *composites) if one is not None and _functional(one)]
     by_name = {str(one): one for one in found if str(one).split(".")[1] not in SKIPPED}
+    by_name.pop("aten.where.default")  # another name of nonzero
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -103,7 +104,17 @@ def _by_schema(target: OpOverload) -> Make:
     return make
 
 
-_LEFT = {"memory_format", "layout", "device", "pin_memory", "non_blocking", "copy", "implicit", "half_to_float", "generator"}
+_LEFT = {
+    "memory_format",
+    "layout",
+    "device",
+    "pin_memory",
+    "non_blocking",
+    "copy",
+    "implicit",
+    "half_to_float",
+    "generator",
+}
 
 
 def _argument(d: Drawer, argument: Any, first: Ref | None, low: float, high: float) -> Any:
@@ -204,7 +215,7 @@ def _cat(d: Drawer) -> None:
     x = d.tensor(lambda one: one.dim() > 0, shape=(2, 3))
     shape, dtype = list(d.value(x).shape), d.value(x).dtype
     if d.flag(3):
-        like = lambda one: one.shape == d.value(x).shape  # noqa: E731
+        like = lambda one: one.shape == d.value(x).shape
         others = [d.tensor(like, shape=shape, dtype=dtype) for _ in range(d.int(0, 3))]
         return d.call(aten.stack.default, [x, *others], d.dim(len(shape) + 1))
     dim = d.dim(len(shape))
@@ -286,7 +297,10 @@ def _in_place(d: Drawer) -> None:
 
 def _image(d: Drawer, dims: int, channels: int | None = None) -> Ref:
     batch = d.pick((1, 2, 3, 0)) if not d.flag(8) else None
-    shape = [d.pick((3, 1, 4, 2, 8)) if channels is None else channels, *(d.pick((6, 5, 9, 1, 3, 8)) for _ in range(dims))]
+    shape = [
+        d.pick((3, 1, 4, 2, 8)) if channels is None else channels,
+        *(d.pick((6, 5, 9, 1, 3, 8)) for _ in range(dims)),
+    ]
     whole = shape if batch is None else [batch, *shape]
 
     def fits(one: torch.Tensor) -> bool:
@@ -298,8 +312,13 @@ def _image(d: Drawer, dims: int, channels: int | None = None) -> Ref:
 
 
 def _linear(d: Drawer) -> None:
-    x = d.floating() if d.flag() else d.leaf(
-        (d.pick((1, 2, 3, 5, 15, 16, 17, 29, 31, 40, 33, 6, 0)), d.pick((32, 8, 16, 64, 5))), d.pick(d.dtypes[:1]))
+    x = (
+        d.floating()
+        if d.flag()
+        else d.leaf(
+            (d.pick((1, 2, 3, 5, 15, 16, 17, 29, 31, 40, 33, 6, 0)), d.pick((32, 8, 16, 64, 5))), d.pick(d.dtypes[:1])
+        )
+    )
     value = d.value(x)
     if value.dim() == 0:
         raise Rejected("a number")
@@ -324,7 +343,9 @@ def _convolution(d: Drawer) -> None:
     stride, dilation = d.pair(1, 2, 3, count=dims), d.pair(1, 2, count=dims)
     padding = d.pair(0, 1, 2, count=dims)
     if transposed:
-        target = {1: aten.conv_transpose1d.default, 2: aten.conv_transpose2d.input, 3: aten.conv_transpose3d.input}[dims]
+        target = {1: aten.conv_transpose1d.default, 2: aten.conv_transpose2d.input, 3: aten.conv_transpose3d.input}[
+            dims
+        ]
         return d.call(target, x, weight, bias, stride, padding, d.pair(0, 1, count=dims), groups, dilation)
     if d.flag(3):
         target = {1: aten.conv1d.padding, 2: aten.conv2d.padding, 3: aten.conv3d.padding}[dims]
@@ -387,7 +408,7 @@ def _norm(d: Drawer) -> None:
     if value.dim() < 3:
         raise Rejected("no batch")
     channels = value.shape[1]
-    new = lambda: d.leaf((channels,), value.dtype, 0.5, 2, constant=True)  # noqa: E731
+    new = lambda: d.leaf((channels,), value.dtype, 0.5, 2, constant=True)
     weight, bias = (new(), new()) if d.flag() else (None, None)
     if kind == "group":
         groups = d.pick([one for one in (1, channels, 2) if channels % one == 0])
@@ -513,6 +534,11 @@ _UNARY = [
     _by_schema(getattr(aten, name).default)
     for name in ("relu", "sigmoid", "tanh", "gelu", "neg", "abs", "exp", "sqrt", "hardswish", "silu", "leaky_relu")
 ]
+
+
+def layer(d: Drawer) -> None:
+    """Add a layer."""
+    d.pick(LAYERS)(d)
 
 
 def choose(d: Drawer) -> None:

@@ -116,7 +116,7 @@ class Drawer:
     def floating(self, rank: int | None = None, **new: Any) -> Ref:
         """A tensor of floats."""
         shape = self.shape() if rank is None else self.shape((rank,))
-        fits = lambda one: one.is_floating_point() and (rank is None or one.dim() == rank)  # noqa: E731
+        fits = lambda one: one.is_floating_point() and (rank is None or one.dim() == rank)
         floats = [dtype for dtype in self.dtypes if dtype.is_floating_point]
         return self.tensor(fits, shape=shape, dtype=self.pick(floats), **new)
 
@@ -210,12 +210,12 @@ class Drawn:
 @st.composite
 def graphs(draw: Callable[[Any], Any], kind: str = "any") -> Drawn:
     """A graph of 1 to 6 calls. `kind`: `any`, or `layers` for quantization recipes."""
-    from fuzz.calls import LAYERS, choose
+    from fuzz.calls import choose, layer
 
     drawer = Drawer(draw, (torch.float32,) if kind == "layers" else DTYPES)
     wanted = drawer.int(1, 6)
     if kind == "layers":
-        attempt(drawer, lambda one: drawer.pick(LAYERS)(one))
+        attempt(drawer, layer)
     for _ in range(wanted):
         attempt(drawer, choose)
     while not drawer.steps:

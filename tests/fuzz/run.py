@@ -23,7 +23,7 @@ from fuzz.draw import graphs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-TOGETHER = 6
+TOGETHER = 12
 """Graphs in one compilation."""
 
 RECIPES = ("fp16", "int8", "int8-dynamic", "int4-weights")
@@ -42,14 +42,16 @@ def fuzz(number: int, examples: int, counts: Counter[str], shrink: bool = True, 
     )  # fmt: skip
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        kind = data.draw(st.sampled_from(("plain", "plain", "plain", "plain", "recipe", "traced")))
-        several = st.lists(graphs("layers" if kind == "recipe" else "any"), min_size=1, max_size=TOGETHER)
+        kind = data.draw(st.sampled_from(("plain",) * 8 + ("recipe", "traced", "dynamic")))
+        most = {"dynamic": 2, "recipe": 3}.get(kind, TOGETHER)
+        several = st.lists(graphs("layers" if kind == "recipe" else "any"), min_size=1, max_size=most)
         drawn = data.draw(several)
         runtime = data.draw(st.sampled_from(("executorch-1.5", "edgecore")))
         if kind == "recipe":
             variants = [Variant(("xnnpack",), runtime, data.draw(st.sampled_from(RECIPES)))]
-        elif kind == "traced":
-            variants = [Variant(data.draw(st.sampled_from(((), ("xnnpack",)))), runtime, trace=True)]
+        elif kind in ("traced", "dynamic"):
+            backends = data.draw(st.sampled_from(((), ("xnnpack",))))
+            variants = [Variant(backends, runtime, trace=True, dynamic=kind == "dynamic")]
         else:
             variants = [Variant((), runtime), Variant(("xnnpack",), runtime)]
         counts["graphs"] += len(drawn)
@@ -71,7 +73,7 @@ def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> dict[str, 
         counts: Counter[str] = Counter()
         row: dict[str, Any] = {}
         try:
-            fuzz(number, examples, counts, shrink, lambda text: trying.write_text(text))
+            fuzz(number, examples, counts, shrink, trying.write_text)
         except Finding as error:
             row = {"finding": str(error)}
         except BaseException:

@@ -36,11 +36,15 @@ def test_graph_as_code_is_a_model_that_computes_the_same():
     assert torch.equal(made, results["v"])
 
 
+def convolution_by_name():
+    x, w = torch.rand(1, 3, 5, 5), torch.rand(4, 3, 2, 2)
+    leaves = [Leaf("x", x, False, "torch.rand(1, 3, 5, 5)"), Leaf("w", w, True, "torch.rand(4, 3, 2, 2)")]
+    step = Step("v", aten.conv2d.padding, (Ref("x"), Ref("w"), None, [1, 1], "valid"))
+    return Graph(leaves, [step], [Ref("v")]), {"v": aten.conv2d.padding(x, w, None, [1, 1], "valid")}
+
+
 def test_program_put_together_by_hand_is_what_torch_export_makes():
-    graph, results = graph_of(aten.conv2d.padding, torch.ones(4, 3, 2, 2), None, [1, 1], "valid", shape=(1, 3, 5, 5))
-    weight = Leaf("w", graph.steps[0].args[1], True, "torch.ones(4, 3, 2, 2)")
-    graph.leaves.append(weight)
-    graph.steps[0] = Step("v", aten.conv2d.padding, (Ref("x"), Ref("w"), None, [1, 1], "valid"))
+    graph, results = convolution_by_name()
     ours, theirs = exported(graph, results), torch.export.export(Module(graph), graph.inputs)
     calls = [[node.target for node in one.graph.nodes if node.op == "call_function"] for one in (ours, theirs)]
     assert calls[0] == calls[1]
@@ -61,15 +65,10 @@ def test_wrong_number_is_a_finding():
         check([graph], [results], Variant())
 
 
-def test_failure_of_a_backend_is_a_finding(monkeypatch):
-    table = pytest.importorskip("edgecore_xnnpack.operators").TABLE
-    row = table[aten.sigmoid.default]
-
-    def fail(*_):
-        raise IndexError("list index out of range")
-
-    monkeypatch.setattr(type(row), "lower", fail, raising=False)
-    graph, results = graph_of(aten.sigmoid.default)
+def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understood(monkeypatch):
+    convolution = pytest.importorskip("edgecore_xnnpack.operators.convolution")
+    monkeypatch.setattr(convolution, "for_each", lambda value, count: value)
+    graph, results = convolution_by_name()
     with pytest.raises(Finding, match="list index out of range"):
         check([graph], [results], Variant(("xnnpack",)))
 

@@ -176,7 +176,9 @@ def _is_float(node: Node) -> bool:
 
 def _reads_empty(node: Node) -> bool:
     """Observers find no range in a tensor without elements."""
-    return any(isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes)
+    return any(
+        isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes
+    )
 
 
 def _annotate(node: Node, config: QuantizationConfig) -> None:
