@@ -258,7 +258,7 @@ MODELS: dict[str, tuple[str, Build]] = {
             "DPTForDepthEstimation", _pixels(), "predicted_depth",
             then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # or its ReLU gives zeros only
             **VISION | {"num_hidden_layers": 4, "image_size": 224, "backbone_out_indices": [0, 1, 2, 3],
-                        "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
+                        "initializer_range": 0.1, "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
         ),
     ),
     "hf/glpn": ("depth", _hf("GLPNForDepthEstimation", _pixels(), "predicted_depth")),

@@ -149,6 +149,8 @@ class Drawer:
             value = self.values[ref]
             if target in TO_INTEGER and value.is_floating_point() and not bool((value.abs() < GREATEST).all()):
                 raise Rejected("integers of numbers without bounds differ from processor to processor")
+            if str(target).split(".")[1] in SORTING and value.unique().numel() < value.numel():
+                raise Rejected("the order of equal values is not defined")
         get = self.values.__getitem__
         try:
             made = target(*fill(list(args), get), **{key: fill(value, get) for key, value in kwargs.items()})
@@ -191,6 +193,9 @@ class Drawer:
 
 _aten = torch.ops.aten
 TO_INTEGER: set[OpOverload] = {_aten._to_copy.default, _aten.to.dtype, _aten.copy.default}
+
+
+SORTING = {"topk", "sort", "argsort", "median"}
 
 
 def product(shape: Sequence[int]) -> int:
