@@ -2,6 +2,7 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
+#   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
@@ -35,7 +36,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest fuzz fuzz-graphs bench wheels install format clean
+.PHONY: demo test lint ctest pytest test-emulated fuzz fuzz-graphs bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -67,6 +68,17 @@ pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvin
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
+
+test-emulated: install $(DONE)/test
+	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
+	emulated=$$($(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --emulated) && \
+	cmake -S plugins/edgecore-xnnpack/native -B build/test-emulated -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DXNNPACK_DIR=$$emulated
+	cmake --build build/test-emulated
+	$(SAY) "emulated kernels: C++ tests"
+	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
+	$(SAY) "emulated kernels: Python tests"
+	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/test_emulated.py
 
 fuzz: $(DONE)/system $(DONE)/xnnpack-library
 	$(SAY) "fuzzers"

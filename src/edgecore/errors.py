@@ -31,6 +31,10 @@ class CompileError(EdgecoreError):
     """A model cannot be compiled as asked."""
 
 
+class QuantizationWarning(UserWarning):
+    """A recipe leaves little of an output: less than 10 dB of signal to quantization noise."""
+
+
 class FallbackWarning(UserWarning):
     """A backend failed on part of a model, which now runs elsewhere: right, but slower. Not an `EdgecoreError`.
 

@@ -8,7 +8,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,29 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
             del model
         gc.collect()
         emit("result", [_heap(), _pages(), _descriptors(), _threads()])
+
+
+def run_calls(
+    emit: Emit, file: str, results: str, rows: Sequence[int], backend_id: str, load_options: dict[str, Any]
+) -> None:
+    """Run a file on the inputs beside it (`.npz`, by number of rows and index), and write what it gives to `results`.
+
+    Result: the sentence, where the file does not load.
+    """
+    emit("input", "loading")
+    try:
+        model = edgecore.load(file, options={backend_id: load_options} if load_options else None, trust=True)
+    except EdgecoreError as error:
+        emit("result", str(error))
+        return
+    made: dict[str, Any] = {}
+    with np.load(Path(file).with_suffix(".npz")) as given:
+        count = len(given.files) // len(rows)
+        for number in rows:
+            emit("input", f"{number} rows")
+            gave = model.forward(*(given[f"{number} {index}"] for index in range(count)))
+            made |= {f"{number} {index}": one for index, one in enumerate(gave if isinstance(gave, list) else [gave])}
+    np.savez(results, **made)
 
 
 def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ GROUPS = (
     "partitioner",
     "operators",
     "networks",
+    "recipes",
     "shapes",
     "priority",
     "methods",

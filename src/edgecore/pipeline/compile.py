@@ -17,11 +17,21 @@ from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
+from edgecore.pipeline.compare import Comparison, Reference, compare
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import RewriteRecipe, registry
-from edgecore.quantize import Calibration, Quantized, find_recipe, layer_qualities, quantize_model
+from edgecore.plugin import Recipe, RewriteRecipe, registry
+from edgecore.quantize import (
+    Calibration,
+    Quantized,
+    find_recipe,
+    layer_qualities,
+    output_ratios,
+    quantize_model,
+    warn_of_losses,
+)
+from edgecore.quantize.rounding import rounds
 from edgecore.target import Backend
 
 if TYPE_CHECKING:
@@ -34,12 +44,22 @@ _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_
 
 
 class CompiledProgram(ExecutorchProgramManager):
-    """What `edgecore.compile` returns: `save`, `buffer`, `report`; `seconds` is what lowering took without export."""
+    """What `edgecore.compile` returns: `save`, `buffer`, `report`, `compare`.
 
-    def __init__(self, finished: ExecutorchProgramManager, seconds: float, quantized: Mapping[str, Quantized]) -> None:
+    `seconds` is what lowering took without export; `quantized` the programs that a recipe made, by method.
+    """
+
+    def __init__(
+        self,
+        finished: ExecutorchProgramManager,
+        seconds: float,
+        quantized: Mapping[str, Quantized],
+        references: Mapping[str, Reference],
+    ) -> None:
         super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
         self.seconds = seconds
-        self._quantized = quantized
+        self.quantized = quantized
+        self._references = references
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
         """Which operators run where, and why; printable.
@@ -48,10 +68,38 @@ class CompiledProgram(ExecutorchProgramManager):
         (without one on the example inputs): the first call with it runs the model twice in eager mode.
         """
         if quantization and self._report.quantization is None:
-            found = [layer_qualities(one, name) for name, one in self._quantized.items()]
+            found = [layer_qualities(one, name) for name, one in self.quantized.items()]
             rows = sorted((row for rows in found for row in rows), key=lambda row: row.sqnr)
             self._report = replace(self._report, quantization=rows)
         return self._report
+
+    def compare(
+        self, model: Model | Mapping[str, Model], inputs: Any = None, *, tolerance: float | None = None
+    ) -> Comparison:
+        """Run the file here and `model` in eager mode, and say how far their outputs lie apart, the worst output first.
+
+        Of a program that a recipe quantized, two differences: from `model`, which is what the recipe and the runtime
+        lose, and from the quantized program in torch, which is the runtime's own error. `Comparison.ok` says whether the
+        runtime's own error is within what other orders of sums explain, for every output: 1e-3 of the largest magnitude
+        of an output in float32; where values are rounded, up to four times what noise in these roundings changes
+        (`edgecore.quantize.rounding.perturbed_eager`).
+
+        Args:
+            model: What was compiled: a module in eval mode or an ExportedProgram, or a mapping by method.
+            inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; of
+                several methods, a mapping by name. By default the example inputs.
+            tolerance: Largest error of the runtime relative to the largest magnitude of an output, for a backend that was
+                told to compute in less precision.
+
+        Raises:
+            BackendError: A backend that the program needs cannot run here.
+            CompileError: `model` or `inputs` do not fit the program.
+            ExecutionError: The program does not run.
+        """
+        found = compare(self, model, inputs, self._references, tolerance)
+        ratios = {f"{row.method}, output {row.output}": row.eager.sqnr for row in found.rows if row.quantized}
+        warn_of_losses(ratios, stacklevel=2)
+        return found
 
 
 def compile_model(
@@ -86,7 +134,7 @@ def compile_model(
                 recipe = replace(recipe, computes_in="float32")
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
-    exported, quantized = {}, dict[str, Quantized]()
+    exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
     for name, one in models.items():
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
@@ -95,6 +143,10 @@ def compile_model(
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
             exported[name] = quantized[name].program
+        references[name] = _reference(exported[name], quantized.get(name))
+    if isinstance(recipe, Recipe) and recipe.calibrates:
+        ratios = [output_ratios(one, name) for name, one in quantized.items()]
+        warn_of_losses({name: ratio for of in ratios for name, ratio in of.items()}, stacklevel=3)
     if quantize is None and calibration is not None:
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
@@ -105,7 +157,13 @@ def compile_model(
         planning = replace(planning, share_mutable_buffers=True)
     config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
     finished = edge.to_executorch(config)
-    return CompiledProgram(finished, time.perf_counter() - start, quantized)
+    return CompiledProgram(finished, time.perf_counter() - start, quantized, references)
+
+
+def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:
+    if quantized is not None:
+        return Reference(quantized.original.example_inputs, exported, quantized.computes_in, by_recipe=True)
+    return Reference(exported.example_inputs, exported if rounds(exported) else None)
 
 
 def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:

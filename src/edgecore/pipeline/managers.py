@@ -135,6 +135,11 @@ class ExecutorchProgramManager:
         """The `.pte` as bytes, without the `.ptd` files."""
         return fmt.write_pte(self.pte)
 
+    @property
+    def data_buffers(self) -> list[bytes]:
+        """The `.ptd` files as bytes."""
+        return [fmt.write_ptd(data) for data in self.data.values()]
+
     def write_to_file(self, file: BinaryIO) -> None:
         """Write the `.pte` to an open binary file without joining its segments in memory."""
         fmt.write_pte_to(self.pte, file)

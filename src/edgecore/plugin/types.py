@@ -155,6 +155,18 @@ class QuantizingCompiler(BackendCompiler, Protocol):
 
 
 @runtime_checkable
+class ConfigurableCompiler(BackendCompiler, Protocol):
+    """A compiler whose backend has other code for other processors or drivers, which this machine may run as well."""
+
+    def configurations(self) -> Mapping[str, Mapping[str, str]]:
+        """Environment variables by the name of a configuration, such as that of a processor that it stands for.
+
+        The conformance suite repeats its checks of recipes in a process with each. One that this machine cannot run
+        refuses to load a file, in a sentence.
+        """
+
+
+@runtime_checkable
 class ReportingCompiler(BackendCompiler, Protocol):
     """A compiler that adds to the report of a compilation what only it knows: cycles, use of its memories, its warnings."""
 

@@ -1,7 +1,7 @@
 """Quantization by one word: recipes over torchao's PT2E flow, with the quantizer of a backend."""
 
 from edgecore.quantize.calibration import Calibration, samples
-from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities
+from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities, output_ratios, warn_of_losses
 from edgecore.quantize.recipe import find_recipe, quantize_model
 
 __all__ = [
@@ -10,6 +10,8 @@ __all__ = [
     "Quantized",
     "find_recipe",
     "layer_qualities",
+    "output_ratios",
     "quantize_model",
     "samples",
+    "warn_of_losses",
 ]

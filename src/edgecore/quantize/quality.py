@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,9 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_leaves
 
-from edgecore.errors import CompileError
+from edgecore.errors import CompileError, QuantizationWarning
 from edgecore.ir.graph import module_path, operator_name, source_line
 from edgecore.passes.quantized import is_dequantize, is_quantize
 from edgecore.passes.rewrites import argument
@@ -24,6 +26,9 @@ MOVES = frozenset({
 })  # fmt: skip
 """Names of operators that compute nothing: no layers."""
 
+
+LITTLE = 10.0
+"""dB: noise of a third of the signal."""
 
 Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Positional and keyword ones."""
@@ -100,6 +105,38 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     return sorted(rows, key=lambda row: row.sqnr)
 
 
+def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
+    """Warn of outputs, by name with their ratios in dB, of which little is left."""
+    lost = {name: ratio for name, ratio in ratios.items() if ratio < LITTLE}
+    if lost:
+        named = ", ".join(f"{name} {decibels(ratio)}" for name, ratio in lost.items())
+        warnings.warn(
+            f"quantization leaves less than {LITTLE:g} dB of {len(lost)} of {len(ratios)} outputs ({named}); "
+            "report(quantization=True) says which layers lose it, worst first",
+            QuantizationWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
+    """The ratio of each floating-point output in dB, on the first sample. Runs both programs once; {} without a sample."""
+    if quantized.inputs is None:
+        return {}
+    args, kwargs = quantized.inputs
+    with torch.no_grad():
+        wants, gots = (
+            [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(run(*args, **kwargs))]
+            for run in (quantized.original.module(), quantized.program.module())
+        )
+    pairs = [
+        (index, want, got)
+        for index, (want, got) in enumerate(zip(wants, gots, strict=True))
+        if isinstance(want, torch.Tensor) and want.is_floating_point()
+    ]
+    ratios = {f"{method}, output {index}": signal_to_noise(want, got) for index, want, got in pairs}
+    return {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
+
+
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
     """Nodes of `program` with the name of the node of `original` that computes the same.
 
@@ -158,7 +195,7 @@ class _Comparison(Interpreter):
         source = _rounded(n) or n
         want = self.values.get(self.counterparts.get(source, ""))
         if want is not None and want.shape == result.shape:
-            self.ratios[source] = _ratio(want, result)
+            self.ratios[source] = signal_to_noise(want, result)
         return result
 
 
@@ -170,7 +207,7 @@ def _rounded(node: Node) -> Node | None:
     return quantized.all_input_nodes[0]
 
 
-def _ratio(want: torch.Tensor, got: torch.Tensor) -> float:
+def signal_to_noise(want: torch.Tensor, got: torch.Tensor) -> float:
     """In dB, over what is finite; NaN for a signal of zero."""
     signal, noise = _norm(want), _norm(want - got)
     if not math.isfinite(signal + noise):

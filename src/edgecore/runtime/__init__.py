@@ -132,8 +132,9 @@ def load(
     `edgecore doctor` finds such a package, and EDGECORE_BACKENDS_DENY makes needing it an error.
 
     Args:
-        path: A path (the file is mapped and must not be shortened while the model lives), its bytes, or a binary file
-            object. Of a `.bpte` file the program in it.
+        path: A path (the file is mapped and must not be shortened while the model lives), its bytes, a binary file
+            object, or what `edgecore.compile` returned, whose `.ptd` files come with it. Of a `.bpte` file the program
+            in it.
         data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
         threads: How many threads each method computes on, the calling one included; by default the performance cores
             that this process may use, within its CPU quota.
@@ -153,6 +154,8 @@ def load(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1; got {threads}")
+    if hasattr(path, "data_buffers"):
+        path, data = path.buffer, [*path.data_buffers, *_parts(data)]
     program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}))
     backend_ids = program.backend_ids
     backends: dict[str, str] = {}
@@ -180,7 +183,9 @@ def _source(file: Any) -> Any:
     try:
         memoryview(file)
     except TypeError:
-        raise TypeError(f"a path, bytes or a binary file object is needed, not {type(file).__name__}") from None
+        raise TypeError(
+            f"a path, bytes, a binary file object or a compiled program is needed, not {type(file).__name__}"
+        ) from None
     return file
 
 

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Fetch and build the XNNPACK that edgecore-xnnpack links, and print the folder that holds it.
 
-Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py``. The files of ``xnnpack.pins`` come from the Debian
-archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/`` and
-``licenses/``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default ``~/.cache/edgecore``), where the key
-covers the pins, the patches (``patches.py``, ``kernels/``), the build options and the compiler. Progress goes to stderr, the
-folder's path to stdout.
+Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py [--emulated]``. The files of ``xnnpack.pins`` come from the
+Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/``,
+``licenses/`` and ``padding.tsv``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default
+``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py``, ``kernels/``), the check of what
+kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
+
+With ``--emulated`` it is ``xnnpack-emulated-<key>``, for tests: the same sources, with the kernels for AVX512 and beyond
+compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it.
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import hashlib
 import io
@@ -27,6 +31,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import emulated
+import padding
 from patches import KERNELS, TEMPLATES, XNNPACK_PATCHES, apply, generate
 
 PINS = Path(__file__).with_name("xnnpack.pins")
@@ -96,8 +102,10 @@ def say(text: str) -> None:
     print(f"xnnpack: {text}", file=sys.stderr, flush=True)
 
 
-def read_pins() -> list[Pin]:
-    rows = [line.split() for line in PINS.read_text().splitlines() if line and not line.startswith("#")]
+def read_pins(*more: Path) -> list[Pin]:
+    """Read ``xnnpack.pins``, and the files ``more`` of the same form."""
+    lines = [line for file in (PINS, *more) for line in file.read_text().splitlines()]
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
     return [Pin(sha, int(size), kind, package, name) for sha, size, kind, package, name in rows]
 
 
@@ -309,7 +317,7 @@ def run_shown(command: list[str], what: str) -> None:
         raise BuildError(f"Building {what} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
 
 
-def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin]) -> None:
+def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin], for_tests: bool) -> None:
     """Unpack into ``work``, build there, and lay the result out in ``stage``."""
     named = {pin.package: files / pin.name for pin in pins}
     sources = {}
@@ -318,11 +326,17 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         sources[package] = unpack_tarball(named[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
-    for package in ("libcpuinfo-dev", "libcpuinfo0"):
-        unpack_deb(named[package], work / "debs")
+    say("comparing what each kernel touches past its buffers' ends with what is there")
+    findings = padding.survey(sources["xnnpack"])
+    say(padding.summary(findings))
+    for pin in pins:
+        if pin.kind == "binary":
+            unpack_deb(named[pin.package], work / "debs")
     usr = work / "debs" / "usr"
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
+    stage.mkdir()
+    (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -335,6 +349,11 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     shutil.copyfile(usr / "share/doc/libcpuinfo0/copyright", licenses / "cpuinfo.txt")
 
     flags = f"{compiler.flags} -I{include}"
+    if for_tests:
+        shutil.copytree(usr / "include/simde", include / "simde")
+        shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
+        ours = [kernel.path for kernel in KERNELS if kernel.template.startswith("src/edgecore/")]
+        emulated.prepare(sources["xnnpack"], include, ours)
     flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     pool, xnnpack = work / "build-pthreadpool", work / "build-xnnpack"
@@ -360,6 +379,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="Fetch and build XNNPACK, and print the folder that holds it.")
+    parser.add_argument(
+        "--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2"
+    )
+    for_tests = parser.parse_args().emulated
     try:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
             raise BuildError(
@@ -370,16 +394,24 @@ def main() -> int:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
-        templates = [path.read_text() for path in sorted(TEMPLATES.iterdir())]
+        checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
+        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks)]]
         identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
+        name = "xnnpack"
+        if for_tests:
+            if "clang" not in compiler.version:
+                raise BuildError("The emulated kernels need clang's vector types; install clang-16.")
+            name = "xnnpack-emulated"
+            changes = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
+            identity += [path.read_text() for path in changes]
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
-        result = cache / f"xnnpack-{key}"
+        result = cache / f"{name}-{key}"
         cache.mkdir(parents=True, exist_ok=True)
         if not result.is_dir():
-            with locked(cache / f"xnnpack-{key}.lock"):
+            with locked(cache / f"{name}-{key}.lock"):
                 if not result.is_dir():
-                    make(result, cache, compiler)
+                    make(result, cache, compiler, for_tests)
         print(result)
         return 0
     except (BuildError, OSError, ValueError) as error:
@@ -387,9 +419,9 @@ def main() -> int:
         return 1
 
 
-def make(result: Path, cache: Path, compiler: Compiler) -> None:
+def make(result: Path, cache: Path, compiler: Compiler, for_tests: bool) -> None:
     """Fetch, build, and move the finished folder to ``result`` in one step."""
-    pins = read_pins()
+    pins = read_pins(emulated.PINS) if for_tests else read_pins()
     fetch(pins, cache / "files")
     if not compiler.all_kernels:
         say(f"warning: {compiler.version} is too old for the AMX and AVX512-FP16 kernels; install clang-16 for them")
@@ -397,7 +429,7 @@ def make(result: Path, cache: Path, compiler: Compiler) -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as name:
         stage = Path(name) / "stage"
-        build(cache / "files", Path(name), stage, compiler, pins)
+        build(cache / "files", Path(name), stage, compiler, pins, for_tests)
         stage.rename(result)
     say(f"built in {time.monotonic() - start:.0f} s: {result}")
 

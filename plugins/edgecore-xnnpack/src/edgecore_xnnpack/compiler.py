@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from edgecore_xnnpack.stock import violations
 
 
 class XnnpackCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler` and `BlobReader`. Both runtime profiles get the same blobs."""
+    """Implements `edgecore.plugin.QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader`. Both runtime profiles get the same blobs."""
 
     Options = XnnpackOptions
 
@@ -65,6 +66,12 @@ class XnnpackCompiler:
             "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}, "float16"),
             "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
+
+    def configurations(self) -> Mapping[str, Mapping[str, str]]:
+        """The sets of kernels that XNNPACK chooses on the processors of `processors.csv`."""
+        text = Path(__file__).with_name("processors.csv").read_text(encoding="utf-8")
+        rows = csv.DictReader(text.splitlines())
+        return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}
 
     def check(self) -> Sequence[Problem]:
         """Compiling needs nothing; running needs the delegate's library."""

@@ -67,12 +67,14 @@ void Trial::Refused(const std::string &shape, xnn_status status) {
 }
 
 void Trial::Wrong(const std::string &text) {
+  fprintf(stderr,"   %s\n",text.c_str());
   if (outcome.wrong++ == 0) outcome.first = text;
 }
 
 std::vector<Family> Families() {
   std::vector<Family> all;
-  for (const auto &families : {MatrixFamilies(), ConvolutionFamilies()}) {
+  for (const auto &families : {MatrixFamilies(), ConvolutionFamilies(), ElementwiseFamilies(), BinaryFamilies(),
+                               MovementFamilies(), PoolingFamilies()}) {
     all.insert(all.end(), families.begin(), families.end());
   }
   return all;

@@ -1,0 +1,181 @@
+// Functions of two tensors, with broadcasting.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trial/families.h"
+
+namespace edgecore::xnnpack::trial {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Function {
+  const char *name;
+  xnn_binary_operator operation;
+  double (*compute)(double a, double b);
+  double steps;  // allowed in int8: the fixed-point kernels round each factor
+};
+
+const Function kFunctions[] = {
+    {"add", xnn_binary_add, [](double a, double b) { return a + b; }, 0.51},
+    {"subtract", xnn_binary_subtract, [](double a, double b) { return a - b; }, 0.51},
+    {"multiply", xnn_binary_multiply, [](double a, double b) { return a * b; }, 0.501},
+    {"divide", xnn_binary_divide, [](double a, double b) { return a / b; }, 0.501},
+    {"minimum", xnn_binary_minimum, [](double a, double b) { return b < a ? b : a; }, 0.501},
+    {"maximum", xnn_binary_maximum, [](double a, double b) { return b > a ? b : a; }, 0.501},
+    {"prelu", xnn_binary_prelu, [](double a, double b) { return a < 0 ? a * b : a; }, 0.51},
+};
+
+struct Shapes {
+  Dims a, b;
+};
+
+std::vector<Shapes> AllShapes(Extent extent) {
+  if (extent == Extent::kShort) return {{{67}, {67}}, {{3, 35}, {35}}};
+  std::vector<Shapes> all;
+  const size_t most = extent == Extent::kFull ? 140 : 20;
+  for (size_t n = 1; n <= most; ++n) all.push_back({{n}, {n}});
+  for (size_t n : {31u, 33u, 63u, 65u, 129u, 1027u}) all.push_back({{n}, {n}});
+  for (size_t n : {1u, 4u, 7u, 8u, 16u, 33u, 70u}) {
+    all.push_back({{n}, {1}});
+    all.push_back({{1}, {n}});
+    all.push_back({{3, n}, {n}});
+    all.push_back({{n}, {3, n}});
+    all.push_back({{3, n}, {3, 1}});
+    all.push_back({{3, 1}, {1, n}});
+    all.push_back({{2, 1, 5, n}, {3, 1, n}});
+  }
+  return all;
+}
+
+// The elements of `numbers` of shape `dims`, repeated to `whole`.
+std::vector<double> Broadcast(const std::vector<double> &numbers, const Dims &dims, const Dims &whole) {
+  std::vector<double> result(Count(whole));
+  for (size_t i = 0; i < result.size(); ++i) {
+    size_t rest = i, at = 0, stride = 1;
+    for (size_t d = 1; d <= whole.size(); ++d) {
+      const size_t index = rest % whole[whole.size() - d];
+      rest /= whole[whole.size() - d];
+      if (d > dims.size()) continue;
+      const size_t size = dims[dims.size() - d];
+      at += (size == 1 ? 0 : index) * stride;
+      stride *= size;
+    }
+    result[i] = numbers[at];
+  }
+  return result;
+}
+
+Dims Whole(const Shapes &shapes) {
+  Dims whole = shapes.a.size() > shapes.b.size() ? shapes.a : shapes.b;
+  for (const Dims &dims : {shapes.a, shapes.b}) {
+    for (size_t d = 1; d <= dims.size(); ++d) {
+      whole[whole.size() - d] = std::max(whole[whole.size() - d], dims[dims.size() - d]);
+    }
+  }
+  return whole;
+}
+
+// One node, run twice: with buffers at the end of pages and at their start.
+void RunShapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
+               double limit) {
+  Net net;
+  const uint32_t x = net.Input(a), y = net.Input(b), z = net.Output(output);
+  const xnn_binary_params params = {-limit, limit};
+  net.Node(xnn_define_binary(net.subgraph(), f.operation, &params, x, y, z, 0));
+  const std::string shape = Text(shapes.a) + " and " + Text(shapes.b);
+  if (!net.Build() || !net.Run({&a, &b}, {&output}) || !net.Run({&a, &b}, {&output})) {
+    return trial->Refused(shape, net.status());
+  }
+  const Dims whole = Whole(shapes);
+  const std::vector<double> left = Broadcast(a.Numbers(), shapes.a, whole);
+  const std::vector<double> right = Broadcast(b.Numbers(), shapes.b, whole);
+  std::vector<double> expected(left.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = std::clamp(f.compute(left[i], right[i]), -limit, limit);
+    if (output.type == xnn_datatype_fp32) expected[i] = static_cast<double>(static_cast<float>(expected[i]));
+    if (output.type == xnn_datatype_fp16) expected[i] = RoundToHalf(expected[i]);
+  }
+  if (output.type == xnn_datatype_qint8 || output.type == xnn_datatype_quint8) {
+    return trial->CompareSteps(shape, output, expected, f.steps);
+  }
+  // Divisions may be rounded twice in fp16.
+  const double unit = output.type == xnn_datatype_fp16 ? 0x1.0p-10 : 0x1.0p-23;
+  std::vector<double> allowed;
+  for (double number : expected) {
+    allowed.push_back(f.operation == xnn_binary_divide ? std::fabs(number) * unit : 0);
+  }
+  trial->Compare(shape, output, expected, allowed);
+}
+
+void RunFloat(Trial *trial, const Function &f, xnn_datatype type) {
+  size_t index = 0;
+  for (const Shapes &shapes : AllShapes(trial->extent)) {
+    Tensor a = Float32(shapes.a), b = Float32(shapes.b), output = Float32(Whole(shapes));
+    a.type = b.type = output.type = type;
+    a.Set(trial->Uniforms(Count(a.dims), -9, 9));
+    std::vector<double> right = trial->Uniforms(Count(b.dims), 0.5, 9);
+    for (size_t i = 0; i < right.size(); i += 3) right[i] = -right[i];
+    b.Set(right);
+    RunShapes(trial, f, shapes, a, b, output, index++ % 3 == 2 ? 4 : kInfinity);
+    if (trial->outcome.unsupported) return;
+  }
+}
+
+void RunInt8(Trial *trial, const Function &f, xnn_datatype type) {
+  const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
+  struct Scales {
+    float a, b, output;
+  };
+  // The last two: sums within 2^-10 .. 2^8 of the output's scale, products within 2^-16 .. 2^8.
+  const bool multiplies = f.operation == xnn_binary_multiply;
+  const Scales scales[] = {{0.05f, 0.03f, 0.06f},
+                           {0.05f, 0.05f, 0.05f},
+                           {0x1.0p-10f, 0x1.0p-9f, multiplies ? 0.0078125f : 1.0f},
+                           {2.0f, 1.0f, multiplies ? 0.0079f : 0.0079f}};
+  size_t index = 0;
+  for (const Shapes &shapes : AllShapes(trial->extent)) {
+    const Scales &s = scales[index % 4];
+    const int32_t zeros[] = {low, low + 255, low + 128, low + 77};
+    Tensor a = Quantized(type, shapes.a, s.a, zeros[index % 4]), b = Quantized(type, shapes.b, s.b, zeros[index / 2 % 4]);
+    const Tensor output = Quantized(type, Whole(shapes), s.output, zeros[(index + 1) % 4]);
+    for (size_t i = 0; i < Count(a.dims); ++i) a.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
+    for (size_t i = 0; i < Count(b.dims); ++i) b.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
+    ++index;
+    RunShapes(trial, f, shapes, a, b, output, kInfinity);
+    if (trial->outcome.unsupported) return;
+  }
+}
+
+template <size_t kIndex, int kType>
+void Run(Trial *trial) {
+  const auto type = static_cast<xnn_datatype>(kType);
+  const bool is_float = type == xnn_datatype_fp32 || type == xnn_datatype_fp16;
+  is_float ? RunFloat(trial, kFunctions[kIndex], type) : RunInt8(trial, kFunctions[kIndex], type);
+}
+
+template <size_t kIndex>
+void AddFunctions(std::vector<Family> *families) {
+  if constexpr (kIndex < std::size(kFunctions)) {
+    static const std::string names[] = {
+        std::string(kFunctions[kIndex].name) + " f32", std::string(kFunctions[kIndex].name) + " f16",
+        std::string(kFunctions[kIndex].name) + " int8", std::string(kFunctions[kIndex].name) + " uint8"};
+    families->push_back({names[0].c_str(), Run<kIndex, xnn_datatype_fp32>});
+    families->push_back({names[1].c_str(), Run<kIndex, xnn_datatype_fp16>});
+    families->push_back({names[2].c_str(), Run<kIndex, xnn_datatype_qint8>});
+    families->push_back({names[3].c_str(), Run<kIndex, xnn_datatype_quint8>});
+    AddFunctions<kIndex + 1>(families);
+  }
+}
+
+}  // namespace
+
+std::vector<Family> BinaryFamilies() {
+  std::vector<Family> families;
+  AddFunctions<0>(&families);
+  return families;
+}
+
+}  // namespace edgecore::xnnpack::trial

@@ -1,0 +1,294 @@
+// Functions of one tensor, conversions, softmax.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trial/families.h"
+
+namespace edgecore::xnnpack::trial {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kAlpha = 0.75, kSlope = 0.125, kLimit = 1.5;
+
+// Kinds of special inputs.
+enum Special : unsigned { kNan = 1, kInfinite = 2, kGreatest = 4, kZero = 8, kSubnormal = 16, kNegative = 32 };
+
+struct Function {
+  const char *name;
+  xnn_unary_operator operation;
+  double (*compute)(double x);
+  double low, high;  // of inputs
+  double error;      // allowed in fp32, relative to the result; in fp16, if it is not 0, four units of the last place,
+                     // and 0 for subnormal results
+  double absolute;   // allowed beside, where terms cancel each other; in fp16 2^13 times as much
+  double steps;      // allowed in int8
+  // Where XNNPACK's fastest kernels give something else than IEEE 754: the README has the list for users.
+  unsigned unlike_f32 = 0, unlike_f16 = 0;
+};
+
+double Gelu(double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Elu(double x) { return x < 0 ? kAlpha * std::expm1(x) : x; }
+double LeakyRelu(double x) { return x < 0 ? kSlope * x : x; }
+double HardSwish(double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+double Clamp(double x) { return std::isnan(x) ? x : std::clamp(x, -kLimit, kLimit); }
+double Square(double x) { return x * x; }
+double ReciprocalRoot(double x) { return 1 / std::sqrt(x); }
+
+// Rounded once or not at all: 0. Series and tables: a few units of the last place.
+constexpr double kUlp = 0x1.0p-23;
+const Function kFunctions[] = {
+    {"abs", xnn_unary_abs, std::fabs, -9, 9, 0, 0, 0.501},
+    {"negate", xnn_unary_negate, [](double x) { return -x; }, -9, 9, 0, 0, 0.501},
+    {"ceiling", xnn_unary_ceiling, std::ceil, -9, 9, 0, 0, 0.501},
+    {"floor", xnn_unary_floor, std::floor, -9, 9, 0, 0, 0.501},
+    {"clamp", xnn_unary_clamp, Clamp, -3, 3, 0, 0, 0.501, 0, kNan},
+    {"square", xnn_unary_square, Square, -9, 9, kUlp / 2, 0, 0.501},
+    {"square root", xnn_unary_square_root, std::sqrt, 0, 99, 2 * kUlp, 0, 0.501, kInfinite | kGreatest,
+     kInfinite | kNegative},
+    {"reciprocal square root", xnn_unary_reciprocal_square_root, ReciprocalRoot, 0.01, 99, 4 * kUlp, 0, 0.501,
+     kInfinite | kGreatest | kZero | kSubnormal | kNegative, 0},
+    {"hardswish", xnn_unary_hardswish, HardSwish, -9, 9, 4 * kUlp, kUlp, 0.501},
+    {"leaky relu", xnn_unary_leaky_relu, LeakyRelu, -9, 9, kUlp, 0, 1.01},
+    {"elu", xnn_unary_elu, Elu, -9, 9, 8 * kUlp, kUlp, 0.501},
+    {"sigmoid", xnn_unary_sigmoid, Sigmoid, -20, 20, 8 * kUlp, 0, 0.501},
+    {"tanh", xnn_unary_tanh, std::tanh, -9, 9, 8 * kUlp, 0, 0.501},
+    {"gelu", xnn_unary_gelu, Gelu, -5, 9, 16 * kUlp, 8 * kUlp, 0.501},
+    {"exp", xnn_unary_exp, std::exp, -20, 20, 8 * kUlp, 0, 0.501},
+    {"log", xnn_unary_log, std::log, 0.01, 99, 8 * kUlp, kUlp, 0.501, kNan | kInfinite | kGreatest,
+     0},
+    {"sine", xnn_unary_sine, std::sin, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
+    {"cosine", xnn_unary_cosine, std::cos, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
+};
+
+std::vector<size_t> Sizes(Extent extent) {
+  if (extent == Extent::kShort) return {67};
+  std::vector<size_t> sizes;
+  const size_t most = extent == Extent::kFull ? 140 : 20;
+  for (size_t size = 1; size <= most; ++size) sizes.push_back(size);
+  for (size_t size : {31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 1027u}) sizes.push_back(size);
+  return sizes;
+}
+
+bool IsFloat(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
+
+// One node from `input` to `output`, run.
+bool RunNode(Trial *trial, const std::string &shape, xnn_unary_operator operation, const Tensor &input,
+             Tensor *output) {
+  xnn_unary_params params = {};
+  if (operation == xnn_unary_elu) params.elu.alpha = static_cast<float>(kAlpha);
+  if (operation == xnn_unary_leaky_relu) params.leaky_relu.negative_slope = static_cast<float>(kSlope);
+  if (operation == xnn_unary_clamp) params.clamp = {static_cast<float>(-kLimit), static_cast<float>(kLimit)};
+  Net net;
+  const uint32_t x = net.Input(input), y = net.Output(*output);
+  net.Node(xnn_define_unary(net.subgraph(), operation, &params, x, y, 0));
+  if (net.Build() && net.Run({&input}, {output}) && net.Run({&input}, {output})) return true;
+  trial->Refused(shape, net.status());
+  return false;
+}
+
+// Results of fp32 or fp16; where fp16 rounds, one unit of its last place, too.
+void CompareFloats(Trial *trial, const std::string &shape, const Tensor &output, std::vector<double> expected,
+                   double error, double absolute) {
+  std::vector<double> allowed;
+  for (double &number : expected) {
+    double bound = std::fabs(number) * error + absolute;
+    if (output.type == xnn_datatype_fp16) {
+      bound += error == 0 ? 0 : std::max(std::fabs(number) * 0x1.0p-8, 0x1.0p-14) + absolute * 0x1.0p13;
+      number = RoundToHalf(number);
+    }
+    if (output.type == xnn_datatype_fp32) {
+      if (error != 0) bound += 0x1.0p-149;
+      number = static_cast<double>(static_cast<float>(number));
+    }
+    allowed.push_back(std::isfinite(bound) ? bound : 0);
+  }
+  trial->Compare(shape, output, expected, allowed);
+}
+
+// NaN, infinities, zeros, the smallest normal and subnormal numbers, the greatest: one of them beside ordinary ones.
+std::vector<double> Specials(xnn_datatype type) {
+  const bool half = type == xnn_datatype_fp16;
+  std::vector<double> numbers = {std::nan(""), kInfinity, 0.0, 1.0};
+  for (double number : {half ? 65504.0 : 0x1.FFFFFEp127, half ? 0x1.0p-14 : 0x1.0p-126,
+                        half ? 0x1.0p-24 : 0x1.0p-149, half ? 0x1.8p-16 : 0x1.8p-130}) {
+    numbers.push_back(number);
+  }
+  const size_t count = numbers.size();
+  for (size_t i = 1; i < count; ++i) numbers.push_back(-numbers[i]);
+  return numbers;
+}
+
+unsigned KindOf(double number, xnn_datatype type) {
+  const bool half = type == xnn_datatype_fp16;
+  const double size = std::fabs(number);
+  unsigned kind = std::signbit(number) ? kNegative : 0;
+  if (std::isnan(number)) kind = kNan;
+  if (std::isinf(number)) kind |= kInfinite;
+  if (size == 0) kind |= kZero;
+  if (size > (half ? 65000.0 : 1e38)) kind |= kGreatest;
+  if (size > 0 && size < (half ? 0x1.0p-14 : 0x1.0p-126)) kind |= kSubnormal;
+  return kind;
+}
+
+void RunFloat(Trial *trial, const Function &f, xnn_datatype type) {
+  for (size_t size : Sizes(trial->extent)) {
+    Tensor input = Float32({size}), output = input;
+    input.type = output.type = type;
+    input.Set(trial->Uniforms(size, f.low, f.high));
+    const std::string shape = std::to_string(size) + " elements";
+    if (!RunNode(trial, shape, f.operation, input, &output)) return;
+    std::vector<double> expected = input.Numbers();
+    for (double &number : expected) number = f.compute(number);
+    CompareFloats(trial, shape, output, expected, f.error, f.absolute);
+  }
+  const std::vector<double> specials = Specials(type);
+  const bool half = type == xnn_datatype_fp16;
+  for (size_t at = 0; at < specials.size(); ++at) {
+    Tensor input = Float32({at + 9}), output = input;
+    input.type = output.type = type;
+    std::vector<double> numbers = trial->Uniforms(at + 9, f.low, f.high);
+    numbers[at] = specials[at];
+    input.Set(numbers);
+    if ((KindOf(specials[at], type) & (half ? f.unlike_f16 : f.unlike_f32)) != 0) continue;
+    char shape[60];
+    std::snprintf(shape, sizeof(shape), "element %zu is %g", at, specials[at]);
+    if (!RunNode(trial, shape, f.operation, input, &output)) return;
+    // XNNPACK switches subnormal numbers off: as they come, or 0.
+    const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
+    const std::vector<double> got = output.Numbers();
+    std::vector<double> expected = input.Numbers();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = f.compute(expected[i]);
+      const bool is_flushed = got[i] == 0 && std::fabs(expected[i]) < 0x1.0p-126;
+      if (is_flushed || (i == at && got[i] == flushed)) expected[i] = got[i];
+    }
+    CompareFloats(trial, shape, output, expected, f.error, f.absolute);
+  }
+}
+
+void RunInt8(Trial *trial, const Function &f, xnn_datatype type) {
+  const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
+  for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
+    for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
+      // All 256 numbers, which lie in the domain of the function as far as the zero point lets them.
+      const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
+      Tensor input = Quantized(type, {size}, scale, zero), output = Quantized(type, {size}, scale * 0.75f, zero);
+      for (size_t i = 0; i < size; ++i) input.bytes.push_back(static_cast<uint8_t>(i * 3));
+      const std::string shape = std::to_string(size) + " elements, zero point " + std::to_string(zero);
+      if (!RunNode(trial, shape, f.operation, input, &output)) return;
+      std::vector<double> expected = input.Numbers();
+      bool defined = true;
+      for (double &number : expected) {
+        number = f.compute(number);
+        defined = defined && !std::isnan(number);
+      }
+      if (defined) trial->CompareSteps(shape, output, expected, f.steps);
+      if (trial->extent == Extent::kShort) return;
+    }
+  }
+}
+
+template <size_t kIndex, int kType>
+void Elementwise(Trial *trial) {
+  const auto type = static_cast<xnn_datatype>(kType);
+  IsFloat(type) ? RunFloat(trial, kFunctions[kIndex], type) : RunInt8(trial, kFunctions[kIndex], type);
+}
+
+// Between types. To 8 bits: half a step, and what the quotient is rounded by.
+void RunConversion(Trial *trial, Tensor input, Tensor output, double low, double high, double steps) {
+  for (size_t size : Sizes(trial->extent)) {
+    input.dims = output.dims = {size};
+    std::vector<double> numbers = trial->Uniforms(size, low, high);
+    if (IsFloat(input.type) && size > 3 && !IsFloat(output.type)) numbers[1] = kInfinity, numbers[2] = -1e4;
+    input.Set(numbers);
+    const std::string shape = std::to_string(size) + " elements";
+    if (!RunNode(trial, shape, xnn_unary_convert, input, &output)) return;
+    const std::vector<double> expected = input.Numbers();
+    if (IsFloat(output.type)) {
+      CompareFloats(trial, shape, output, expected, IsFloat(input.type) ? 0 : kUlp, 0);
+    } else {
+      trial->CompareSteps(shape, output, expected, steps);
+    }
+  }
+}
+
+template <int kFrom, int kTo>
+void Convert(Trial *trial) {
+  const auto from = static_cast<xnn_datatype>(kFrom), to = static_cast<xnn_datatype>(kTo);
+  const auto at = [](xnn_datatype type, int zero) {
+    return std::clamp(zero, -128, 127) + (type == xnn_datatype_quint8 ? 128 : 0);
+  };
+  for (int zero : {-128, 127, 3}) {
+    for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, 128.0f}) {
+      const bool both = !IsFloat(from) && !IsFloat(to);
+      const float scale = IsFloat(from) ? 1.0f : 0.05f;
+      const Tensor input = Quantized(from, {}, scale, IsFloat(from) ? 0 : at(from, zero));
+      const Tensor output = Quantized(to, {}, IsFloat(to) ? 1.0f : both ? scale / ratio : 0.04f,
+                                      IsFloat(to) ? 0 : at(to, both ? -zero : zero));
+      // The ratio of two scales has 8 bits behind the point: times 255 steps, half a step more.
+      RunConversion(trial, input, output, -9, 9, both ? 1.01 : 0.501);
+      if (!both || trial->extent == Extent::kShort) break;
+    }
+    if ((IsFloat(from) && IsFloat(to)) || trial->extent == Extent::kShort) break;
+  }
+}
+
+template <int kType>
+void Softmax(Trial *trial) {
+  const auto type = static_cast<xnn_datatype>(kType);
+  for (size_t size : Sizes(trial->extent)) {
+    const size_t rows = size % 5 + 1;
+    Tensor input = Float32({rows, size}), output = input;
+    input.type = output.type = type;
+    input.Set(trial->Uniforms(rows * size, -9, 9));
+    Net net;
+    const uint32_t x = net.Input(input), y = net.Output(output);
+    net.Node(xnn_define_softmax(net.subgraph(), x, y, 0));
+    const std::string shape = Text(input.dims);
+    if (!net.Build() || !net.Run({&input}, {&output})) return trial->Refused(shape, net.status());
+    std::vector<double> expected = input.Numbers();
+    for (size_t row = 0; row < rows; ++row) {
+      double sum = 0;
+      for (size_t i = 0; i < size; ++i) sum += std::exp(expected[row * size + i]);
+      for (size_t i = 0; i < size; ++i) expected[row * size + i] = std::exp(expected[row * size + i]) / sum;
+    }
+    CompareFloats(trial, shape, output, expected, 32 * kUlp, 0);
+  }
+}
+
+constexpr int kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_datatype_qint8, kU8 = xnn_datatype_quint8;
+
+template <size_t kIndex>
+void AddFunctions(std::vector<Family> *families) {
+  if constexpr (kIndex < std::size(kFunctions)) {
+    static const std::string names[] = {
+        std::string(kFunctions[kIndex].name) + " f32", std::string(kFunctions[kIndex].name) + " f16",
+        std::string(kFunctions[kIndex].name) + " int8", std::string(kFunctions[kIndex].name) + " uint8"};
+    families->push_back({names[0].c_str(), Elementwise<kIndex, kF32>});
+    families->push_back({names[1].c_str(), Elementwise<kIndex, kF16>});
+    families->push_back({names[2].c_str(), Elementwise<kIndex, kQ8>});
+    families->push_back({names[3].c_str(), Elementwise<kIndex, kU8>});
+    AddFunctions<kIndex + 1>(families);
+  }
+}
+
+}  // namespace
+
+std::vector<Family> ElementwiseFamilies() {
+  std::vector<Family> families = {
+      {"convert f32 -> f16", Convert<kF32, kF16>},      {"convert f16 -> f32", Convert<kF16, kF32>},
+      {"convert f32 -> int8", Convert<kF32, kQ8>},      {"convert f32 -> uint8", Convert<kF32, kU8>},
+      {"convert int8 -> f32", Convert<kQ8, kF32>},      {"convert uint8 -> f32", Convert<kU8, kF32>},
+      {"convert f16 -> int8", Convert<kF16, kQ8>},      {"convert f16 -> uint8", Convert<kF16, kU8>},
+      {"convert int8 -> f16", Convert<kQ8, kF16>},      {"convert uint8 -> f16", Convert<kU8, kF16>},
+      {"convert int8 -> int8", Convert<kQ8, kQ8>},      {"convert uint8 -> uint8", Convert<kU8, kU8>},
+      {"softmax f32", Softmax<kF32>},                   {"softmax f16", Softmax<kF16>},
+  };
+  AddFunctions<0>(&families);
+  return families;
+}
+
+}  // namespace edgecore::xnnpack::trial

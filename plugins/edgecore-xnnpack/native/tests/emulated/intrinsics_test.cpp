@@ -1,0 +1,580 @@
+// The emulated instructions against their definitions in Intel's manuals: ours, and those of SIMDe that kernels lean
+// on.
+#include <gtest/gtest.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <typename Element, typename Vector>
+std::array<Element, sizeof(Vector) / sizeof(Element)> Elements(Vector v) {
+  std::array<Element, sizeof(Vector) / sizeof(Element)> r;
+  memcpy(r.data(), &v, sizeof(v));
+  return r;
+}
+
+template <typename Vector, typename Element>
+Vector From(const std::array<Element, sizeof(Vector) / sizeof(Element)> &elements) {
+  Vector v;
+  memcpy(&v, elements.data(), sizeof(v));
+  return v;
+}
+
+template <typename Element, typename Vector>
+std::array<Element, sizeof(Vector) / sizeof(Element)> RandomElements(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::array<Element, sizeof(Vector) / sizeof(Element)> r;
+  for (Element &x : r) x = static_cast<Element>(random());
+  return r;
+}
+
+template <typename Vector>
+Vector Random(uint32_t seed) {
+  return From<Vector>(RandomElements<uint8_t, Vector>(seed));
+}
+
+template <typename Vector>
+Vector Floats(std::initializer_list<float> first) {
+  std::array<float, sizeof(Vector) / 4> r = {};
+  std::copy(first.begin(), first.end(), r.begin());
+  return From<Vector>(r);
+}
+
+// The last bytes before a page that must not be touched.
+class Guarded {
+ public:
+  Guarded() {
+    base_ = static_cast<char *>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + 4096, 4096, PROT_NONE);
+  }
+  ~Guarded() { munmap(base_, 8192); }
+  char *Last(size_t bytes) { return base_ + 4096 - bytes; }
+
+ private:
+  char *base_;
+};
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+TEST(Memory, AMaskedLoadReadsTheChosenElementsOnly) {
+  Guarded memory;
+  for (int n = 0; n <= 16; n++) {
+    auto *last = reinterpret_cast<float *>(memory.Last(static_cast<size_t>(n) * 4));
+    for (int i = 0; i < n; i++) last[i] = static_cast<float>(i + 1);
+    const auto read = Elements<float>(_mm512_maskz_loadu_ps(_cvtu32_mask16((1u << n) - 1), last));
+    for (int i = 0; i < 16; i++) EXPECT_EQ(read[static_cast<size_t>(i)], i < n ? static_cast<float>(i + 1) : 0.0f);
+  }
+  for (int n = 0; n < 32; n++) {
+    char *last = memory.Last(static_cast<size_t>(n) * 2);
+    memset(last, 0x5A, static_cast<size_t>(n) * 2);
+    const auto read = Elements<uint16_t>(_mm512_maskz_loadu_epi16(_cvtu32_mask32((1u << n) - 1), last));
+    for (int i = 0; i < 32; i++) EXPECT_EQ(read[static_cast<size_t>(i)], i < n ? 0x5A5A : 0);
+  }
+  *memory.Last(1) = 77;
+  EXPECT_EQ(Elements<int8_t>(_mm512_maskz_loadu_epi8(_cvtu64_mask64(1), memory.Last(1)))[0], 77);
+  EXPECT_EQ(Elements<int8_t>(_mm256_maskz_loadu_epi8(_cvtu32_mask32(1), memory.Last(1)))[0], 77);
+  EXPECT_EQ(Elements<int8_t>(_mm_maskz_loadu_epi8(_cvtu32_mask16(1), memory.Last(1)))[0], 77);
+}
+
+TEST(Memory, AMaskedStoreWritesTheChosenElementsOnly) {
+  Guarded memory;
+  const auto v = From<__m512i>(RandomElements<uint8_t, __m512i>(1));
+  memset(memory.Last(64), 0, 64);
+  _mm512_mask_storeu_epi8(memory.Last(3), _cvtu64_mask64(5), v);
+  EXPECT_EQ(memory.Last(3)[0], static_cast<char>(Elements<uint8_t>(v)[0]));
+  EXPECT_EQ(memory.Last(3)[1], 0);
+  EXPECT_EQ(memory.Last(3)[2], static_cast<char>(Elements<uint8_t>(v)[2]));
+  _mm512_mask_storeu_ps(memory.Last(8), _cvtu32_mask16(3), Floats<__m512>({1.5f, -2.0f, 9.0f}));
+  float pair[2];
+  memcpy(pair, memory.Last(8), 8);
+  EXPECT_EQ(pair[0], 1.5f);
+  EXPECT_EQ(pair[1], -2.0f);
+  _mm256_mask_storeu_epi16(memory.Last(2), _cvtu32_mask16(1), _mm256_set1_epi16(0x1234));
+  EXPECT_EQ(memory.Last(2)[0], 0x34);
+}
+
+TEST(Memory, AnExpandingLoadReadsConsecutiveElements) {
+  Guarded memory;
+  auto *last = reinterpret_cast<int32_t *>(memory.Last(12));
+  last[0] = 10, last[1] = 11, last[2] = 12;
+  const auto read = Elements<int32_t>(_mm512_maskz_expandloadu_epi32(_cvtu32_mask16(0x1110), last));
+  EXPECT_EQ(read, (std::array<int32_t, 16>{0, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12, 0, 0, 0}));
+}
+
+TEST(MemoryDeathTest, AnAlignedAccessOfAnotherAddressFails) {
+  alignas(64) char bytes[128] = {};
+  EXPECT_EQ(Elements<int32_t>(_mm512_load_epi32(bytes + 64))[0], 0);
+  EXPECT_DEATH(_mm512_load_ps(bytes + 4), "");
+  EXPECT_DEATH(_mm512_store_ps(bytes + 32, _mm512_setzero_ps()), "");
+}
+
+// --- Integers --------------------------------------------------------------------------------------------------------
+
+TEST(Integers, ExtensionKeepsValueAndSign) {
+  const __m128i bytes = _mm_setr_epi8(-128, -1, 0, 1, 127, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, -15);
+  const auto is = Elements<int32_t>(_mm512_cvtepi8_epi32(bytes));
+  const auto us = Elements<int32_t>(_mm512_cvtepu8_epi32(bytes));
+  EXPECT_EQ(is[0], -128);
+  EXPECT_EQ(us[0], 128);
+  EXPECT_EQ(is[15], -15);
+  EXPECT_EQ(us[15], 241);
+  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtepu8_epi16(_mm256_set1_epi8(-2)))[31], 254);
+  EXPECT_EQ(Elements<uint64_t>(_mm512_cvtepu32_epi64(_mm256_set1_epi32(-2)))[7], 0xFFFFFFFEu);
+}
+
+TEST(Integers, AnArithmeticShiftByMoreThan31LeavesTheSign) {
+  const __m512i v = _mm512_set1_epi32(-1000);
+  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(3)))[9], -125);
+  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(32)))[9], -1);
+  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(_mm512_set1_epi32(1000), _mm_cvtsi32_si128(77)))[9], 0);
+}
+
+TEST(Integers, TestnSetsABitWhereNoBitIsCommon) {
+  EXPECT_EQ(_mm512_testn_epi32_mask(_mm512_set1_epi32(6), _mm512_set1_epi32(9)), 0xFFFF);
+  std::array<int32_t, 16> x = {};
+  x[3] = 4;
+  EXPECT_EQ(_mm512_testn_epi32_mask(From<__m512i>(x), _mm512_set1_epi32(-1)), 0xFFF7);
+}
+
+TEST(Integers, AReductionAddsAllElements) {
+  std::array<int32_t, 16> x;
+  for (int i = 0; i < 16; i++) x[static_cast<size_t>(i)] = i * i * (i % 2 == 0 ? 1 : -1);
+  EXPECT_EQ(_mm512_reduce_add_epi32(From<__m512i>(x)), -120);
+}
+
+// The sum of four products of int8 or uint8, as the manuals write it.
+template <typename A, typename Vector>
+void ExpectDotProducts(Vector got, Vector into, Vector a, Vector b) {
+  const auto r = Elements<int32_t>(got);
+  const auto start = Elements<int32_t>(into);
+  for (size_t i = 0; i < r.size(); i++) {
+    int64_t sum = start[i];
+    for (size_t j = 4 * i; j < 4 * i + 4; j++) sum += int64_t{Elements<A>(a)[j]} * Elements<int8_t>(b)[j];
+    EXPECT_EQ(r[i], static_cast<int32_t>(static_cast<uint32_t>(sum))) << i;
+  }
+}
+
+TEST(Integers, DotProductsOfFourBytesAreExact) {
+  for (uint32_t seed = 0; seed < 200; seed++) {
+    const auto a = Random<__m512i>(3 * seed), b = Random<__m512i>(3 * seed + 1), c = Random<__m512i>(3 * seed + 2);
+    ExpectDotProducts<uint8_t>(_mm512_dpbusd_epi32(c, a, b), c, a, b);
+    const auto d = Random<__m256i>(3 * seed), e = Random<__m256i>(3 * seed + 1), f = Random<__m256i>(3 * seed + 2);
+    ExpectDotProducts<uint8_t>(_mm256_dpbusd_epi32(f, d, e), f, d, e);
+    ExpectDotProducts<uint8_t>(_mm256_dpbusd_avx_epi32(f, d, e), f, d, e);
+    ExpectDotProducts<int8_t>(_mm256_dpbssd_epi32(f, d, e), f, d, e);
+  }
+}
+
+// Greatest products of one sign: where VPMADDUBSW saturates and these do not.
+TEST(Integers, DotProductsDoNotSaturate) {
+  const __m512i most = _mm512_set1_epi8(-1), least = _mm512_set1_epi8(-128);
+  EXPECT_EQ(Elements<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), most, least))[0], -4 * 255 * 128);
+  const __m256i bytes = _mm256_set1_epi8(-128);
+  EXPECT_EQ(Elements<int32_t>(_mm256_dpbssd_epi32(_mm256_setzero_si256(), bytes, bytes))[7], 4 * 128 * 128);
+}
+
+// GF2P8AFFINEQB: bit i of a byte is the parity of the byte and row 7 - i of its 8x8 matrix, xor bit i of the constant.
+TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
+  for (uint32_t seed = 0; seed < 100; seed++) {
+    const auto x = Random<__m512i>(seed), matrices = Random<__m512i>(seed + 1000);
+    const auto got = Elements<uint8_t>(_mm512_gf2p8affine_epi64_epi8(x, matrices, 0x53));
+    for (size_t i = 0; i < 64; i++) {
+      for (size_t bit = 0; bit < 8; bit++) {
+        const unsigned row = Elements<uint8_t>(matrices)[i / 8 * 8 + (7 - bit)] & Elements<uint8_t>(x)[i];
+        const int want = __builtin_parity(row) ^ ((0x53 >> bit) & 1);
+        EXPECT_EQ((got[i] >> bit) & 1, want);
+      }
+    }
+  }
+}
+
+TEST(Integers, PermutationsTakeFromTheElementsOfTheirIndices) {
+  for (uint32_t seed = 0; seed < 50; seed++) {
+    const auto a = Random<__m512i>(seed), index = Random<__m512i>(seed + 1000), b = Random<__m512i>(seed + 2000);
+    const auto words = Elements<uint32_t>(_mm512_permutex2var_epi32(a, index, b));
+    const auto floats =
+        Elements<uint32_t>(_mm512_permutex2var_ps(_mm512_castsi512_ps(a), index, _mm512_castsi512_ps(b)));
+    const auto one = Elements<uint32_t>(_mm512_permutexvar_epi32(index, a));
+    for (size_t i = 0; i < 16; i++) {
+      const uint32_t at = Elements<uint32_t>(index)[i];
+      EXPECT_EQ(words[i], Elements<uint32_t>((at & 16) != 0 ? b : a)[at & 15]);
+      EXPECT_EQ(floats[i], words[i]);
+      EXPECT_EQ(one[i], Elements<uint32_t>(a)[at & 15]);
+    }
+    const auto bytes = Elements<uint8_t>(_mm512_permutex2var_epi8(a, index, b));
+    const auto chosen = Elements<uint8_t>(_mm512_maskz_permutex2var_epi8(0xF0F0F0F0F0F0F0F0u, a, index, b));
+    const auto shuffled = Elements<uint8_t>(_mm512_shuffle_epi8(a, index));
+    for (size_t i = 0; i < 64; i++) {
+      const uint8_t at = Elements<uint8_t>(index)[i];
+      EXPECT_EQ(bytes[i], Elements<uint8_t>((at & 64) != 0 ? b : a)[at & 63]);
+      EXPECT_EQ(chosen[i], (i & 4) != 0 ? bytes[i] : 0);
+      EXPECT_EQ(shuffled[i], (at & 128) != 0 ? 0 : Elements<uint8_t>(a)[(i & 48) + (at & 15)]);
+    }
+  }
+}
+
+TEST(Integers, NarrowingSaturates) {
+  std::array<int32_t, 16> x = {-300, 300, -128, 127, 5, 40000, -40000, INT32_MAX, INT32_MIN};
+  const auto bytes = Elements<int8_t>(_mm512_cvtsepi32_epi8(From<__m512i>(x)));
+  EXPECT_EQ(
+      (std::array<int8_t, 9>{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8]}),
+      (std::array<int8_t, 9>{-128, 127, -128, 127, 5, 127, -128, 127, -128}));
+  const auto shorts = Elements<int16_t>(_mm512_cvtsepi32_epi16(From<__m512i>(x)));
+  EXPECT_EQ(shorts[5], 32767);
+  EXPECT_EQ(shorts[6], -32768);
+  EXPECT_EQ(shorts[0], -300);
+}
+
+// Each of these works in parts of 128 bits, like the 256-bit instruction of this processor.
+TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
+  for (uint32_t seed = 0; seed < 20; seed++) {
+    const auto a = Random<__m512i>(seed), b = Random<__m512i>(seed + 1000);
+    const auto low = [](__m512i v, int part) {
+      return From<__m256i>(part == 0 ? std::array<uint64_t, 4>{Elements<uint64_t>(v)[0], Elements<uint64_t>(v)[1],
+                                                               Elements<uint64_t>(v)[2], Elements<uint64_t>(v)[3]}
+                                     : std::array<uint64_t, 4>{Elements<uint64_t>(v)[4], Elements<uint64_t>(v)[5],
+                                                               Elements<uint64_t>(v)[6], Elements<uint64_t>(v)[7]});
+    };
+    for (int part = 0; part < 2; part++) {
+      const __m256i x = low(a, part), y = low(b, part);
+#define EXPECT_SAME(name) \
+  EXPECT_EQ(Elements<uint8_t>(low(_mm512_##name(a, b), part)), Elements<uint8_t>(_mm256_##name(x, y))) << #name
+      EXPECT_SAME(packs_epi32);
+      EXPECT_SAME(packs_epi16);
+      EXPECT_SAME(packus_epi16);
+      EXPECT_SAME(unpacklo_epi32);
+      EXPECT_SAME(unpackhi_epi32);
+      EXPECT_SAME(madd_epi16);
+      EXPECT_SAME(maddubs_epi16);
+      EXPECT_SAME(adds_epi16);
+      EXPECT_SAME(subs_epi8);
+      EXPECT_SAME(mullo_epi32);
+      EXPECT_SAME(max_epi8);
+      EXPECT_SAME(max_epu8);
+      EXPECT_SAME(min_epi8);
+      EXPECT_SAME(min_epu8);
+      EXPECT_SAME(min_epi32);
+      EXPECT_SAME(max_epi32);
+      EXPECT_SAME(add_epi16);
+      EXPECT_SAME(sub_epi8);
+      EXPECT_SAME(shuffle_epi8);
+#undef EXPECT_SAME
+    }
+  }
+}
+
+// --- float32 ---------------------------------------------------------------------------------------------------------
+
+TEST(Floats, ConversionToIntegersRoundsToEvenAndMarksWhatDoesNotFit) {
+  const auto r =
+      Elements<int32_t>(_mm512_cvtps_epi32(Floats<__m512>({0.5f, 1.5f, -2.5f, 3e9f, -3e9f, kNan, 2147483520.0f})));
+  EXPECT_EQ((std::array<int32_t, 7>{r[0], r[1], r[2], r[3], r[4], r[5], r[6]}),
+            (std::array<int32_t, 7>{0, 2, -2, INT32_MIN, INT32_MIN, INT32_MIN, 2147483520}));
+}
+
+TEST(Floats, TheMaximumOfANanIsTheSecondNumber) {
+  const auto r =
+      Elements<float>(_mm512_max_ps(Floats<__m512>({kNan, 1.0f, 0.0f}), Floats<__m512>({2.0f, kNan, -0.0f})));
+  EXPECT_EQ(r[0], 2.0f);
+  EXPECT_TRUE(std::isnan(r[1]));
+  EXPECT_TRUE(std::signbit(r[2]));
+}
+
+TEST(Floats, ComparisonsAreOrderedOrNotAsTheirNamesSay) {
+  const auto a = Floats<__m512>({1.0f, kNan, 2.0f, 0.0f}), b = Floats<__m512>({2.0f, 1.0f, 1.0f, -0.0f});
+  EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) & 15, 1);
+  EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_NLT_US) & 15, 14);
+  EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) & 15, 8);
+}
+
+TEST(Floats, AFusedMultiplyAddRoundsOnce) {
+  const float x = 1.0f + 0x1p-23f;
+  const __m512 a = _mm512_set1_ps(x), c = _mm512_set1_ps(-1.0f - 0x1p-22f);
+  EXPECT_EQ(Elements<float>(_mm512_fmadd_ps(a, a, c))[5], 0x1p-46f);
+  EXPECT_EQ(Elements<float>(_mm512_fnmadd_ps(a, a, _mm512_set1_ps(1.0f + 0x1p-22f)))[5], -0x1p-46f);
+}
+
+TEST(Floats, Rounding) {
+  const auto x = Floats<__m512>({2.5f, -2.5f, -0.25f, kInfinity, 1e30f});
+  const auto nearest = Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT));
+  EXPECT_EQ(nearest[0], 2.0f);
+  EXPECT_EQ(nearest[1], -2.0f);
+  EXPECT_TRUE(nearest[2] == 0.0f && std::signbit(nearest[2]));
+  EXPECT_EQ(nearest[3], kInfinity);
+  EXPECT_EQ(nearest[4], 1e30f);
+  EXPECT_EQ(Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF))[1], -3.0f);
+  EXPECT_EQ(Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF))[0], 3.0f);
+  EXPECT_EQ(Elements<float>(_mm512_maskz_roundscale_ps(1, x, _MM_FROUND_TO_ZERO))[1], 0.0f);
+}
+
+TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
+  const auto r =
+      Elements<float>(_mm512_getexp_ps(Floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
+  EXPECT_EQ(r[0], 0.0f);
+  EXPECT_EQ(r[1], 1.0f);
+  EXPECT_EQ(r[2], -149.0f);
+  EXPECT_EQ(r[3], -kInfinity);
+  EXPECT_EQ(r[4], kInfinity);
+  EXPECT_TRUE(std::isnan(r[5]));
+  EXPECT_EQ(r[6], -130.0f);
+}
+
+TEST(Floats, ScalefMultipliesByAPowerOfTwoThatNeedNotBeANumber) {
+  const auto a = Floats<__m512>({1.5f, 0x1p-100f, 0x1p100f, 3.0f, 1.0f, 0.0f, kInfinity, -1.0f, kNan, kNan, 1.0f});
+  const auto b = Floats<__m512>(
+      {2.9f, 200.0f, -240.0f, -1.5f, 128.0f, kInfinity, -kInfinity, -kInfinity, kInfinity, 1.0f, -149.0f});
+  const auto r = Elements<float>(_mm512_scalef_ps(a, b));
+  EXPECT_EQ(r[0], 6.0f);
+  EXPECT_EQ(r[1], 0x1p100f);
+  EXPECT_EQ(r[2], 0x1p-140f);
+  EXPECT_EQ(r[3], 0.75f);
+  EXPECT_EQ(r[4], kInfinity);
+  EXPECT_TRUE(std::isnan(r[5]));
+  EXPECT_TRUE(std::isnan(r[6]));
+  EXPECT_TRUE(r[7] == 0.0f && std::signbit(r[7]));
+  EXPECT_EQ(r[8], kInfinity);
+  EXPECT_TRUE(std::isnan(r[9]));
+  EXPECT_EQ(r[10], 0x1p-149f);
+}
+
+TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
+  double worst_reciprocal = 0, worst_root = 0;
+  for (int i = 1; i < 4000; i++) {
+    const float x = static_cast<float>(i) * 0.37f;
+    const double reciprocal = Elements<float>(_mm512_rcp14_ps(_mm512_set1_ps(x)))[0];
+    const double root = Elements<float>(_mm512_rsqrt14_ps(_mm512_set1_ps(x)))[0];
+    worst_reciprocal = std::max(worst_reciprocal, std::fabs(reciprocal * x - 1));
+    worst_root = std::max(worst_root, std::fabs(root * std::sqrt(double{x}) - 1));
+  }
+  EXPECT_LT(worst_reciprocal, 0x1p-14);
+  EXPECT_LT(worst_root, 0x1p-14);
+  EXPECT_GT(worst_reciprocal, 0x1p-16);
+  EXPECT_GT(worst_root, 0x1p-16);
+  const auto special = Elements<float>(_mm512_rsqrt14_ps(Floats<__m512>({0.0f, kInfinity, -1.0f, 4.0f})));
+  EXPECT_EQ(special[0], kInfinity);
+  EXPECT_EQ(special[1], 0.0f);
+  EXPECT_TRUE(std::isnan(special[2]));
+  EXPECT_EQ(special[3], 0.5f);
+}
+
+TEST(Floats, PartsGoWhereTheirNumberSays) {
+  const __m512 v = _mm512_insertf32x4(_mm512_setzero_ps(), _mm_set1_ps(3.0f), 2);
+  const auto r = Elements<float>(v);
+  EXPECT_EQ(r[7], 0.0f);
+  EXPECT_EQ(r[8], 3.0f);
+  EXPECT_EQ(r[12], 0.0f);
+  EXPECT_EQ(Elements<float>(_mm512_zextps128_ps512(_mm_set1_ps(2.0f)))[4], 0.0f);
+  EXPECT_EQ(_mm512_reduce_add_ps(v), 12.0f);
+  EXPECT_EQ(Elements<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[0],
+            7.0f);
+  EXPECT_EQ(Elements<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[1],
+            3.0f);
+}
+
+// --- Halves ----------------------------------------------------------------------------------------------------------
+
+// The half next to x, ties to even, from the definition: the multiple of the last place nearest to x.
+double ToHalf(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::max(std::ilogb(x), -14);
+  const double place = std::ldexp(1.0, exponent - 10);
+  const double r = std::nearbyint(x / place) * place;
+  return std::fabs(r) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), x) : r;
+}
+
+double Value(uint16_t half) {
+  const int exponent = (half >> 10) & 31, fraction = half & 1023;
+  const double sign = (half & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+}
+
+// Equal as numbers; NaN equals NaN.
+void ExpectHalf(uint16_t got, double want, const char *what) {
+  if (std::isnan(want)) {
+    EXPECT_TRUE(std::isnan(Value(got))) << what;
+  } else {
+    EXPECT_EQ(Value(got), want) << what;
+  }
+}
+
+TEST(Halves, EachOperationRoundsOnce) {
+  for (uint32_t seed = 0; seed < 3000; seed++) {
+    const auto a = RandomElements<uint16_t, __m512h>(3 * seed), b = RandomElements<uint16_t, __m512h>(3 * seed + 1);
+    const auto x = From<__m512h>(a), y = From<__m512h>(b);
+    const auto sum = Elements<uint16_t>(_mm512_add_ph(x, y)), difference = Elements<uint16_t>(_mm512_sub_ph(x, y));
+    const auto product = Elements<uint16_t>(_mm512_mul_ph(x, y)), quotient = Elements<uint16_t>(_mm512_div_ph(x, y));
+    for (size_t i = 0; i < 32; i++) {
+      const double p = Value(a[i]), q = Value(b[i]);
+      ExpectHalf(sum[i], ToHalf(p + q), "sum");
+      ExpectHalf(difference[i], ToHalf(p - q), "difference");
+      ExpectHalf(product[i], ToHalf(p * q), "product");
+      ExpectHalf(quotient[i], ToHalf(p / q), "quotient");
+    }
+  }
+}
+
+// In long double, whose 64 bits hold the sums of these exponents exactly.
+TEST(Halves, AFusedMultiplyAddRoundsOnce) {
+  std::mt19937 random(5);
+  for (uint32_t repeat = 0; repeat < 3000; repeat++) {
+    std::array<uint16_t, 32> a, b, c;
+    for (size_t i = 0; i < 32; i++) {
+      a[i] = static_cast<uint16_t>(random()), b[i] = static_cast<uint16_t>(random()),
+      c[i] = static_cast<uint16_t>(random());
+    }
+    const auto got = Elements<uint16_t>(_mm512_fmadd_ph(From<__m512h>(a), From<__m512h>(b), From<__m512h>(c)));
+    for (size_t i = 0; i < 32; i++) {
+      const double product = Value(a[i]) * Value(b[i]), exact = product + Value(c[i]);
+      if (!std::isfinite(exact)) {
+        ExpectHalf(got[i], exact, "fma");
+        continue;
+      }
+      // Where the sum was rounded already, the half's rounding has to see which side the rest lies on.
+      const double rest = std::fabs(product) > std::fabs(Value(c[i])) ? Value(c[i]) - (exact - product)
+                                                                      : product - (exact - Value(c[i]));
+      const double seen = rest == 0 ? exact : std::nextafter(exact, rest > 0 ? HUGE_VAL : -HUGE_VAL);
+      ExpectHalf(got[i], ToHalf(seen), "fma");
+    }
+  }
+  // 1 + 2^-11 is a tie; a product that is barely greater decides it.
+  const auto half = [](float x) { return _mm512_castsi512_ph(_mm512_set1_epi16(static_cast<short>(_cvtss_sh(x, 0)))); };
+  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-6f), half(0x1.004p-6f), half(1.0f)))[0]),
+            1.0 + 0x1p-10 * 0);
+  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0 + 0x1p-10);
+  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0);
+}
+
+TEST(Halves, TheMaximumOfANanIsTheSecondNumber) {
+  const auto a = From<__m512h>(std::array<uint16_t, 32>{0x7E00, 0x3C00, 0x0000, 0xBC00, 0x4000});
+  const auto b = From<__m512h>(std::array<uint16_t, 32>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x3C00});
+  const auto most = Elements<uint16_t>(_mm512_max_ph(a, b)), least = Elements<uint16_t>(_mm512_min_ph(a, b));
+  EXPECT_EQ((std::array<uint16_t, 5>{most[0], most[1], most[2], most[3], most[4]}),
+            (std::array<uint16_t, 5>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x4000}));
+  EXPECT_EQ((std::array<uint16_t, 5>{least[0], least[1], least[2], least[3], least[4]}),
+            (std::array<uint16_t, 5>{0x4000, 0x7E00, 0x8000, 0xBC00, 0x3C00}));
+}
+
+TEST(Halves, MasksChooseElements) {
+  const auto one = _mm512_castsi512_ph(_mm512_set1_epi16(0x3C00)), two = _mm512_castsi512_ph(_mm512_set1_epi16(0x4000));
+  const auto kept = Elements<uint16_t>(_mm512_mask_mul_ph(one, 0x80000001u, two, two));
+  EXPECT_EQ(kept[0], 0x4400);
+  EXPECT_EQ(kept[1], 0x3C00);
+  EXPECT_EQ(kept[31], 0x4400);
+  EXPECT_EQ(Elements<uint16_t>(_mm512_maskz_add_ph(2, one, one))[0], 0);
+  EXPECT_EQ(Elements<uint16_t>(_mm512_maskz_add_ph(2, one, one))[1], 0x4000);
+  EXPECT_EQ(_mm512_cmp_ph_mask(one, two, _CMP_LT_OQ), 0xFFFFFFFFu);
+  EXPECT_EQ(_mm512_cmp_ph_mask(_mm512_mask_mul_ph(one, 0x00010000u, two, two), two, _CMP_LT_OQ), 0xFFFEFFFFu);
+}
+
+TEST(Halves, TheScalarMaximumKeepsTheOtherElements) {
+  const auto a = _mm_castsi128_ph(_mm_set1_epi16(0x3C00)), b = _mm_castsi128_ph(_mm_set1_epi16(0x4000));
+  EXPECT_EQ(Elements<uint16_t>(_mm_max_sh(a, b))[0], 0x4000);
+  EXPECT_EQ(Elements<uint16_t>(_mm_max_sh(a, b))[1], 0x3C00);
+  EXPECT_EQ(Elements<uint16_t>(_mm_min_sh(b, a))[0], 0x3C00);
+  EXPECT_EQ(Elements<uint16_t>(_mm_max_ph(a, b))[7], 0x4000);
+  EXPECT_EQ(Elements<uint16_t>(
+                _mm256_min_ph(_mm256_castpd_ph(_mm256_setzero_pd()), _mm256_castpd_ph(_mm256_setzero_pd())))[15],
+            0);
+}
+
+TEST(Halves, ConversionIsThatOfF16C) {
+  for (uint32_t bits = 0; bits < 65536; bits += 16) {
+    std::array<uint16_t, 16> x;
+    for (uint32_t i = 0; i < 16; i++) x[i] = static_cast<uint16_t>(bits + i);
+    const __m512 wide = _mm512_cvtph_ps(From<__m256i>(x));
+    for (size_t i = 0; i < 16; i++) {
+      const double want = Value(x[i]);
+      if (!std::isnan(want)) EXPECT_EQ(Elements<float>(wide)[i], want);
+    }
+    const auto back = Elements<uint16_t>(_mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    for (size_t i = 0; i < 16; i++) {
+      if (!std::isnan(Value(x[i]))) EXPECT_EQ(back[i], x[i]);
+    }
+  }
+  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
+            0x3C00);
+  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1.004p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
+            0x3C01);
+}
+
+// --- Tiles -----------------------------------------------------------------------------------------------------------
+
+edgecore_tile_configuration Configuration(int m, int k, int n) {
+  edgecore_tile_configuration is = {};
+  is.palette = 1;
+  is.rows[0] = static_cast<uint8_t>(m), is.row_bytes[0] = static_cast<uint16_t>(4 * n);
+  is.rows[1] = static_cast<uint8_t>(m), is.row_bytes[1] = static_cast<uint16_t>(4 * k);
+  is.rows[2] = static_cast<uint8_t>(k), is.row_bytes[2] = static_cast<uint16_t>(4 * n);
+  return is;
+}
+
+TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
+  std::mt19937 random(3);
+  for (const auto &[m, k, n] : {std::array<int, 3>{16, 16, 16}, {1, 16, 16}, {3, 1, 16}, {15, 7, 16}, {2, 3, 5}}) {
+    const auto rows = static_cast<size_t>(m), depth = static_cast<size_t>(k), columns = static_cast<size_t>(n);
+    std::vector<int8_t> a(rows * 4 * depth), b(4 * depth * columns);  // b[i][j] at (i / 4, 4 * j + i % 4) of its tile
+    for (int8_t &x : a) x = static_cast<int8_t>(random());
+    for (int8_t &x : b) x = static_cast<int8_t>(random());
+    std::vector<int8_t> packed(depth * 4 * columns);
+    for (size_t i = 0; i < 4 * depth; i++) {
+      for (size_t j = 0; j < columns; j++) packed[i / 4 * 4 * columns + 4 * j + i % 4] = b[i * columns + j];
+    }
+    const auto configuration = Configuration(m, k, n);
+    _tile_loadconfig(&configuration);
+    _tile_zero(0);
+    _tile_loadd(1, a.data(), 4 * depth);
+    _tile_loadd(2, packed.data(), 4 * columns);
+    _tile_dpbssd(0, 1, 2);
+    _tile_dpbssd(0, 1, 2);
+    std::vector<int32_t> got(rows * columns + 1, 123456);
+    _tile_stored(0, got.data(), 4 * columns);
+    _tile_release();
+    for (size_t i = 0; i < rows; i++) {
+      for (size_t j = 0; j < columns; j++) {
+        int32_t want = 0;
+        for (size_t l = 0; l < 4 * depth; l++) want += 2 * a[i * 4 * depth + l] * b[l * columns + j];
+        EXPECT_EQ(got[i * columns + j], want);
+      }
+    }
+    EXPECT_EQ(got.back(), 123456);
+  }
+}
+
+TEST(Tiles, ALoadReadsTheTilesBytesOnly) {
+  Guarded memory;
+  const auto configuration = Configuration(3, 5, 7);
+  _tile_loadconfig(&configuration);
+  _tile_loadd(1, memory.Last(2 * 100 + 20), 100);
+  _tile_loadd(2, memory.Last(4 * 28 + 28), 28);
+  _tile_release();
+}
+
+TEST(TilesDeathTest, WhatTheProcessorRefusesFails) {
+  EXPECT_DEATH(_tile_zero(0), "");
+  auto configuration = Configuration(16, 16, 16);
+  configuration.rows[2] = 15;  // of the second factor: not the depth of the first
+  EXPECT_DEATH(
+      {
+        _tile_loadconfig(&configuration);
+        _tile_dpbssd(0, 1, 2);
+      },
+      "");
+  configuration.rows[2] = 17;
+  EXPECT_DEATH(_tile_loadconfig(&configuration), "");
+}
+
+}  // namespace

@@ -1,0 +1,115 @@
+// AMX tiles: eight registers of up to 16 rows of 64 bytes, whose sizes a configuration gives; one set a thread.
+#ifndef EDGECORE_EMULATED_TILES_H
+#define EDGECORE_EMULATED_TILES_H
+
+// The memory layout of LDTILECFG, palette 1.
+struct edgecore_tile_configuration {
+  uint8_t palette;
+  uint8_t start_row;
+  uint8_t reserved_0[14];
+  uint16_t row_bytes[8];
+  uint16_t reserved_1[8];
+  uint8_t rows[8];
+  uint8_t reserved_2[8];
+};
+
+struct edgecore_tiles {
+  struct edgecore_tile_configuration configuration;  // palette 0: none is loaded
+  uint8_t data[8][16][64];
+};
+
+__attribute__((unused)) static _Thread_local struct edgecore_tiles edgecore_tiles_of_thread;
+
+// The instruction is not to be had (#UD, #GP) with a tile that has no size.
+EDGECORE_EMULATED struct edgecore_tiles *edgecore_tiles_with(int tile) {
+  struct edgecore_tiles *tiles = &edgecore_tiles_of_thread;
+  if (tiles->configuration.palette != 1 || tile < 0 || tile > 7 || tiles->configuration.rows[tile] == 0 ||
+      tiles->configuration.row_bytes[tile] == 0) {
+    __builtin_trap();
+  }
+  return tiles;
+}
+
+__attribute__((unused)) static void edgecore_tile_loadconfig(const void *from) {
+  struct edgecore_tiles *tiles = &edgecore_tiles_of_thread;
+  struct edgecore_tile_configuration *const is = &tiles->configuration;
+  memset(tiles, 0, sizeof(*tiles));
+  memcpy(is, from, sizeof(*is));
+  if (is->palette > 1 || is->start_row != 0) {
+    __builtin_trap();
+  }
+  for (int i = 0; i < 8; i++) {
+    if (is->rows[i] > 16 || is->row_bytes[i] > 64 || (is->rows[i] == 0) != (is->row_bytes[i] == 0)) {
+      __builtin_trap();
+    }
+  }
+}
+
+__attribute__((unused)) static void edgecore_tile_release(void) {
+  memset(&edgecore_tiles_of_thread, 0, sizeof(edgecore_tiles_of_thread));
+}
+
+__attribute__((unused)) static void edgecore_tile_zero(int tile) {
+  struct edgecore_tiles *tiles = edgecore_tiles_with(tile);
+  memset(tiles->data[tile], 0, sizeof(tiles->data[tile]));
+}
+
+// Bytes and rows beyond the tile's size become zero.
+__attribute__((unused)) static void edgecore_tile_loadd(int tile, const void *from, size_t stride) {
+  struct edgecore_tiles *tiles = edgecore_tiles_with(tile);
+  memset(tiles->data[tile], 0, sizeof(tiles->data[tile]));
+  for (int row = 0; row < tiles->configuration.rows[tile]; row++) {
+    memcpy(tiles->data[tile][row], (const char *)from + (size_t)row * stride, tiles->configuration.row_bytes[tile]);
+  }
+}
+
+__attribute__((unused)) static void edgecore_tile_stored(int tile, void *to, size_t stride) {
+  struct edgecore_tiles *tiles = edgecore_tiles_with(tile);
+  for (int row = 0; row < tiles->configuration.rows[tile]; row++) {
+    memcpy((char *)to + (size_t)row * stride, tiles->data[tile][row], tiles->configuration.row_bytes[tile]);
+  }
+}
+
+// TDPBSSD: into (m x n) += a (m x 4k bytes) * b (k x n groups of four bytes), products of int8 in wrapping int32.
+__attribute__((unused)) static void edgecore_tile_dpbssd(int into, int a, int b) {
+  struct edgecore_tiles *tiles = edgecore_tiles_with(into);
+  edgecore_tiles_with(a);
+  edgecore_tiles_with(b);
+  const struct edgecore_tile_configuration *const is = &tiles->configuration;
+  const int m = is->rows[into], n = is->row_bytes[into] / 4, k = is->row_bytes[a] / 4;
+  if (into == a || into == b || a == b || is->rows[a] != m || is->rows[b] != k ||
+      is->row_bytes[b] != is->row_bytes[into] || is->row_bytes[into] % 4 != 0 || is->row_bytes[a] % 4 != 0) {
+    __builtin_trap();
+  }
+  for (int row = 0; row < m; row++) {
+    uint32_t sums[16];
+    memcpy(sums, tiles->data[into][row], sizeof(sums));
+    for (int group = 0; group < k; group++) {
+      const int8_t *const x = (const int8_t *)&tiles->data[a][row][4 * group];
+      const int8_t *const y = (const int8_t *)tiles->data[b][group];
+      for (int column = 0; column < n; column++) {
+        for (int i = 0; i < 4; i++) {
+          sums[column] += (uint32_t)((int32_t)x[i] * (int32_t)y[4 * column + i]);
+        }
+      }
+    }
+    memset(tiles->data[into][row], 0, 64);
+    memcpy(tiles->data[into][row], sums, (size_t)n * 4);
+  }
+  memset(tiles->data[into][m], 0, (size_t)(16 - m) * 64);
+}
+
+#undef _tile_loadconfig
+#define _tile_loadconfig edgecore_tile_loadconfig
+#undef _tile_release
+#define _tile_release edgecore_tile_release
+#undef _tile_zero
+#define _tile_zero edgecore_tile_zero
+#undef _tile_loadd
+#define _tile_loadd edgecore_tile_loadd
+#undef _tile_stored
+#define _tile_stored edgecore_tile_stored
+#undef _tile_dpbssd
+#define _tile_dpbssd edgecore_tile_dpbssd
+
+#endif

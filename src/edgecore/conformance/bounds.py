@@ -1,0 +1,397 @@
+"""Bounds on what a runtime's results may differ from quantized eager: a quantized program in torch, with an error beside
+each value.
+
+Exact arithmetic would give equal results. Two implementations differ where they round: a sum of K products in floating
+point is off by K units of its terms' magnitudes (Higham, Accuracy and Stability, section 3.1), which alone is nothing to
+see. But a value that lies that close to the middle between two steps may be rounded to either, and then it is off by one
+step. So each rounding is computed at both ends of the interval that its input may lie in: nearly always both give the
+same step and the error is 0, else it is one step. Layers multiply errors by the magnitude of their weights. Nothing is
+statistical, except sums in half precision.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Interpreter
+from torch.utils import _pytree as pytree
+
+from edgecore.conformance.check import Skipped
+
+aten = torch.ops.aten
+library = torch.ops.quantized_decomposed
+
+FLOAT = 2.0**-23
+"""Twice the relative error of a rounding to float32: both sides round."""
+FUNCTION = 16 * FLOAT
+"""Of an exponential function or another one that is approximated, relative to the larger of 1 and its result."""
+HALF = 2.0**-10
+"""The same of float16."""
+TIE = 2.0**-8
+"""How near to the middle between two steps, in steps, a value may be rounded to either: integer kernels multiply
+by scales of 8 to 24 bits."""
+CONFIDENCE = 4.0
+"""n roundings of independent signs add up to sqrt(n) of one; to more than four times that never (Higham and Mary, A new
+approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019)."""
+
+
+Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A tensor, and how far that of a runtime may be from it, float64 of the same shape.
+
+    Of quantized values `error` is that of the difference from the zero point. `step` is the scale with which it was
+    rounded, where that is known when compiling.
+    """
+
+    value: torch.Tensor
+    error: torch.Tensor
+    step: torch.Tensor | None = None
+
+
+def bounded_eager(
+    program: ExportedProgram, inputs: Sequence[Any], computes_in: str = "float32", *, by_row: bool = False
+) -> list[Bounded]:
+    """The outputs of a quantized program for `inputs` (in order), with their bounds.
+
+    `computes_in`, `by_row`: as in `edgecore.quantize.rounding.quantized_eager`.
+
+    Raises:
+        Skipped: An operator of the program has no rule here.
+    """
+    module = program.module()
+    assert isinstance(module, GraphModule)
+    with torch.no_grad():
+        made = _Bounds(module, computes_in == "float16", by_row).run(*inputs)
+    leaves = pytree.tree_leaves(made, is_leaf=lambda one: isinstance(one, Bounded))
+    return [one for one in leaves if isinstance(one, Bounded)]
+
+
+class _Bounds(Interpreter):
+    """Its values are `Bounded` where eager has tensors."""
+
+    def __init__(self, module: GraphModule, half: bool, by_row: bool) -> None:
+        super().__init__(module)
+        self.half = half
+        self.by_row = by_row
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self._exact(super().placeholder(target, args, kwargs))
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self._exact(super().get_attr(target, args, kwargs))
+
+    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return None  # export's checks of its inputs
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        flat = [*args, *kwargs.values()]
+        if target is operator.getitem or not any(isinstance(one, Bounded) for one in pytree.tree_leaves(flat)):
+            return target(*args, **kwargs)
+        if target is aten.sym_size.int:
+            return target(args[0].value, args[1])
+        rule = _RULES.get(target)
+        if rule is None:
+            raise Skipped(f"the suite has no error bound for {target}")
+        made = rule(self, target, args, kwargs)
+        return self._rounded(made) if isinstance(made, Bounded) else made
+
+    def products(self, apply: Product, one: torch.Tensor, other: torch.Tensor, terms: int) -> torch.Tensor:
+        """The error of sums of `terms` products of two tensors that `apply` adds up.
+
+        In float32 at most `terms` roundings of the sum of magnitudes. In float16 that would be as large as the result: there
+        each of the partial sums, which are as large as the norm of their terms (a random walk), is rounded with an error
+        of either sign.
+        """
+        if self.half:
+            return CONFIDENCE * terms**0.5 * HALF / 2 * apply(one.square(), other.square()).sqrt()
+        return (terms + 2) * FLOAT * apply(one.abs(), other.abs())
+
+    def _exact(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return self._rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
+
+    def _rounded(self, made: Bounded) -> Bounded:
+        if not self.half or made.value.dtype is not torch.float32:
+            return made
+        greatest = torch.finfo(torch.float16).max
+        value = made.value.clamp(-greatest, greatest).half().float()
+        return Bounded(value, made.error + HALF * value.double().abs() + 2.0**-24)
+
+
+def _magnitude(one: Bounded) -> torch.Tensor:
+    return one.value.double().abs()
+
+
+def _call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
+    """The operator on the values."""
+    plain = pytree.tree_map(
+        lambda one: one.value if isinstance(one, Bounded) else one,
+        (tuple(args), dict(kwargs)),
+        is_leaf=lambda one: isinstance(one, Bounded),
+    )
+    made: torch.Tensor = target(*plain[0], **plain[1])
+    return made
+
+
+def _move(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """It computes nothing: errors move with values."""
+    return Bounded(_call(target, args, kwargs), target(args[0].error, *args[1:], **kwargs))
+
+
+def _copy(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    return Bounded(_call(target, args, kwargs), args[0].error)
+
+
+def _join(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    return Bounded(_call(target, args, kwargs), target([one.error for one in args[0]], *args[1:]))
+
+
+def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    return Bounded(_call(target, args, kwargs), target(args[0].error, args[1].value))
+
+
+def _weighted(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """Linear layers and convolutions: of input, weight, bias and numbers."""
+    x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
+    value = _call(target, args, kwargs)
+
+    def apply(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = target(one, other, None, *rest)
+        return made
+
+    size, sure = _magnitude(x), _magnitude(weight)
+    error = apply(x.error, sure + weight.error) + apply(size, weight.error)
+    error = error + run.products(apply, size, sure, weight.value[0].numel())
+    if bias is not None:
+        shape = [-1] if target is aten.linear.default else [-1] + [1] * (value.dim() - 2)
+        error = error + bias.error.reshape(shape) + 2 * FLOAT * _magnitude(bias).reshape(shape)
+        if x.step is not None and weight.step is not None:  # an integer kernel rounds the bias to its own step
+            error = error + 0.5 * (x.step * weight.step).reshape([-1] if weight.step.dim() == 0 else shape)
+    return Bounded(value, error)
+
+
+def _matmul(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    a, b = args
+    error = target(a.error, _magnitude(b) + b.error) + target(_magnitude(a), b.error)
+    slack = run.products(target, _magnitude(a), _magnitude(b), a.value.shape[-1])
+    return Bounded(_call(target, args, kwargs), error + slack)
+
+
+def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """softmax(q k^T / sqrt(width)) v, with eager's own value."""
+    q, k, v = args[:3]
+    keys = Bounded(k.value.transpose(-1, -2), k.error.transpose(-1, -2))
+    scores = _matmul(run, torch.matmul, (q, keys), {})
+    factor = q.value.shape[-1] ** -0.5
+    made = run._rounded(Bounded(scores.value * factor, scores.error * factor))
+    value, error = made.value, made.error
+    is_causal = len(args) > 5 and args[5] or kwargs.get("is_causal", False)
+    if (len(args) > 3 and args[3] is not None) or kwargs.get("attn_mask") is not None:
+        raise Skipped("the suite has no error bound for attention with a mask of its own")
+    if is_causal:
+        above = torch.ones(value.shape[-2:], dtype=torch.bool).triu(1)
+        value, error = value.masked_fill(above, -torch.inf), error.masked_fill(above, 0.0)
+    weights = _softmax(run, torch.softmax, (Bounded(value, error), -1), {})
+    mixed = _matmul(run, torch.matmul, (run._rounded(weights), v), {})
+    return Bounded(_call(target, args, kwargs), mixed.error)
+
+
+def _softmax(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """exp(x + a) / sum exp(x + b) with |a|, |b| at most e: off by a factor of at most exp(2 e)."""
+    x, dim = args[:2]
+    value = _call(target, args, kwargs)
+    spread = x.error + x.error.amax(dim, keepdim=True)
+    slack = (x.value.shape[dim] + 2) * FLOAT + FUNCTION
+    return Bounded(value, value.double() * (torch.expm1(spread) + slack) + FLOAT)
+
+
+def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """(x - m) / s: the centred values are off by d = e + mean(e), and s, a norm of them, by at most the norm of d."""
+    x, shape, weight, bias, eps = (*args, *(None,) * 5)[:5]
+    dims = tuple(range(-len(shape), 0))
+    wide = x.value.double()
+    terms = math.prod(shape)
+    error = x.error + (terms + 2) * FLOAT * _magnitude(x)
+    centred = wide - wide.mean(dims, keepdim=True)
+    if run.half:
+        error = error + HALF * centred.abs()
+    moved = error + error.mean(dims, keepdim=True)
+    deviation = (centred.square().mean(dims, keepdim=True) + (1e-5 if eps is None else eps)).sqrt()
+    shift = moved.square().mean(dims, keepdim=True).sqrt()
+    least = (deviation - shift).clamp(min=1e-30)
+    normal = centred / deviation
+    error = moved / least + normal.abs() * shift / least + (terms + 2) * FLOAT * (1 + normal.abs())
+    if weight is not None:
+        error = error * (_magnitude(weight) + weight.error) + normal.abs() * weight.error
+    if bias is not None:
+        error = error + bias.error
+    return Bounded(_call(target, args, kwargs), error)
+
+
+def _function(slope: float) -> Callable[..., Bounded]:
+    """A function of each number whose slope is nowhere larger."""
+
+    def rule(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+        value = _call(target, args, kwargs)
+        slack = FUNCTION * value.double().abs().clamp(min=1.0)
+        return Bounded(value, args[0].error * slope + slack)
+
+    return rule
+
+
+def _clamp(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    return Bounded(_call(target, args, kwargs), args[0].error)
+
+
+def _sum(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    value = _call(target, args, kwargs)
+    errors: Any = sum(one.error for one in args if isinstance(one, Bounded))
+    return Bounded(value, errors + FLOAT * value.double().abs())
+
+
+def _product(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    value = _call(target, args, kwargs)
+    a, b = (one if isinstance(one, Bounded) else run._exact(torch.tensor(float(one))) for one in args[:2])
+    error = a.error * (_magnitude(b) + b.error) + _magnitude(a) * b.error
+    return Bounded(value, error + FLOAT * value.double().abs())
+
+
+def _mean(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    value = _call(target, args, kwargs)
+    terms = args[0].value.numel() // max(value.numel(), 1)
+    error = target(args[0].error, *args[1:], **kwargs)
+    part = 1 / terms
+
+    def mean(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = target(one * other, *args[1:], **kwargs) * terms
+        return made
+
+    size = _magnitude(args[0])
+    return Bounded(value, error + run.products(mean, size, torch.full_like(size, part), terms))
+
+
+def _spread(one: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """A scale as numbers and their errors."""
+    if isinstance(one, Bounded):
+        return one.value.double(), one.error
+    return torch.tensor(float(one), dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
+
+
+def _along(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
+    """Parameters of channels, groups or rows, so that they broadcast against the value."""
+    name = target._schema.name
+    if name.endswith("per_channel"):
+        return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])
+    if name.endswith("per_channel_group"):
+        return parameters.repeat_interleave(value.shape[-1] // parameters.shape[-1], -1)
+    return parameters
+
+
+def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    x, scale, zero = args[:3]
+    if scale_is_by_row(target, scale):
+        target = library.quantize_per_token.default
+    value = _call(target, args, kwargs)
+    axis = args[3] if target._schema.name.endswith("per_channel") else 0
+    low, high = args[-3:-1]
+    step, step_error = (_along(one, value, target, axis) for one in _spread(scale))
+    middle, middle_error = (_along(one, value, target, axis) for one in _spread(zero))
+    exact = x.value.double() / step
+    reach = x.error / step + exact.abs() * (step_error / step + 2 * FLOAT) + TIE
+    whole = value.double()
+    ends = [(exact + sign * reach).round() + middle for sign in (-1, 1)]
+    if not bool(middle_error.any()):
+        ends = [one.clamp(low, high) for one in ends]
+    error = torch.maximum(whole - ends[0], ends[1] - whole)
+    # Another zero point holds the range of its row as well, up to half a step: it clamps values at the ends by one step.
+    at_end = (middle_error > 0) & (torch.minimum(whole - low, high - whole) <= 1 + middle_error)
+    return Bounded(value, error + at_end.double())
+
+
+def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    q, scale, zero = args[:3]
+    if scale_is_by_row(target, scale):
+        target, args, kwargs = library.dequantize_per_token.default, (*args, torch.float32), {}
+    value = _call(target, args, kwargs)
+    axis = args[3] if target._schema.name.endswith("per_channel") else 0
+    step, step_error = (_along(one, value, target, axis) for one in _spread(scale))
+    steps = value.double() / step
+    error = q.error * (step + step_error) + steps.abs() * step_error + FLOAT * value.double().abs()
+    is_known = not isinstance(scale, Bounded) or not bool(scale.error.any())
+    return Bounded(value, error, _spread(scale)[0] if is_known else None)
+
+
+def scale_is_by_row(target: Any, scale: Any) -> bool:
+    """Whether an operator of one scale got one for each row."""
+    one = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
+    return target in one and isinstance(scale, Bounded) and scale.value.numel() > 1
+
+
+def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
+    """scale = (max - min) / 255 and zero = -128 - min / scale, of each row or of the tensor."""
+    x = args[0]
+    by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
+    if by_row:
+        scale, zero = library.choose_qparams_per_token_asymmetric(x.value, torch.int8)
+        reach = x.error.amax(-1, keepdim=True)
+        low = x.value.amin(-1, keepdim=True).double().clamp(max=0)
+        least, most = -128, 127
+    else:
+        scale, zero = target(x.value, *args[1:], **kwargs)
+        reach, low = x.error.amax(), x.value.amin().double().clamp(max=0)
+        least, most = args[1:3]
+    steps = most - least
+    step = scale.double()
+    step_error = 2 * reach / steps + step * 2 * FLOAT
+    exact = least - low / step
+    off = reach / step + (low / step).abs() * (step_error / step + 2 * FLOAT) + TIE
+    either = (exact + off).round() - (exact - off).round()
+    return Bounded(scale, step_error), Bounded(zero, either.reshape(zero.shape))
+
+
+_SAME = (
+    "view.default", "reshape.default", "flatten.using_ints", "permute.default", "transpose.int", "t.default",
+    "unsqueeze.default", "squeeze.dim", "select.int", "slice.Tensor", "expand.default", "clone.default",
+    "contiguous.default", "alias.default", "detach.default", "dropout.default", "unflatten.int",
+)  # fmt: skip
+
+
+def _operator(name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(aten, base), overload)
+
+
+_RULES: dict[Any, Callable[..., Any]] = {
+    **{_operator(name): _move for name in _SAME},
+    aten.to.dtype: _copy, aten._to_copy.default: _copy,
+    aten.cat.default: _join,
+    aten.embedding.default: _lookup,
+    aten.linear.default: _weighted, aten.conv1d.default: _weighted, aten.conv2d.default: _weighted,
+    aten.conv2d.padding: _weighted, aten.convolution.default: _weighted,
+    aten.matmul.default: _matmul, aten.bmm.default: _matmul, aten.mm.default: _matmul,
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.softmax.int: _softmax, aten._softmax.default: _softmax,
+    aten.layer_norm.default: _layer_norm,
+    aten.gelu.default: _function(1.13), aten.sigmoid.default: _function(0.25), aten.tanh.default: _function(1.0),
+    aten.silu.default: _function(1.1), aten.hardswish.default: _function(1.5), aten.hardswish_.default: _function(1.5),
+    aten.relu.default: _clamp, aten.relu_.default: _clamp, aten.hardtanh.default: _clamp, aten.clamp.default: _clamp,
+    aten.add.Tensor: _sum, aten.sub.Tensor: _sum, aten.mul.Tensor: _product,
+    aten.mean.dim: _mean, aten.adaptive_avg_pool2d.default: _mean,
+    library.quantize_per_tensor.default: _quantize, library.quantize_per_tensor.tensor: _quantize,
+    library.quantize_per_channel.default: _quantize, library.quantize_per_token.default: _quantize,
+    library.dequantize_per_tensor.default: _dequantize, library.dequantize_per_tensor.tensor: _dequantize,
+    library.dequantize_per_channel.default: _dequantize, library.dequantize_per_token.default: _dequantize,
+    library.dequantize_per_channel_group.default: _dequantize,
+    library.choose_qparams.tensor: _choose, library.choose_qparams_per_token_asymmetric.default: _choose,
+}  # fmt: skip
