@@ -2,9 +2,11 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
+#   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
+#   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
@@ -15,6 +17,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2 --dist worksteal
+GRAPHS ?= 20000
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16
@@ -36,7 +39,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest test-kernels test-emulated fuzz bench wheels install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-graphs bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -50,6 +53,15 @@ test:
 	@$(MAKE) --no-print-directory ctest
 	@$(MAKE) --no-print-directory pytest
 	$(SAY) "make test: lint, C++ tests and Python tests passed"
+
+test-all:
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS) --full"
+	@$(MAKE) --no-print-directory test-kernels
+	@$(MAKE) --no-print-directory test-emulated
+	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend --full || exit 1; done
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory fuzz-graphs
+	$(SAY) "make test-all: everything passed"
 
 lint: install $(DONE)/lint
 	$(SAY) "lint"
@@ -113,6 +125,9 @@ fuzz: $(DONE)/system $(DONE)/xnnpack-library
 		cmake --build build/xnnpack-$${kind%%,*} --target edgecore_xnnpack_tests && \
 		ctest --test-dir build/xnnpack-$${kind%%,*} --output-on-failure --no-tests=error || exit 1; \
 	done
+
+fuzz-graphs: install $(DONE)/test
+	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py
