@@ -14,6 +14,7 @@
 #include "edgecore/backend.h"
 #include "hardware.h"
 #include "memory.h"
+#include "nodes.h"
 #include "options.h"
 #include "profile.h"
 #include "threadpool.h"
@@ -27,6 +28,7 @@ using edgecore::xnnpack::Elements;
 using edgecore::xnnpack::Failure;
 using edgecore::xnnpack::Graph;
 using edgecore::xnnpack::kNone;
+using edgecore::xnnpack::Node;
 using edgecore::xnnpack::Role;
 using edgecore::xnnpack::Shape;
 using edgecore::xnnpack::Type;
@@ -231,7 +233,7 @@ bool ReadsPastEnd(const Graph &graph, uint32_t value) {
     if (std::find(node.in.begin(), node.in.end(), value) != node.in.end()) return true;
     // XNNPACK lets the pooling write what a node after it, that only limits its range, would have written.
     const uint64_t pixels = uint64_t{node.window.height} * node.window.width;
-    if (node.kind->id == wire::NodeUnion_MaxPooling2d && pixels > kPixelsOfFirstPass) return true;
+    if (node.kind->id == edgecore::xnnpack::wire::NodeUnion_MaxPooling2d && pixels > kPixelsOfFirstPass) return true;
   }
   return false;
 }
