@@ -125,8 +125,32 @@ def test_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monke
     monkeypatch.setattr(script, "build", broken)
     compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
     with pytest.raises(script.BuildError):
-        script.make(tmp_path / "xnnpack-key", tmp_path, compiler)
+        script.make(tmp_path / "xnnpack-key", tmp_path, compiler, for_tests=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_compiled_when_a_kernel_touches_what_is_not_there(
+    tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpacked(archive: Path, into: Path) -> Path:
+        return into
+
+    def unpack_deb(archive: Path, into: Path) -> None:
+        (into / "usr/lib/x").mkdir(parents=True, exist_ok=True)
+        (into / "usr/lib/x/libcpuinfo.so.0").touch()
+
+    def survey(sources: Path) -> None:
+        raise script.padding.PaddingError("a kernel and a buffer")
+
+    for name, function in {"unpack_tarball": unpacked, "unpack_deb": unpack_deb}.items():
+        monkeypatch.setattr(script, name, function)
+    for name in ("apply", "generate"):
+        monkeypatch.setattr(script, name, lambda what, source: None)
+    monkeypatch.setattr(script, "cmake_build", lambda *rest: pytest.fail("compiled"))
+    monkeypatch.setattr(script.padding, "survey", survey)
+    compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
+    with pytest.raises(ValueError, match="a kernel and a buffer"):  # main prints it as one sentence
+        script.build(tmp_path, tmp_path / "work", tmp_path / "stage", compiler, script.read_pins(), for_tests=False)
 
 
 def test_second_process_waits_and_takes_the_first_ones_build(tmp_path: Path) -> None:

@@ -326,9 +326,6 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         sources[package] = unpack_tarball(named[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
-    say("comparing what each kernel touches past its buffers' ends with what is there")
-    findings = padding.survey(sources["xnnpack"])
-    say(padding.summary(findings))
     for pin in pins:
         if pin.kind == "binary":
             unpack_deb(named[pin.package], work / "debs")
@@ -336,7 +333,11 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
     stage.mkdir()
-    (stage / "padding.tsv").write_text(padding.table(findings))
+    if not for_tests:  # the emulated kernels are the same ones
+        say("comparing what each kernel touches past its buffers' ends with what is there")
+        findings = padding.survey(sources["xnnpack"])
+        say(padding.summary(findings))
+        (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)

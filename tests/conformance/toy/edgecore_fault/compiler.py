@@ -86,6 +86,8 @@ class FaultCompiler:
             names[node] = len(names)
         order = [node for node in calls if node in outputs]
         for node in calls:
+            if "raises" in FAULTS and node.target is torch.ops.aten.relu.default:
+                raise ValueError("no room for a relu")
             left, right = names[node.args[0]], names[node.args[1 if len(node.args) > 1 else 0]]
             ops.append((CODES[node.target], left, right, order.index(node) if node in outputs else 0xFFFFFFFF))
             handles[len(ops)] = (node.meta["debug_handle"],)
