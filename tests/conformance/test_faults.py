@@ -152,7 +152,6 @@ FAULTS = {
         ),
         ("rare-leak", "lifetime/load and destroy", ["bytes of heap with each load (240 loads"]),
     ],
-    "other kernels": [("other-kernels", "recipes/plain, linear", ["plain, linear, kernels of other, 15 rows"])],
     "raising": [
         (
             "raises",
@@ -160,6 +159,7 @@ FAULTS = {
             ["FaultBackend failed to compile a partition of", "at aten.relu.default", "ValueError: no room for a relu"],
         ),
     ],
+    "other kernels": [("other-kernels", "recipes/plain, linear", ["plain, linear, kernels of other, 15 rows"])],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
     "another interface": [("version", "networks/elementwise", ["was built for version 7."])],
 }

@@ -41,6 +41,17 @@ def test_pins_are_complete(script: ModuleType) -> None:
     assert all(len(pin.sha256) == 64 and pin.size > 0 and pin.kind in ("source", "binary") for pin in pins)
 
 
+def test_the_library_for_tests_needs_simde_beside(script: ModuleType) -> None:
+    pins = script.read_pins(script.emulated.PINS)
+    assert [pin.package for pin in pins if pin not in script.read_pins()] == ["libsimde-dev"]
+
+
+def test_sources_that_the_emulation_was_not_written_for_are_refused(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("PROJECT(XNNPACK C CXX ASM)\n")
+    with pytest.raises(ValueError, match="sets the flags of the avx256skx kernels 0 times, not once"):
+        script.emulated.prepare(tmp_path, tmp_path, [])
+
+
 def test_folder_is_taken(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "a_1.tar.xz").write_bytes(b"contents")
