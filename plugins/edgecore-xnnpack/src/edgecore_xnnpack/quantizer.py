@@ -36,7 +36,7 @@ EPS = 2.0**-12
 
 CHANNEL_AXIS = {
     aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
-    aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
+    aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators of a weight, and where the weight has its output channels."""
 
@@ -53,12 +53,13 @@ TWO_INPUTS = frozenset({
 ONE_INPUT = frozenset({
     aten.hardswish.default, aten.hardswish_.default, aten.leaky_relu.default, aten.leaky_relu_.default,
     aten.elu.default, aten.elu_.default, aten.mean.dim, aten.adaptive_avg_pool2d.default,
+    aten.adaptive_avg_pool3d.default,
 })  # fmt: skip
 FIXED = {aten.sigmoid.default: g.Sigmoid, aten.sigmoid_.default: g.Sigmoid, aten.tanh.default: g.Tanh,
          aten.tanh_.default: g.Tanh}  # fmt: skip
 
 MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default,
+    aten.max_pool2d.default, aten.max_pool3d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default,
     aten.transpose.int, aten.slice.Tensor, aten.squeeze.dim, aten.unsqueeze.default, aten.dropout.default,
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default,
     aten.upsample_bilinear2d.vec,
@@ -143,7 +144,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         """Write the annotations into the nodes' `meta`."""
         for node in model.graph.nodes:
             config = self._config_of(node) if node.op == "call_function" and ANNOTATION not in node.meta else None
-            if config is not None and _is_float(node):
+            if config is not None and _is_float(node) and not _reads_empty(node):
                 _annotate(node, config)
         return model
 
@@ -172,6 +173,13 @@ def _plain_name(name: str) -> str:
 def _is_float(node: Node) -> bool:
     val = node.meta.get("val")
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32
+
+
+def _reads_empty(node: Node) -> bool:
+    """Observers find no range in a tensor without elements."""
+    return any(
+        isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes
+    )
 
 
 def _annotate(node: Node, config: QuantizationConfig) -> None:
