@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, Make, Sample, Samples, Weight, binary
+from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, VOLUME, Make, Sample, Samples, Weight, binary
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
@@ -202,7 +202,21 @@ def _convolution(make: Make) -> list[Sample]:
         found += [Sample((make(2, channels, 9, 11, channels_last=last), *args)) for last in (False, True)]
     one = (Weight(make(6, 4, 3)), Weight(make(6)), [2], [1], [1], False, [0], 1)
     transposed = (Weight(make(4, 6, 3, 3)), Weight(make(6)), [2, 2], [1, 1], [1, 1], True, [1, 1], 1)
-    return [*found, Sample((make(2, 4, 9), *one)), Sample((make(2, 4, 5, 6), *transposed))]
+    volumes = [
+        (
+            Weight(make(6, 4 // groups, 3, 3, 2)),
+            Weight(make(6)),
+            [2, 1, 1],
+            [1, 1, 0],
+            [1, 1, 2],
+            False,
+            [0] * 3,
+            groups,
+        )
+        for groups in (1, 2)
+    ]
+    found += [Sample((make(2, 4, 9), *one)), Sample((make(2, 4, 5, 6), *transposed))]
+    return [*found, *(Sample((make(2, 4, 5, 6, 7), *arguments)) for arguments in volumes)]
 
 
 TABLE["aten.convolution.default"] = _convolution
@@ -215,6 +229,17 @@ TABLE["aten.avg_pool2d.default"] = _on(
     (IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 2], [1, 1]), (IMAGE, [3, 3], [2, 2], [1, 1], False, False),
     (IMAGE, [2, 2], [2, 2], [0, 0], False, True, 3),
 )  # fmt: skip
+for _name, _take in (("max_pool3d", None), ("max_pool3d_with_indices", 0)):
+    TABLE[f"aten.{_name}.default"] = _on(
+        (VOLUME, [2, 2, 2]), (VOLUME, [3, 3, 1], [2, 2, 1], [1, 1, 0]), (VOLUME, [2, 1, 2], [1, 1, 1], [1, 0, 0], [1, 1, 3]),
+        take=_take,
+    )  # fmt: skip
+TABLE["aten.avg_pool3d.default"] = _on(
+    (VOLUME, [2, 2, 2]), (VOLUME, [3, 3, 1], [2, 2, 1], [1, 1, 0], False, False),
+    (VOLUME, [3, 2, 2], [1, 2, 2], [1, 0, 1], False, True, 5),
+)  # fmt: skip
+for _name in ("_adaptive_avg_pool3d", "adaptive_avg_pool3d"):
+    TABLE[f"aten.{_name}.default"] = _on((VOLUME, [1, 1, 1]), (VOLUME, [3, 3, 2]), (VOLUME, [2, 3, 7]))
 TABLE["aten.avg_pool1d.default"] = _on(((2, 3, 9), [2]), ((2, 3, 9), [3], [2], [1]))
 for _name in ("_adaptive_avg_pool2d", "adaptive_avg_pool2d"):
     TABLE[f"aten.{_name}.default"] = _on((IMAGE, [1, 1]), (IMAGE, [4, 3]), (IMAGE, [3, 4]))

@@ -32,6 +32,7 @@ BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
 )
 
 IMAGE: Shape = (2, 3, 8, 9)
+VOLUME: Shape = (2, 3, 4, 6, 7)
 
 
 @dataclass(frozen=True)

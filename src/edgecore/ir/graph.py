@@ -41,8 +41,10 @@ def vals(args: Any) -> Any:
 
 
 def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What `target` returns for the fake values of its arguments."""
-    with mode:
+    """What `target` returns for the fake values of its arguments; symbolic sizes stay so, as not in all of ATen's own code."""
+    from torch._dispatch.python import enable_python_dispatcher
+
+    with mode, enable_python_dispatcher():
         view = _VIEWS.get(target)
         if view is None:
             return target(*vals(args), **vals(kwargs))

@@ -19,7 +19,7 @@ from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.ir.verifier import dim_order
-from edgecore.passes import rewrites_attention, rewrites_complex  # noqa: F401  (they register their rewrites)
+from edgecore.passes import rewrites_attention, rewrites_complex, volumes  # noqa: F401  (they register their rewrites)
 from edgecore.passes.control_flow import dense_operands, dense_placeholders, dense_results, own_results
 from edgecore.passes.functionalize import functional_form
 from edgecore.passes.own_decompositions import decomposition_of

@@ -32,7 +32,9 @@ def decomposition_of(node: Node) -> Decomposition | None:
     return function if applies is not None and applies(node) else None
 
 
-def _decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Callable[[Decomposition], Decomposition]:
+def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Callable[[Decomposition], Decomposition]:
+    """Register the decorated function for `targets`."""
+
     def register(function: Decomposition) -> Decomposition:
         _TABLE.update(dict.fromkeys(targets, (function, applies)))
         return function
@@ -45,7 +47,7 @@ def _is_wrapping_pad(node: Node) -> bool:
     return argument(node, "mode") == "circular" and all(isinstance(width, int) and width >= 0 for width in widths)
 
 
-@_decomposes(aten.pad.default, applies=_is_wrapping_pad)
+@decomposes(aten.pad.default, applies=_is_wrapping_pad)
 def _circular_pad(value: Tensor, pad: Sequence[int], mode: str, unused: float | None = None) -> Tensor:
     """Join the end, the whole and the start along each dim; torch's own decomposition writes into slices."""
     for index in range(len(pad) // 2):
@@ -57,7 +59,7 @@ def _circular_pad(value: Tensor, pad: Sequence[int], mode: str, unused: float | 
     return value
 
 
-@_decomposes(aten.col2im.default)
+@decomposes(aten.col2im.default)
 def _col2im(
     value: Tensor,
     output_size: Sequence[int],
@@ -79,7 +81,7 @@ def _col2im(
     return blocks.permute(0, 1, 4, 2, 5, 3).reshape(*batch, -1, *output_size)
 
 
-@_decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))
+@decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))
 def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """All of the greatest, or smallest, in order; as in torch the order of equal ones is not specified."""
     size = value.shape[dim] if value.dim() else 1
@@ -92,7 +94,7 @@ def _sorted_size(node: Node) -> Any:
     return shape[argument(node, "dim")] if shape else 1
 
 
-@_decomposes(aten.cumprod.default)
+@decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     """The product over each prefix, later factors replaced by 1: as exact as one after another, n^2 products for n."""
     if dtype is None:
@@ -112,13 +114,13 @@ def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
     return torch.logical_not(stop).to(torch.int64).sum(-1)
 
 
-@_decomposes(aten.bucketize.Tensor)
+@decomposes(aten.bucketize.Tensor)
 def _bucketize(value: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     found = _count_below(value, boundaries, right)
     return found.to(torch.int32) if out_int32 else found
 
 
-@_decomposes(aten.searchsorted.Tensor, applies=lambda node: argument(node, "sorter") is None)
+@decomposes(aten.searchsorted.Tensor, applies=lambda node: argument(node, "sorter") is None)
 def _searchsorted(
     boundaries: Tensor,
     value: Tensor,
@@ -133,7 +135,7 @@ def _searchsorted(
     return found.to(torch.int32) if out_int32 else found
 
 
-@_decomposes(aten.bilinear.default)
+@decomposes(aten.bilinear.default)
 def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A linear layer of the first input, then a product with the second one for each output: out_o = x^T W_o y + b_o."""
     outputs, left, right = weight.shape
@@ -142,11 +144,11 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
     return products.sum(-1) if bias is None else products.sum(-1) + bias
 
 
-@_decomposes(aten.rand_like.default)
+@decomposes(aten.rand_like.default)
 def _rand_like(value: Tensor, **options: Any) -> Tensor:
     return torch.rand(value.shape, dtype=options.get("dtype") or value.dtype)
 
 
-@_decomposes(aten.randn_like.default)
+@decomposes(aten.randn_like.default)
 def _randn_like(value: Tensor, **options: Any) -> Tensor:
     return torch.randn(value.shape, dtype=options.get("dtype") or value.dtype)

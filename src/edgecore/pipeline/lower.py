@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
@@ -14,6 +15,7 @@ from edgecore.ir.graph import operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
+from edgecore.passes.claim_constants import claim_constants
 from edgecore.passes.cleanup import remove_identities
 from edgecore.passes.common_subexpressions import merge_common_subexpressions
 from edgecore.passes.decompose import Keep, decompose, no_keep
@@ -27,6 +29,7 @@ from edgecore.passes.merge_views import merge_views
 from edgecore.passes.torchao import rewrite_torchao
 from edgecore.passes.trim_kernels import trim_kernels
 from edgecore.passes.unify_sizes import unify_sizes
+from edgecore.passes.volumes import is_volume_convolution
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.preprocess import preprocess
 
@@ -39,7 +42,7 @@ def to_edge(programs: Programs, *, constant_methods: Mapping[str, object] | None
 
     Raises `VerificationError` for an operator that torch cannot decompose into the dialect.
     """
-    edge = {name: _to_edge(program, no_keep) for name, program in _functional(programs).items()}
+    edge = {name: _to_edge(program, lambda edge: no_keep) for name, program in _functional(programs).items()}
     for program in edge.values():
         verify(program)
     return EdgeProgramManager(edge, constant_methods=constant_methods)
@@ -74,8 +77,8 @@ def lower(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
         refusals[name] = Refusals()
-        keep = _keep(functional, partitioners, refusals[name], required)
-        program = PassManager(transform_passes)(_to_edge(functional, keep))
+        keep_of = partial(_keep, partitioners=partitioners, refusals=refusals[name], required=required)
+        program = PassManager(transform_passes)(_to_edge(functional, keep_of))
         for one in partitioners:
             program = to_backend(program, one, preprocess, refusals[name], one in required)
         edge[name] = _decompose_rest(program, refusals[name])
@@ -93,7 +96,7 @@ def _functional(programs: Programs) -> dict[str, ExportedProgram]:
     return functional
 
 
-_CAPTURED: tuple[ProgramPass, ...] = (functionalize, rewrite_torchao, rewrite_integer_products)
+_CAPTURED: tuple[ProgramPass, ...] = (claim_constants, functionalize, rewrite_torchao, rewrite_integer_products)
 """The passes over a program as torch.export gives it."""
 
 _CLEANED: tuple[ProgramPass, ...] = (
@@ -109,10 +112,18 @@ def _apply(passes: Sequence[ProgramPass], program: ExportedProgram) -> ExportedP
     return program
 
 
-def _to_edge(program: ExportedProgram, keep: Keep) -> ExportedProgram:
-    program = _apply(_CLEANED, _decomposed(program, keep))
+def _to_edge(program: ExportedProgram, keep_of: Callable[[ExportedProgram], Keep]) -> ExportedProgram:
+    """The edge dialect, but for what a partitioner wants whole; convolutions of volumes stay so until norms are fused."""
+    keep = keep_of(program)
+    program = _apply(_CLEANED, _decomposed(program, lambda node: is_volume_convolution(node) or keep(node)))
+    if _has_volumes(program):
+        program = _apply(_CLEANED, _decomposed(program, keep_of(program)))
     _number(program)
     return program
+
+
+def _has_volumes(program: ExportedProgram) -> bool:
+    return any(map(is_volume_convolution, all_calls(program.graph_module)))
 
 
 def _decomposed(program: ExportedProgram, keep: Keep = no_keep) -> ExportedProgram:
@@ -161,7 +172,7 @@ def _decompose_rest(program: ExportedProgram, refusals: Refusals) -> ExportedPro
             (backend, f"part of {operator_name(node.target)}: {reason}")
             for backend, reason in refusals.by_node.get(node.name, ())
         ]
-    program = _apply([remove_identities], _decomposed(program))
+    program = _apply(_CLEANED if _has_volumes(program) else [remove_identities], _decomposed(program))
     for node in all_calls(program.graph_module):
         inherited = node.meta.pop("refused", [])
         if inherited:

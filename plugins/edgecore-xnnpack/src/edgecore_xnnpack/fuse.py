@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,8 +19,27 @@ TAKES_CLAMP = frozenset({
 
 def fuse(net: Net) -> None:
     """Fuse in place. A value that anything else reads stays."""
+    _clamp_before_reshapes(net)
     _drop(net, _fuse_clamp)
     _drop(net, _fuse_pad)
+
+
+def _clamp_before_reshapes(net: Net) -> None:
+    """Exchange a clamp with the reshape before it, where the operation before that one takes it."""
+    producers, uses = net.producers(), net.uses()
+    places = {op: index for index, op in enumerate(net.ops)}
+    for index, op in enumerate(net.ops):
+        reshape = producers.get(op.inputs[0])
+        if op.kind is not g.Clamp or reshape is None or reshape.kind is not g.StaticReshape or uses[op.inputs[0]] != 1:
+            continue
+        source = reshape.inputs[0]
+        before = producers.get(source)
+        if before is None or before.kind not in TAKES_CLAMP or uses[source] != 1:
+            continue
+        clamped = replace(source)
+        net.ops[places[reshape]] = replace(op, inputs=[source], output=clamped)
+        net.ops[index] = moved = replace(reshape, inputs=[clamped], output=op.output)
+        producers[op.output] = moved
 
 
 def _drop(net: Net, rewrite: Callable[[Op, Op], bool]) -> None:

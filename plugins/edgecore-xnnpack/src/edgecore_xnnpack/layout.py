@@ -1,4 +1,4 @@
-"""Chooses channels first or last for every value of rank 4, with the fewest bytes transposed.
+"""Chooses channels first or last for every value of rank 4 or 5, with the fewest bytes transposed.
 
 A minimum cut: each value that an operation computes is on one side or the other, operations that demand a layout hold
 their values there, and an edge costs the bytes of the value that it would have to transpose. A value is transposed once
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from edgecore_xnnpack.net import (
-    CHANNELS_FIRST,
-    CHANNELS_LAST,
     FIRST,
     TIED,
+    TO_FIRST,
+    TO_LAST,
     Array,
     Fixed,
     Layout,
@@ -50,7 +50,7 @@ def assign_layouts(net: Net) -> None:
 def _choose(net: Net) -> set[Value]:
     """The computed values that are channels last."""
     cut = _Cut()
-    free: set[Value] = {op.output for op in net.ops if len(op.output.shape) == 4 and _is_free(op)}
+    free: set[Value] = {op.output for op in net.ops if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
 
     def side(value: Value) -> Any:
@@ -64,7 +64,7 @@ def _choose(net: Net) -> set[Value]:
     readers: dict[Value, set[Any]] = {}
     for op in net.ops:
         for value in op.inputs:
-            if len(value.shape) != 4 or value.constant is not None:
+            if not value.has_layouts or value.constant is not None:
                 continue
             wanted = op.rule.input if isinstance(op.rule, Fixed) else None
             if wanted is not None:
@@ -72,7 +72,7 @@ def _choose(net: Net) -> set[Value]:
             elif op.rule is TIED:
                 readers.setdefault(value, set()).add(side(op.output))
     for value, layout in net.outputs:
-        if len(value.shape) == 4:
+        if value.has_layouts:
             readers.setdefault(value, set()).add(last if layout == Layout.LAST else first)
     for value, sides in readers.items():
         cost = _cost(value)
@@ -160,19 +160,20 @@ class _Rewriter:
         self.net.ops = self.ops
 
     def _rewrite(self, op: Op) -> None:
-        tied = op.rule is TIED and len(op.output.shape) == 4
+        tied = op.rule is TIED and op.output.has_layouts
         wanted = op.output.layout if tied else op.rule.input if isinstance(op.rule, Fixed) else Layout.FIRST
         op.inputs = [self._operand(value, wanted, tied, op.handles) for value in op.inputs]
         if tied and wanted == Layout.LAST:
+            order = TO_LAST[len(op.output.shape)]
             for name in BY_DIMENSION & op.attributes.keys():
-                op.attributes[name] = tuple(op.attributes[name][i] for i in CHANNELS_LAST)
+                op.attributes[name] = tuple(op.attributes[name][i] for i in order)
             if "axis" in op.attributes:
-                op.attributes["axis"] = CHANNELS_LAST.index(op.attributes["axis"])
+                op.attributes["axis"] = order.index(op.attributes["axis"])
         if op.kind is g.StaticReshape:
             op.attributes["new_shape"] = op.output.dims
 
     def _operand(self, value: Value, wanted: Layout | None, tied: bool, handles: tuple[int, ...]) -> Value:
-        if len(value.shape) != 4 or wanted is None:
+        if not value.has_layouts or wanted is None:
             return value
         if value.constant is not None:
             return self._constant(value) if tied and wanted == Layout.LAST else value
@@ -181,16 +182,16 @@ class _Rewriter:
     def _constant(self, value: Value) -> Value:
         if value not in self.converted:
             assert value.constant is not None
-            relaid: Array = np.ascontiguousarray(value.constant.transpose(CHANNELS_LAST))
+            relaid: Array = np.ascontiguousarray(value.constant.transpose(TO_LAST[len(value.shape)]))
             self.converted[value] = Value(value.shape, relaid, Layout.LAST)
         return self.converted[value]
 
     def _with_layout(self, value: Value, wanted: Layout, handles: tuple[int, ...]) -> Value:
-        if len(value.shape) != 4 or value.layout == wanted:
+        if not value.has_layouts or value.layout == wanted:
             return value
         if value not in self.converted:
             result = replace(value, layout=wanted)
-            order = CHANNELS_LAST if wanted == Layout.LAST else CHANNELS_FIRST
+            order = (TO_LAST if wanted == Layout.LAST else TO_FIRST)[len(value.shape)]
             if value.has_one_order and sum(isinstance(size, Open) for size in value.shape) < 2:
                 self.ops.append(Op(g.StaticReshape, [value], result, FIRST, {"new_shape": result.dims}, None, handles))
             else:

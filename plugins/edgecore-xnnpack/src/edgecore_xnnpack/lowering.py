@@ -20,6 +20,7 @@ from edgecore_xnnpack.net import (
     FIRST,
     LAST,
     TIED,
+    TO_LAST,
     Alias,
     Array,
     Fixed,
@@ -254,7 +255,7 @@ class Lowering:
             return value
         if value.constant is not None:
             return self.constant(value.constant.reshape(shape))
-        sides = [None if len(s) == 4 and Value(s).has_one_order else Layout.FIRST for s in (value.shape, shape)]
+        sides = [None if one.has_layouts and one.has_one_order else Layout.FIRST for one in (value, Value(shape))]
         result = self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
         result.is_index = value.is_index
         return result
@@ -302,4 +303,4 @@ def bits_of(node: Node) -> int:
 
 def layout_of(val: torch.Tensor) -> Layout:
     """Layout of an external tensor, from the strides of its `val`."""
-    return Layout.LAST if dim_order(val) == (0, 2, 3, 1) else Layout.FIRST
+    return Layout.LAST if dim_order(val) == TO_LAST.get(val.dim()) else Layout.FIRST

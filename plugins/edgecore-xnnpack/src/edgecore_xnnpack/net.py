@@ -20,7 +20,7 @@ class Open(int):
 
 
 class Layout(IntEnum):
-    """Order in memory of a value of rank 4; every other rank is FIRST."""
+    """Order in memory of a value of rank 4 or 5; every other rank is FIRST."""
 
     FIRST = 0
     LAST = 1
@@ -28,6 +28,12 @@ class Layout(IntEnum):
 
 CHANNELS_LAST = (0, 2, 3, 1)
 CHANNELS_FIRST = (0, 3, 1, 2)
+
+TO_LAST = {4: CHANNELS_LAST, 5: (0, 2, 3, 4, 1)}
+"""By rank: the dimensions in the order of channels last, of those in ATen's order."""
+
+TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
+"""By rank: the dimensions in ATen's order, of those in the order of channels last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class Value:
     @property
     def dims(self) -> Shape:
         """Sizes in memory order."""
-        return tuple(self.shape[i] for i in CHANNELS_LAST) if self.layout == Layout.LAST else self.shape
+        return tuple(self.shape[i] for i in TO_LAST[len(self.shape)]) if self.layout == Layout.LAST else self.shape
 
     @property
     def size(self) -> int:
@@ -103,9 +109,14 @@ class Value:
         return self.size // 2 if self.bits == 4 and self.constant.dtype == np.int8 else self.constant.nbytes
 
     @property
+    def has_layouts(self) -> bool:
+        """Whether channels may be first or last: images and volumes."""
+        return len(self.shape) in TO_LAST
+
+    @property
     def has_one_order(self) -> bool:
         """Whether both layouts have the same bytes: one channel, or one pixel."""
-        return self.shape[1] == 1 or self.shape[2] * self.shape[3] == 1
+        return self.shape[1] == 1 or prod(self.shape[2:]) == 1
 
 
 class RoundRows:

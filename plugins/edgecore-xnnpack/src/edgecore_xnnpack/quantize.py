@@ -21,9 +21,11 @@ RESCALING = frozenset({
 })  # fmt: skip
 """Operations whose inputs and output each have parameters of their own."""
 
+JOINS = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
+
 MOVING = frozenset({
     g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
-    g.StaticResizeBilinear2D, g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5,
+    g.StaticResizeBilinear2D, *JOINS,
 })  # fmt: skip
 """Operations whose output has the parameters of their inputs."""
 
@@ -196,16 +198,29 @@ def _dequantize_later(net: Net) -> None:
     producers = net.producers()
     ops: list[Op] = []
     for op in net.ops:
-        source = _integers(op.inputs[0], producers) if op.kind in ALONE else None
-        if source is not None:
-            floats, op.output = op.output, Value(op.output.shape, quantization=source.quantization)
-            op.inputs = [source]
+        sources = _moved_integers(op, producers)
+        if sources:
+            floats, op.output = op.output, Value(op.output.shape, quantization=sources[0].quantization)
+            op.inputs = sources
             convert = Op(g.Convert, [op.output], floats, handles=op.handles)
             producers[floats] = convert
             ops += [op, convert]
         else:
             ops.append(op)
     net.ops = ops
+
+
+def _moved_integers(op: Op, producers: dict[Value, Op]) -> list[Value]:
+    """The integers of one kind that a move could take in place of its inputs; none for anything else.
+
+    A zero of padding is the zero point, exactly.
+    """
+    pads_zeros = op.kind is g.StaticConstantPad and op.attributes["padding_value"] == 0
+    if op.kind not in ALONE and op.kind not in JOINS and not pads_zeros:
+        return []
+    sources = [source for source in (_integers(value, producers) for value in op.inputs) if source is not None]
+    same = len(sources) == len(op.inputs) and len({source.quantization for source in sources}) == 1
+    return sources if same else []
 
 
 def _quantize_earlier(net: Net) -> None:

@@ -36,7 +36,7 @@ EPS = 2.0**-12
 
 CHANNEL_AXIS = {
     aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
-    aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
+    aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators of a weight, and where the weight has its output channels."""
 
@@ -53,12 +53,13 @@ TWO_INPUTS = frozenset({
 ONE_INPUT = frozenset({
     aten.hardswish.default, aten.hardswish_.default, aten.leaky_relu.default, aten.leaky_relu_.default,
     aten.elu.default, aten.elu_.default, aten.mean.dim, aten.adaptive_avg_pool2d.default,
+    aten.adaptive_avg_pool3d.default,
 })  # fmt: skip
 FIXED = {aten.sigmoid.default: g.Sigmoid, aten.sigmoid_.default: g.Sigmoid, aten.tanh.default: g.Tanh,
          aten.tanh_.default: g.Tanh}  # fmt: skip
 
 MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default,
+    aten.max_pool2d.default, aten.max_pool3d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default,
     aten.transpose.int, aten.slice.Tensor, aten.squeeze.dim, aten.unsqueeze.default, aten.dropout.default,
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default,
     aten.upsample_bilinear2d.vec,

@@ -179,7 +179,7 @@ def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, 
 
 FIRST = "only the first result"
 ROWS = [
-    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial),
+    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial, whole=True),
     _row(aten.linear.default, _linear),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _addmm_refuses),
     _row(aten.mm.default, _product),

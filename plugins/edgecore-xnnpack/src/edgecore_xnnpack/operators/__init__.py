@@ -15,6 +15,7 @@ from edgecore_xnnpack.operators import (
     reduction,
     selection,
     shape,
+    volumes,
 )
 from edgecore_xnnpack.operators.table import TABLE, make_check
 
@@ -35,4 +36,5 @@ __all__ = [
     "reduction",
     "selection",
     "shape",
+    "volumes",
 ]

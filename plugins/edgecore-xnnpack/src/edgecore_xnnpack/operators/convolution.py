@@ -1,4 +1,4 @@
-"""Convolutions, in one and two dimensions."""
+"""Convolutions, in one to three dimensions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from torch.fx import Node
 from edgecore.partition import for_each
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.net import LAST, Array, Shape, Value
+from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.shape import concatenate
 from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.volumes import (
+    as_columns,
+    as_planes,
+    as_volume,
+    columns_shape,
+    depth_taps,
+    planes_shape,
+)
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
@@ -18,8 +28,10 @@ aten = torch.ops.aten
 
 def _check_convolution(query: Query) -> str | None:
     weight, bias = query.argument("weight"), query.argument("bias")
-    if len(query.shape) not in (3, 4):
+    if len(query.shape) not in (3, 4, 5):
         return f"rank {len(query.shape)}"
+    if len(query.shape) == 5 and query.argument("transposed"):
+        return "transposed in three dimensions"
     if not query.is_constant(weight):
         return "weight not constant"
     if bias is not None and not query.is_constant(bias):
@@ -32,7 +44,8 @@ def _check_convolution(query: Query) -> str | None:
     return None
 
 
-@lowers(aten.convolution.default, check=_check_convolution, constraints="1-d or 2-d, constant weight and bias")
+@lowers(aten.convolution.default, check=_check_convolution, whole=True,
+        constraints="constant weight and bias; not transposed in three dimensions")  # fmt: skip
 def _convolution(low: Lowering, node: Node) -> Value:
     weight = low.array(low.argument("weight"))
     assert weight is not None
@@ -45,12 +58,54 @@ def _convolution(low: Lowering, node: Node) -> Value:
         weight = weight[:, :, None, :]
         stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
         shape = (*shape[:2], 1, shape[2])
-    bias = low.argument("bias")
+    bias = None if low.argument("bias") is None else low.value(low.argument("bias"))
+    groups, scales = low.argument("groups"), low.scales(low.argument("weight"))
+    if len(shape) == 5:
+        return _convolve_volume(low, value, weight, bias, stride, padding, dilation, groups, scales)
     result = convolve(
-        low, value, weight, None if bias is None else low.value(bias), shape, stride, padding, dilation, adjustment,
-        low.argument("groups"), low.argument("transposed"), low.scales(low.argument("weight")),
+        low, value, weight, bias, shape, stride, padding, dilation, adjustment, groups, low.argument("transposed"),
+        scales,
     )  # fmt: skip
     return low.reshape(result, low.shape)
+
+
+def _convolve_volume(
+    low: Lowering,
+    value: Value,
+    weight: Array,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    scales: Array | None,
+) -> Value:
+    """A 3-d convolution to the node's shape, as one of images.
+
+    A kernel of one pixel is a column of an image of depth times pixels. Else the planes are images, and the ones that
+    the depth of the kernel D reads are D times as many channels of one: as many products as in three dimensions, in one
+    matrix product. Groups would have to be woven together, so that theirs are D convolutions and their sum.
+    """
+    kernel, channels = weight.shape[2:], weight.shape[1]
+    around = (stride[1:], padding[1:], dilation[1:])
+    if kernel[1:] == (1, 1) and tuple(stride[1:]) == (1, 1) and not any(padding[1:]):
+        along = ((stride[0], 1), (padding[0], 0), (dilation[0], 1))
+        image, shape = as_columns(low, value), columns_shape(low.shape)
+        result = convolve(low, image, weight[..., 0], bias, shape, *along, groups=groups, scales=scales)
+        return as_volume(low, result, low.shape)
+    taps = depth_taps(low, value, low.shape[2], kernel[0], stride[0], padding[0], dilation[0])
+    shape = planes_shape(low.shape)
+    if groups == 1:
+        joined = weight.transpose(0, 2, 1, 3, 4).reshape(-1, kernel[0] * channels, *kernel[1:])
+        image = as_planes(low, concatenate(low, taps, 1))
+        return as_volume(low, convolve(low, image, joined, bias, shape, *around, scales=scales), low.shape)
+    total = None
+    for depth, tap in enumerate(taps):
+        image, part_bias = as_planes(low, tap), bias if total is None else None
+        part = convolve(low, image, weight[:, :, depth], part_bias, shape, *around, groups=groups, scales=scales)
+        total = part if total is None else binary(low, g.Add, total, part)
+    assert total is not None
+    return as_volume(low, total, low.shape)
 
 
 def convolve(

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Value
+from edgecore_xnnpack.net import TO_LAST, Value
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
@@ -28,8 +28,8 @@ def binary(low: Lowering, kind: type, left: Value, right: Value, clamp: tuple[fl
 
 
 def _with_rank(low: Lowering, value: Value, rank: int) -> Value:
-    """Leading ones, where a rank of 4 has two layouts, so that dimensions keep their meaning; a number needs none."""
-    if rank != 4 or (value.constant is not None and value.size == 1):
+    """Leading ones, where a rank of 4 or 5 has two layouts, so that dimensions keep their meaning; a number needs none."""
+    if rank not in TO_LAST or (value.constant is not None and value.size == 1):
         return value
     return low.reshape(value, (1,) * (rank - len(value.shape)) + value.shape)
 

@@ -23,12 +23,15 @@ MOST_IN_WINDOW = 2**16
 """Of rows and of columns."""
 
 
-def _pair(value: Any) -> tuple[int, int]:
+Pair = tuple[int, int]
+
+
+def _pair(value: Any) -> Pair:
     height, width = for_each(value, 2)
     return height, width
 
 
-def _window(source: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+def _window(source: Any) -> tuple[Pair, Pair, Pair]:
     """Kernel, stride and padding of a pooling node."""
     kernel = _pair(source.argument("kernel_size"))
     return kernel, _pair(source.argument("stride") or kernel), _pair(source.argument("padding"))
@@ -65,36 +68,45 @@ def _as_image(shape: Shape) -> Shape:
     return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
 
 
-def _check_max_pool(query: Query) -> str | None:
-    if len(query.shape) != 4:
-        return f"rank {len(query.shape)}"
-    kernel, stride, _ = _window(query)
+def max_pool_problem(kernel: Pair, stride: Pair, dilation: Pair, ceil_mode: bool) -> str | None:
+    """Why XNNPACK has no such maximum pooling of images."""
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    dilated = _pair(query.argument("dilation")) != (1, 1)
-    return "dilation with ceil_mode" if dilated and query.argument("ceil_mode") else None
+    return "dilation with ceil_mode" if dilation != (1, 1) and ceil_mode else None
+
+
+def _check_max_pool(query: Query) -> str | None:
+    if len(query.shape) != 4:
+        return f"rank {len(query.shape)}"
+    kernel, stride, _ = _window(query)
+    return max_pool_problem(kernel, stride, _pair(query.argument("dilation")), query.argument("ceil_mode"))
 
 
 @lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, whole=True,
         constraints="rank 4, kernel above 1x1, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
-    kernel, stride, padding = _window(low)
-    dilation, value = _pair(low.argument("dilation")), low.input()
+    result = max_pool_image(low, low.input(), low.shape, *_window(low), _pair(low.argument("dilation")))
+    return [result] if node.target is aten.max_pool2d_with_indices.default else result
+
+
+def max_pool_image(
+    low: Lowering, value: Value, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> Value:
+    """The maximum of each window of an image, to `shape`."""
     pads = []
     for axis in (0, 1):
-        size, out = value.shape[2 + axis], low.shape[2 + axis]
+        size, out = value.shape[2 + axis], shape[2 + axis]
         end = _excess(size, out, kernel[axis], stride[axis], padding[axis], dilation[axis])
         pads += [padding[axis], end]
     if dilation != (1, 1) and any(pads):
         # XNNPACK reads the nearest pixel in place of padding, which is one of the window's only if that has no gaps.
         value, pads = pad(low, value, (0, 0, pads[0], pads[2]), (0, 0, pads[1], pads[3]), -inf), [0, 0, 0, 0]
-    result = _pooling(low, g.MaxPooling2d, value, low.shape, kernel, stride, pads, dilation)
-    return [result] if node.target is aten.max_pool2d_with_indices.default else result
+    return _pooling(low, g.MaxPooling2d, value, shape, kernel, stride, pads, dilation)
 
 
-def _average_window(source: Any) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+def _average_window(source: Any) -> tuple[Pair, Pair, Pair]:
     """Kernel, stride and padding of an average pooling, of a sequence as of an image of one row."""
     kernel, stride, padding = _window(source)
     if len(source.shape) == 3:
@@ -106,16 +118,18 @@ def _check_avg_pool(query: Query) -> str | None:
     rank = 3 if query.node.target is aten.avg_pool1d.default else 4
     if len(query.shape) != rank:
         return f"rank {len(query.shape)}"
-    kernel, stride, padding = _average_window(query)
+    return average_problem(_as_image(query.shape)[2:], _as_image(query.output_shape)[2:], *_average_window(query))
+
+
+def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
+    """Why XNNPACK has no such average pooling of images of `sizes` to `outputs`."""
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
         return "stride above kernel"
-    if query.argument("ceil_mode"):
-        for axis in (0, 1):
-            size, out = _as_image(query.shape)[2 + axis], _as_image(query.output_shape)[2 + axis]
-            if _excess(size, out, kernel[axis], stride[axis], padding[axis]) != padding[axis]:
-                return "ceil_mode"
+    for size, out, taps, step, pads in zip(sizes, outputs, kernel, stride, padding, strict=True):
+        if _excess(size, out, taps, step, pads) != pads:
+            return "ceil_mode"
     return None
 
 
@@ -125,14 +139,22 @@ def _avg_pool(low: Lowering, node: Node) -> Value:
     kernel, stride, padding = _average_window(low)
     value = image_of(low, low.input())
     divisor = None if node.target is aten.avg_pool1d.default else low.argument("divisor_override")
-    if any(padding) and (low.argument("count_include_pad") or divisor is not None):
-        value = pad(low, value, (0, 0, *padding), (0, 0, *padding), 0.0)
-        padding = (0, 0)
-    pads = (padding[0], padding[0], padding[1], padding[1])
-    result = _pooling(low, g.AvgPooling2d, value, _as_image(low.shape), kernel, stride, pads)
+    counts = low.argument("count_include_pad") or divisor is not None
+    result = average_image(low, value, _as_image(low.shape), kernel, stride, padding, counts)
     if divisor is not None:
         result = binary(low, g.Multiply, result, low.scalar(kernel[0] * kernel[1] / divisor))
     return low.reshape(result, low.shape)
+
+
+def average_image(
+    low: Lowering, value: Value, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts_padding: bool
+) -> Value:
+    """The average of each window of an image, to `shape`."""
+    if any(padding) and counts_padding:
+        value = pad(low, value, (0, 0, *padding), (0, 0, *padding), 0.0)
+        padding = (0, 0)
+    pads = (padding[0], padding[0], padding[1], padding[1])
+    return _pooling(low, g.AvgPooling2d, value, shape, kernel, stride, pads)
 
 
 def pad(low: Lowering, value: Value, before: tuple[int, ...], after: tuple[int, ...], number: float) -> Value:
@@ -151,21 +173,22 @@ def _check_adaptive(query: Query) -> str | None:
 @lowers(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool1d.default,
         check=_check_adaptive, constraints="with a batch", whole=True)  # fmt: skip
 def _adaptive_avg_pool(low: Lowering, node: Node) -> Value:
+    return low.reshape(adaptive_image(low, image_of(low, low.input()), _as_image(low.shape)), low.shape)
+
+
+def adaptive_image(low: Lowering, value: Value, shape: Shape) -> Value:
     """A pooling where all windows are alike, else products with the weights of each window, rows then columns."""
-    value, shape = image_of(low, low.input()), _as_image(low.shape)
     sizes = value.shape[2:]
     if sizes == shape[2:]:
-        result = value
-    elif shape[2:] == (1, 1):
-        result = low.emit(g.GlobalAvgPooling2d, [value], shape, LAST, flags=g.KEEP_DIMS)
-    elif all(size % out == 0 for size, out in zip(sizes, shape[2:], strict=True)):
+        return value
+    if shape[2:] == (1, 1):
+        return low.emit(g.GlobalAvgPooling2d, [value], shape, LAST, flags=g.KEEP_DIMS)
+    if all(size % out == 0 for size, out in zip(sizes, shape[2:], strict=True)):
         kernel = tuple(size // out for size, out in zip(sizes, shape[2:], strict=True))
-        result = _pooling(low, g.AvgPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
-    else:
-        columns = fully_connected(low, value, _windows(sizes[1], shape[3]), None)
-        turned = low.permute(columns, (0, 1, 3, 2))
-        result = low.permute(fully_connected(low, turned, _windows(sizes[0], shape[2]), None), (0, 1, 3, 2))
-    return low.reshape(result, low.shape)
+        return _pooling(low, g.AvgPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
+    columns = fully_connected(low, value, _windows(sizes[1], shape[3]), None)
+    turned = low.permute(columns, (0, 1, 3, 2))
+    return low.permute(fully_connected(low, turned, _windows(sizes[0], shape[2]), None), (0, 1, 3, 2))
 
 
 def _windows(size: int, out: int) -> Array:

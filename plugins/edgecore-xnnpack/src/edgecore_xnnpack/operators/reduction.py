@@ -18,6 +18,7 @@ from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.pooling import MOST_IN_WINDOW, max_pooling, pad
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.volumes import as_columns
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
@@ -91,7 +92,10 @@ def _folded(low: Lowering, value: Value, dims: list[int]) -> Value:
 def _mean_of(low: Lowering, value: Value, dims: list[int]) -> Value:
     """A pooling of a whole image, or a product with 1/n."""
     shape = _kept(value, dims)
-    if len(shape) == 4 and dims == [1] and comes_from_last(value, low.net.producers()):
+    is_last = value.has_layouts and comes_from_last(value, low.net.producers())
+    if is_last and len(shape) == 5 and dims == [2, 3, 4]:
+        value, dims = as_columns(low, value), [2, 3]
+    if is_last and len(shape) == 4 and dims == [1]:
         rows = low.permute(value, CHANNELS_LAST)
         average = np.full((1, value.shape[1]), 1 / value.shape[1], np.float32)
         return low.permute(fully_connected(low, rows, average, None), CHANNELS_FIRST)

@@ -17,6 +17,7 @@ from edgecore.ir.verifier import dim_order
 from edgecore.passes.quantized import is_dequantize
 from edgecore.passes.rewrites import argument
 from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.net import TO_LAST
 from edgecore_xnnpack.schema.graph import MAX_RANK
 from edgecore_xnnpack.sizes import BakedSize, Sizes, Symbols, merge, names
 
@@ -230,6 +231,6 @@ def _check_tensors(query: Query, unlike: set[Any], row: Row, symbols: Symbols, v
     if any(tensor.dim() == 0 for tensor in (runtime if row.scalar else runtime + given)):
         return "rank 0"
     for tensor in runtime + given:
-        if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), (0, 2, 3, 1)):
+        if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), TO_LAST.get(tensor.dim())):
             return f"strides {tuple(tensor.stride())}"
     return None
