@@ -2,8 +2,11 @@
 #
 #   make demo    train and compile two networks, run them, print a table
 #   make test    lint, C++ tests, Python tests
+#   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
+#   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
+#   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
@@ -14,6 +17,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2 --dist worksteal
+GRAPHS ?= 20000
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16
@@ -24,6 +28,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 DONE := .stamps
+RUN_KERNELS := plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-xnnpack
 SAY := @printf '\033[1m==> %s\033[0m\n'
 
 core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
@@ -34,7 +39,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test lint ctest pytest test-emulated fuzz bench wheels install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-graphs bench wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -49,6 +54,15 @@ test:
 	@$(MAKE) --no-print-directory pytest
 	$(SAY) "make test: lint, C++ tests and Python tests passed"
 
+test-all:
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS) --full"
+	@$(MAKE) --no-print-directory test-kernels
+	@$(MAKE) --no-print-directory test-emulated
+	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend --full || exit 1; done
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory fuzz-graphs
+	$(SAY) "make test-all: everything passed"
+
 lint: install $(DONE)/lint
 	$(SAY) "lint"
 	$(PY) -m ruff check
@@ -60,6 +74,18 @@ ctest: $(DONE)/native-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
+	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
+	$(PYTHON) $(RUN_KERNELS)
+
+test-kernels: $(DONE)/native-tests
+	$(SAY) "XNNPACK's kernels on all shapes, as chosen on each kind of processor"
+	$(PYTHON) $(RUN_KERNELS) --full --row
+	$(SAY) "XNNPACK's own tests of its operators (the first time they are compiled: half an hour on two cores)"
+	$(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --sources build/xnnpack-sources
+	cmake -S plugins/edgecore-xnnpack/native/tests/upstream -B build/xnnpack-upstream -G Ninja \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSOURCES=$(CURDIR)/build/xnnpack-sources
+	cmake --build build/xnnpack-upstream
+	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
 pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/native-tests
@@ -75,6 +101,7 @@ test-emulated: install $(DONE)/test
 	cmake --build build/test-emulated
 	$(SAY) "emulated kernels: C++ tests"
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
+	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/test_emulated.py
 
@@ -98,6 +125,9 @@ fuzz: $(DONE)/system $(DONE)/xnnpack-library
 		cmake --build build/xnnpack-$${kind%%,*} --target edgecore_xnnpack_tests && \
 		ctest --test-dir build/xnnpack-$${kind%%,*} --output-on-failure --no-tests=error || exit 1; \
 	done
+
+fuzz-graphs: install $(DONE)/test
+	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import files
+from importlib.metadata import files, version
 
 import pytest
 
@@ -40,6 +40,21 @@ def test_no_torch_where_files_are_loaded(module):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
         edgecore.nonesuch
+
+
+def test_import_edgecore_alone_reaches_errors_version_and_a_full_dir():
+    code = """
+import sys, edgecore
+print(edgecore.__version__, set(edgecore.__all__) <= set(dir(edgecore)), "errors" in dir(edgecore))
+try:
+    raise ValueError
+except edgecore.errors.EdgecoreError:
+    pass
+except ValueError:
+    print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [version("edgecore"), "True", "True", "False"]
 
 
 def test_the_wheel_holds_what_runs_and_what_a_cpp_build_needs_but_no_tests():

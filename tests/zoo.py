@@ -130,19 +130,31 @@ def other_inputs(inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     return tuple(torch.rand_like(x) * 3 - 1 if x.is_floating_point() else x.flip(-1) + 1 for x in inputs)
 
 
-def make(name: str) -> Example:
-    """The model `name`, calibrated, and example inputs; the same at every call."""
-    torch.manual_seed(0)
-    model, inputs = ALL[name]()
+def calibrate(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
+    """Give batch norms the statistics of noise, and values to parameters that are all zero; returns it in eval mode."""
     for parameter in model.parameters():
         if not parameter.detach().any():
             nn.init.normal_(parameter, std=0.02)
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    norms = [
+        module for module in model.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))
+    ]
+    model.eval()
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # cumulative average
         norm.train()
     with torch.no_grad():
         for _ in range(2 if norms else 0):
-            model(*(torch.randn(4, *x.shape[1:]) for x in inputs))  # four, since pooled features are normalised too
-    return model.eval(), inputs
+            model(*map(_four, inputs))  # four, since pooled features are normalised too
+    return model.eval()
+
+
+def _four(x: torch.Tensor) -> torch.Tensor:
+    return torch.randn(4, *x.shape[1:]) if x.is_floating_point() else x.repeat(4, *(1 for _ in x.shape[1:]))
+
+
+def make(name: str) -> Example:
+    """The model `name`, calibrated, and example inputs; the same at every call."""
+    torch.manual_seed(0)
+    model, inputs = ALL[name]()
+    return calibrate(model, inputs), inputs

@@ -27,12 +27,6 @@ const fb::ptd::NamedData &entry(const DataTables &tables, uint32_t index) {
 
 StringView key_of(const DataTables &tables, uint32_t index) { return view_of(entry(tables, index).key()); }
 
-bool less(StringView a, StringView b) {
-  const size_t common = a.size() < b.size() ? a.size() : b.size();
-  const int order = a.data() == b.data() ? 0 : memcmp(a.data(), b.data(), common);
-  return order != 0 ? order < 0 : a.size() < b.size();
-}
-
 template <typename... Pieces>
 Status invalid(Error &error, StringView name, const Pieces &...pieces) {
   return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "Data file ", name, ": ", pieces...);
@@ -184,6 +178,8 @@ NamedBytes DataFile::find(StringView key) const {
   }
   return found;
 }
+
+uint64_t DataFile::bytes() const { return tables_->segments.size(); }
 
 bool DataFile::contains(StringView key) const { return find(key).bytes.data() != nullptr; }
 

@@ -297,6 +297,10 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
+    if (status.code() == EDGECORE_INVALID_PROGRAM) {  // the greatest shapes were accepted when the method was loaded
+      error.code = EDGECORE_INVALID_ARGUMENT;
+      return extend(error, " The shapes of the inputs do not fit the program, or each other.");
+    }
     EDGECORE_TRY(status);
   }
 

@@ -121,9 +121,11 @@ class Run {
   Status check_ready() {
     for (size_t i = 0; i < method_.input_set.size(); ++i) {
       if (method_.input_set[i] != 0) continue;
-      return fail(error_, EDGECORE_INVALID_STATE, "Input ", i, " of ", method_.input_set.size(), " of method '",
-                  method_.name, "' was not set before this run.");
+      name_input(method_, i, error_);
+      error_.code = EDGECORE_INVALID_STATE;
+      return extend(error_, " was not set before this run.");
     }
+    if (method_.shapes_given) EDGECORE_TRY(method_.check_relations(error_));
     const Span<const int32_t> outputs = span_of(method_.plan->outputs());
     for (size_t i = 0; i < outputs.size(); ++i) {
       const TensorSlot *slot = method_.tensor_of[static_cast<size_t>(outputs[i])];

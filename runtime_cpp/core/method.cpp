@@ -18,8 +18,15 @@ Status build(MethodImpl &method, Error &error) {
     // Nobody can set a string or a list: export baked it in.
     method.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
   }
+  EDGECORE_TRY(method.make_array(method.symbol_count(), method.symbols, error));
   EDGECORE_TRY(method.resolve_kernels(error));
   return method.load_delegates(error);
+}
+
+template <typename... Pieces>
+Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pieces &...pieces) {
+  name_input(method, index, error);
+  return extend(error, " ", pieces...);
 }
 
 // Names the input in a sentence and finds its value.
@@ -35,20 +42,9 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t give
   const bool fits =
       tag == given || (given == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
   if (!fits) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' is ", tag_name(tag),
-                ", but ", tag_name(given), " was given.");
+    return bad_input(method, index, error, "is ", tag_name(tag), ", but ", tag_name(given), " was given.");
   }
   return value;
-}
-
-void name_input(const MethodImpl &method, size_t index, Error &error) {
-  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " of method '", method.name, "' ");
-}
-
-template <typename... Pieces>
-Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pieces &...pieces) {
-  name_input(method, index, error);
-  return extend(error, pieces...);
 }
 
 // Whether `strides` are those of a dense tensor; dimensions of size 1 have no stride that matters.
@@ -63,22 +59,13 @@ bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<con
   return true;
 }
 
-Status check_shape(const MethodImpl &method, size_t index, const edgecore_tensor &tensor, const TensorArgument &given,
-                   Error &error) {
-  const Span<const int64_t> greatest(tensor.max_shape, static_cast<size_t>(tensor.dl.ndim));
+Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tensor &tensor, const TensorArgument &given,
+                    Error &error) {
   if (given.scalar_type != tensor.scalar_type) {
     return bad_input(method, index, error, "must be ", scalar_type_info(tensor.scalar_type).name, ", not ",
                      scalar_type_info(given.scalar_type).name, ".");
   }
-  const bool resizable = (tensor.flags & EDGECORE_TENSOR_RESIZABLE) != 0;
-  bool fits = given.shape.size() == greatest.size();
-  for (size_t i = 0; fits && i < greatest.size(); ++i) {
-    fits = resizable ? given.shape[i] >= 0 && given.shape[i] <= greatest[i] : given.shape[i] == greatest[i];
-  }
-  if (!fits) {
-    return bad_input(method, index, error, resizable ? "may have at most shape " : "must have shape ", greatest,
-                     ", not ", given.shape, ".");
-  }
+  EDGECORE_TRY(method.check_shape(index, tensor, given.shape, error));
   if (given.strides.empty()) return Status();
   if (given.strides.size() != given.shape.size() || !is_dense(tensor, given.shape, given.strides)) {
     return bad_input(method, index, error, "has shape ", given.shape, " and strides ", given.strides,
@@ -133,6 +120,7 @@ Result<Method *> Method::load(const Program &program, StringView name, const Met
   if (method->config.instruction_limit == 0) method->config.instruction_limit = program.limits().instructions;
   method->plan = program.tables().root->execution_plan()->Get(static_cast<uint32_t>(*index));
   method->name = program.method(*index).name();
+  method->meta = method_meta(program.tables(), *index);
   method->host = config.host == nullptr ? core_services() : *config.host;
   method->host.header.struct_size = sizeof(edgecore_host);
   if (config.tracer == nullptr) {
@@ -161,7 +149,7 @@ Status Method::set_input(size_t index, const TensorArgument &given, Error &error
   EDGECORE_TRY(value.status());
   TensorSlot &slot = *method.tensor_of[*value];
   edgecore_tensor &tensor = slot.tensor;
-  EDGECORE_TRY(check_shape(method, index, tensor, given, error));
+  EDGECORE_TRY(check_tensor(method, index, tensor, given, error));
   uint64_t bytes = slot.element_size;
   for (const int64_t size : given.shape) bytes *= static_cast<uint64_t>(size);
   if (given.data == nullptr && bytes != 0) return bad_input(method, index, error, "has no data.");
@@ -184,6 +172,7 @@ Status Method::set_input(size_t index, const TensorArgument &given, Error &error
         given.writable ? slot.home_flags & ~EDGECORE_TENSOR_READ_ONLY : slot.home_flags | EDGECORE_TENSOR_READ_ONLY;
   }
   method.input_set[index] = 1;
+  method.shapes_given = !method.symbols.empty();
   return Status();
 }
 

@@ -111,6 +111,14 @@ struct DelegateState {
   uint64_t *scratch_offsets;     // by need: place in the method's scratch area, or kNotScratch
 };
 
+// A symbolic size while the shapes of inputs are compared: the dim that gave it its value.
+struct SymbolValue {
+  bool known;
+  uint32_t input;
+  uint32_t dim;
+  int64_t value;
+};
+
 // A run that waits for a delegate.
 struct PendingRun {
   bool waiting;
@@ -153,6 +161,7 @@ struct MethodImpl : Method {
   const Program *owner;
   size_t index;
   const fb::ExecutionPlan *plan = nullptr;
+  const fb::meta::Method *meta = nullptr;  // NULL: the file has none
   StringView name;
   edgecore_host host;  // as kernels see it: without event functions when nobody listens
   edgecore_scope scope;
@@ -169,6 +178,8 @@ struct MethodImpl : Method {
   Span<DelegateState> delegates;
   size_t loaded_delegates = 0;  // entries of `delegates` that destroy() has to end
   Span<uint8_t> input_set;
+  Span<SymbolValue> symbols;         // of the dims of inputs
+  bool shapes_given = false;         // since they were compared with each other
   Span<TensorSlot *> rebound;        // slots to put back to their home before a run
   Span<int32_t> moved;               // tensor values that a MoveCall rebinds
   Span<edgecore_value> args;         // of the current instruction
@@ -206,6 +217,12 @@ struct MethodImpl : Method {
   // staging.cpp
   Status stage_in(size_t pc, Error &error);
   Status stage_out(size_t pc, bool copy, Error &error);
+  // input_shapes.cpp
+  size_t symbol_count() const;
+  // Of one input by itself.
+  Status check_shape(size_t input, const edgecore_tensor &tensor, Span<const int64_t> shape, Error &error) const;
+  // Dims that depend on each other; all inputs are set.
+  Status check_relations(Error &error);
   // execute.cpp
   Status run(Error &error);
   Status go_on(Error &error);
@@ -232,6 +249,9 @@ struct MethodImpl : Method {
     return result.status();
   }
 };
+
+// Begins a sentence: "Input 'x' (0) of method 'forward'".
+void name_input(const MethodImpl &method, size_t index, Error &error);
 
 inline TensorSlot &slot_of(edgecore_tensor *tensor) { return *reinterpret_cast<TensorSlot *>(tensor); }
 

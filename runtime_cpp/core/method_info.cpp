@@ -11,6 +11,32 @@ const fb::ExecutionPlan &plan_of(const Program *program, size_t index) {
   return *program->tables().root->execution_plan()->Get(static_cast<uint32_t>(index));
 }
 
+const ArgumentMetas *inputs_of(const Program *program, size_t index) {
+  const fb::meta::Method *meta = method_meta(program->tables(), index);
+  return meta == nullptr ? nullptr : meta->inputs();
+}
+
+const ArgumentMetas *outputs_of(const Program *program, size_t index) {
+  const fb::meta::Method *meta = method_meta(program->tables(), index);
+  return meta == nullptr ? nullptr : meta->outputs();
+}
+
+DimInfo dim_info(const TensorInfo &tensor, const fb::meta::Argument *argument, size_t index) {
+  DimInfo info;
+  info.max = tensor.sizes[index];
+  info.min = tensor.shape_kind == EDGECORE_SHAPE_STATIC ? info.max : 0;
+  const DimMetas *dims = dims_of(argument);
+  if (dims == nullptr) return info;
+  const fb::meta::Dim &dim = *dims->Get(static_cast<uint32_t>(index));
+  info.name = view_of(dim.name());
+  info.min = dim.min();
+  info.max = max_of(dim, info.max);
+  info.symbol = dim.symbol();
+  info.multiple = dim.multiple();
+  info.offset = dim.offset();
+  return info;
+}
+
 ValueInfo value_info(const fb::ExecutionPlan &plan, int32_t index) {
   const fb::EValue &value = *plan.values()->Get(static_cast<uint32_t>(index));
   ValueInfo info;
@@ -65,14 +91,45 @@ size_t MethodInfo::input_count() const { return size_of(plan_of(program_, index_
 
 ValueInfo MethodInfo::input(size_t index) const {
   const fb::ExecutionPlan &plan = plan_of(program_, index_);
-  return value_info(plan, plan.inputs()->Get(static_cast<uint32_t>(index)));
+  ValueInfo info = value_info(plan, plan.inputs()->Get(static_cast<uint32_t>(index)));
+  info.name = input_name(index);
+  return info;
+}
+
+StringView MethodInfo::input_name(size_t index) const {
+  return name_of(argument_at(inputs_of(program_, index_), index));
+}
+
+DimInfo MethodInfo::input_dim(size_t index, size_t dim) const {
+  return dim_info(input(index).tensor, argument_at(inputs_of(program_, index_), index), dim);
+}
+
+Result<size_t> MethodInfo::find_input(StringView wanted, Error &error) const {
+  const ArgumentMetas *inputs = inputs_of(program_, index_);
+  for (uint32_t i = 0; i < size_of(inputs); ++i) {
+    if (name_of(inputs->Get(i)) == wanted) return static_cast<size_t>(i);
+  }
+  const Status status =
+      fail(error, EDGECORE_NOT_FOUND, "Method '", name(), "' has no input '", wanted, "'; ",
+           size_of(inputs) == 0 ? StringView("the file holds no names of inputs") : StringView("it takes "));
+  for (uint32_t i = 0; i < size_of(inputs); ++i) {
+    (void)extend(error, i == 0 ? "'" : ", '", name_of(inputs->Get(i)), "'");
+  }
+  append(error, ".");
+  return status;
 }
 
 size_t MethodInfo::output_count() const { return size_of(plan_of(program_, index_).outputs()); }
 
 ValueInfo MethodInfo::output(size_t index) const {
   const fb::ExecutionPlan &plan = plan_of(program_, index_);
-  return value_info(plan, plan.outputs()->Get(static_cast<uint32_t>(index)));
+  ValueInfo info = value_info(plan, plan.outputs()->Get(static_cast<uint32_t>(index)));
+  info.name = name_of(argument_at(outputs_of(program_, index_), index));
+  return info;
+}
+
+DimInfo MethodInfo::output_dim(size_t index, size_t dim) const {
+  return dim_info(output(index).tensor, argument_at(outputs_of(program_, index_), index), dim);
 }
 
 size_t MethodInfo::arena_count() const {
@@ -92,7 +149,7 @@ DelegateInfo MethodInfo::delegate(size_t index) const {
   DelegateInfo info;
   info.backend_id = view_of(delegate.id());
   info.blob = delegate_blob(program_->tables(), delegate);
-  const fb::meta::Delegate *meta = delegate_meta(program_->tables(), name(), index);
+  const fb::meta::Delegate *meta = delegate_meta(program_->tables(), index_, index);
   if (meta == nullptr) return info;
   info.has_meta = true;
   info.compatibility = view_of(meta->compatibility());
@@ -105,7 +162,7 @@ DelegateInfo MethodInfo::delegate(size_t index) const {
 
 DeclaredNeed MethodInfo::declared_need(size_t delegate, size_t index) const {
   const fb::meta::MemoryNeed &need =
-      *delegate_meta(program_->tables(), name(), delegate)->memory()->Get(static_cast<uint32_t>(index));
+      *delegate_meta(program_->tables(), index_, delegate)->memory()->Get(static_cast<uint32_t>(index));
   DeclaredNeed declared;
   declared.kind = static_cast<uint32_t>(need.kind());
   declared.space = need.space();
@@ -141,15 +198,10 @@ Bytes delegate_blob(const ProgramTables &tables, const fb::BackendDelegate &dele
   return span_of(tables.root->backend_delegate_data()->Get(index)->data());
 }
 
-const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, StringView method, size_t index) {
-  if (tables.meta == nullptr) return nullptr;
-  for (uint32_t i = 0; i < size_of(tables.meta->methods()); ++i) {
-    const fb::meta::Method &entry = *tables.meta->methods()->Get(i);
-    if (view_of(entry.name()) != method) continue;
-    if (index >= size_of(entry.delegates())) return nullptr;
-    return entry.delegates()->Get(static_cast<uint32_t>(index));
-  }
-  return nullptr;
+const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t method, size_t index) {
+  const fb::meta::Method *meta = method_meta(tables, method);
+  if (meta == nullptr || index >= size_of(meta->delegates())) return nullptr;
+  return meta->delegates()->Get(static_cast<uint32_t>(index));
 }
 
 Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error) {

@@ -12,7 +12,6 @@
 namespace edgecore {
 namespace {
 
-constexpr StringView kMetaKey = "edgecore.meta.v1";
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // least length of an extended header
 constexpr size_t kHeaderWithSize = 32;  // with the size of the segment data
@@ -103,6 +102,32 @@ Status check_named_data(const ProgramTables &tables, Error &error) {
   return Status();
 }
 
+// Finds the metadata of each method by its name.
+Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error &error) {
+  using Entry = const fb::meta::Method *;
+  const auto *metas = tables.meta->methods();
+  const size_t count = size_of(tables.root->execution_plan());
+  if (count > config.limits.methods) return Status();  // will be refused
+  if (size_of(metas) > count) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(metas), " methods, the program ", count,
+                ".");
+  }
+  auto *entries = static_cast<Entry *>(config.allocator->allocate(count * sizeof(Entry), alignof(Entry)));
+  if (entries == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " methods.");
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    entries[i] = nullptr;
+    for (uint32_t j = 0; j < size_of(metas) && entries[i] == nullptr; ++j) {
+      if (view_of(metas->Get(j)->name()) == view_of(tables.root->execution_plan()->Get(i)->name())) {
+        entries[i] = metas->Get(j);
+      }
+    }
+  }
+  tables.method_metas = {entries, count};
+  return Status();
+}
+
 Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &error) {
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::NamedData &entry = *tables.root->named_data()->Get(i);
@@ -119,7 +144,7 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
     tables.meta = fb::meta::GetMeta((*copy).data());
-    return Status();  // once: a small file may name one segment many times
+    return resolve_methods(config, tables, error);  // once: a small file may name one segment many times
   }
   return Status();
 }

@@ -20,6 +20,13 @@ inline StringView view_of(const flatbuffers::String *string) {
   return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
 }
 
+// Byte by byte.
+inline bool less(StringView a, StringView b) {
+  const size_t common = a.size() < b.size() ? a.size() : b.size();
+  const int order = a.data() == b.data() ? 0 : __builtin_memcmp(a.data(), b.data(), common);
+  return order != 0 ? order < 0 : a.size() < b.size();
+}
+
 template <typename T>
 size_t size_of(const T *vector) {
   return vector == nullptr ? 0 : vector->size();

@@ -330,13 +330,51 @@ class PlanValidator {
 // Needs of one delegate are compared with each other, so there must not be too many.
 constexpr size_t kMostNeeds = 256;
 
-Status validate_meta(const fb::meta::Meta &meta, size_t plan_count, Error &error) {
-  if (size_of(meta.methods()) > plan_count) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(meta.methods()), " methods, the program ",
-                plan_count, ".");
+// Sizes are 31 bits, so a dim's arithmetic in 64 bits does not overflow.
+constexpr int64_t kSizeLimit = int64_t{1} << 31;
+
+// Inputs or outputs, of which the metadata may lack all. `symbols` counts those that have been met.
+Status validate_arguments(const fb::ExecutionPlan &plan, const ArgumentMetas *arguments, Span<const int32_t> values,
+                          int32_t &symbols, Error &error) {
+  bool fits = size_of(arguments) == 0 || size_of(arguments) == values.size();
+  for (uint32_t i = 0; fits && i < size_of(arguments); ++i) {
+    const DimMetas *dims = dims_of(arguments->Get(i));
+    if (dims == nullptr) continue;
+    const fb::Tensor *tensor = plan.values()->Get(static_cast<uint32_t>(values[i]))->val_as_Tensor();
+    fits = tensor != nullptr && size_of(tensor->sizes()) == dims->size();
+    for (uint32_t d = 0; fits && d < dims->size(); ++d) {
+      const fb::meta::Dim &dim = *dims->Get(d);
+      fits = dim.min() >= 0 && dim.min() <= tensor->sizes()->Get(d) && dim.multiple() > 0 &&
+             dim.multiple() < kSizeLimit && dim.offset() > -kSizeLimit && dim.offset() < kSizeLimit &&
+             dim.symbol() >= -1 && dim.symbol() <= symbols;
+      if (fits && dim.symbol() == symbols) ++symbols;
+    }
   }
-  for (uint32_t i = 0; i < size_of(meta.methods()); ++i) {
-    const fb::meta::Method &method = *meta.methods()->Get(i);
+  if (fits) return Status();
+  return fail(error, EDGECORE_INVALID_PROGRAM, "Metadata of method '", view_of(plan.name()),
+              "': its inputs, outputs or their dims are not those of the program.");
+}
+
+bool is_digest(const flatbuffers::Vector<uint8_t> *digest) { return size_of(digest) == 0 || size_of(digest) == 32; }
+
+Status validate_digests(const fb::meta::Meta &meta, Error &error) {
+  bool fits = is_digest(meta.constants_sha256()) && is_digest(meta.state_sha256());
+  for (uint32_t i = 0; fits && i < size_of(meta.data()); ++i) {
+    fits = meta.data()->Get(i)->key() != nullptr && size_of(meta.data()->Get(i)->sha256()) == 32;
+  }
+  if (fits) return Status();
+  return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has a SHA-256 that is not of 32 bytes, or without a key.");
+}
+
+Status validate_meta(const ProgramTables &tables, Error &error) {
+  EDGECORE_TRY(validate_digests(*tables.meta, error));
+  for (uint32_t i = 0; i < tables.method_metas.size(); ++i) {
+    if (tables.method_metas[i] == nullptr) continue;
+    const fb::meta::Method &method = *tables.method_metas[i];
+    const fb::ExecutionPlan &plan = *tables.root->execution_plan()->Get(i);
+    int32_t symbols = 0;
+    EDGECORE_TRY(validate_arguments(plan, method.inputs(), span_of(plan.inputs()), symbols, error));
+    EDGECORE_TRY(validate_arguments(plan, method.outputs(), span_of(plan.outputs()), symbols, error));
     for (uint32_t j = 0; j < size_of(method.delegates()); ++j) {
       const fb::meta::Delegate &delegate = *method.delegates()->Get(j);
       if (size_of(delegate.sha256()) == 32 && size_of(delegate.memory()) <= kMostNeeds) continue;
@@ -369,7 +407,7 @@ Status validate_program(const ProgramTables &tables, const Limits &limits, Error
     if (plan.name() == nullptr) return fail(error, EDGECORE_INVALID_PROGRAM, "Method ", i, " has no name.");
     EDGECORE_TRY(PlanValidator(tables, limits, plan, items, error).validate());
   }
-  return tables.meta == nullptr ? Status() : validate_meta(*tables.meta, plans->size(), error);
+  return tables.meta == nullptr ? Status() : validate_meta(tables, error);
 }
 
 }  // namespace edgecore

@@ -41,6 +41,12 @@ std::vector<uint8_t> control_flow() {
   pte.free_value(view);
   pte.inputs = {x};
   pte.outputs = {out, sum};
+  pte.input_metas = {{"x", {{"2*s + 2", 2, 0, 2, 2}}}};
+  pte.output_metas = {{"out", {{"s", 0, 0}}}, {"sum"}};
+  pte.constants_digest = pte.state_digest = std::vector<uint8_t>(32);
+  pte.data_digests = {{"weights", std::vector<uint8_t>(32)}};
+  pte.add_named_data("weights", {1, 2, 3});
+  pte.add_meta({}, "", {});
   return pte.finish();
 }
 

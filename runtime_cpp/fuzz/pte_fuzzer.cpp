@@ -16,6 +16,8 @@ void run_method(Method &method, Error &error) {
   std::vector<std::vector<uint8_t>> buffers;
   for (size_t i = 0; i < info.input_count(); ++i) {
     const ValueInfo input = info.input(i);
+    (void)info.find_input(input.name, error);
+    for (size_t d = 0; d < input.tensor.sizes.size(); ++d) (void)info.input_dim(i, d);
     if (input.tag == EDGECORE_TAG_TENSOR && input.tensor.bytes < (1u << 20)) {
       buffers.emplace_back(static_cast<size_t>(input.tensor.bytes) + 1);
       std::vector<int64_t> shape(input.tensor.sizes.begin(), input.tensor.sizes.end());
@@ -89,6 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   config.limits.tensor_bytes = 1 << 20;
   const Result<const Program *> program = Program::load(file.bytes(), config, error);
   if (!program.ok()) return 0;
+  (void)(*program)->check_digests(error);
   const Opened opened(**program);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
   for (size_t i = 0; i < (*program)->method_count() && i < 4; ++i) {

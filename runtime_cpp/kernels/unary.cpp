@@ -117,7 +117,7 @@ EDGECORE_FUNCTOR(LogicalNot, static_cast<uint8_t>(x == C{0}))
 EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x * s[0])
 // s: alpha * scale, scale, input_scale
 EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_near(x * s[2]))
-EDGECORE_FUNCTOR(Clamp, x<s[0] ? s[0] : x> s[1] ? s[1] : x)
+EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))

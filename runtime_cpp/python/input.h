@@ -20,16 +20,20 @@ struct ArrayType {
   const ExchangeApi *exchange;  // NULL: the type offers none
 };
 
-// What a sentence about an object begins with: "Input 0 of method 'forward'". Put together only when needed.
+// What a sentence about an object begins with: "Input 'x' (0) of method 'forward'". Put together only when needed.
 struct Subject {
-  const char *kind;
+  const char *kind;  // NULL: an input
   size_t index;
   const Method *method;
 
   template <typename... Pieces>
   Status refuse(Error &error, const Pieces &...pieces) const {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method->info().name(), "'",
-                pieces...);
+    if (kind == nullptr) {
+      name_input(method->info(), index, error);
+    } else {
+      (void)fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method->info().name(), "'");
+    }
+    return extend(error, pieces...);
   }
 };
 

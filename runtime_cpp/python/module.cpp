@@ -33,9 +33,23 @@ struct Turns {
 // A pending run needs its turn until the module has ended it, so the turns are destroyed last.
 struct Loaded : Turns, Module {};
 
-// An input or output as the file declares it.
+// One dim of an input or output, whose texts live in the module.
+struct Dim {
+  std::shared_ptr<const Module> module;
+  DimInfo info;
+
+  // "batch: 4..8", "6"
+  nb::str description() const {
+    if (info.min == info.max) return nb::str("{}").format(info.max);
+    return nb::str("{}{}{}..{}").format(text(info.name), info.name.empty() ? "" : ": ", info.min, info.max);
+  }
+};
+
+// An input or output as the file declares it, which lives in the module.
 struct Value {
+  std::shared_ptr<const Module> module;
   ValueInfo info;
+  std::vector<DimInfo> infos;  // of its dims
 
   nb::str dtype() const {
     switch (info.tag) {
@@ -57,6 +71,18 @@ struct Value {
     nb::list sizes;
     for (const int32_t size : info.tensor.sizes) sizes.append(size);
     return nb::tuple(sizes);
+  }
+  nb::tuple dims() const {
+    nb::list dims;
+    for (const DimInfo &dim : infos) dims.append(nb::cast(Dim{module, dim}));
+    return nb::tuple(dims);
+  }
+  // "float32 [batch: 4..8, 6]"
+  nb::str description() const {
+    if (!is_tensor()) return dtype();
+    nb::list dims;
+    for (const DimInfo &dim : infos) dims.append(Dim{module, dim}.description());
+    return nb::str("{} [{}]").format(dtype(), nb::str(", ").attr("join")(dims));
   }
   nb::tuple dim_order() const {
     nb::list dims;
@@ -224,6 +250,10 @@ nb::list missing_operators(const Loaded &module) {
   return names;
 }
 
+void check_digests(const Loaded &module) {
+  without_gil([&](Error &error) { return module.program().check_digests(error); });
+}
+
 StateSharing sharing_of(const nb::object &share_state) {
   if (share_state.is_none()) return StateSharing::kAsFile;
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
@@ -243,18 +273,15 @@ nb::list load_methods(const std::shared_ptr<Loaded> &module, uint32_t threads, b
   return methods;
 }
 
-// Method.__call__(*inputs, out=None) as the type's own slot.
+// Method.__call__(*inputs, out=None, **inputs) as the type's own slot.
 PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   try {
-    PyObject *out = nullptr;
-    if (keywords != nullptr && PyDict_Size(keywords) != 0) {
-      out = PyDict_GetItemString(keywords, "out");
-      if (out == nullptr || PyDict_Size(keywords) != 1) {
-        throw nb::type_error("A method takes its inputs by position, and only out by keyword.");
-      }
-    }
     if (!nb::inst_ready(self)) throw nb::type_error("This Method was not made by edgecore.load.");
-    return nb::inst_ptr<Runner>(self)->call(inputs, out).release().ptr();
+    Runner &runner = *nb::inst_ptr<Runner>(self);
+    if (keywords == nullptr) return runner.call(inputs, nb::handle()).release().ptr();
+    PyObject *out = PyDict_GetItemString(keywords, "out");
+    if (PyDict_Size(keywords) == (out == nullptr ? 0 : 1)) return runner.call(inputs, out).release().ptr();
+    return runner.call(runner.arrange(inputs, keywords), out).release().ptr();
   } catch (nb::python_error &failure) {
     failure.restore();
   } catch (const nb::builtin_exception &failure) {
@@ -304,15 +331,38 @@ void set_options(Loaded &module, const nb::str &backend_id, const nb::dict &opti
 nb::tuple inputs(const Runner &runner) {
   nb::list values;
   const MethodInfo info = runner.method().info();
-  for (size_t i = 0; i < info.input_count(); ++i) values.append(nb::cast(Value{info.input(i)}));
+  for (size_t i = 0; i < info.input_count(); ++i) {
+    Value value{runner.module(), info.input(i), {}};
+    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.infos.push_back(info.input_dim(i, d));
+    values.append(nb::cast(std::move(value)));
+  }
   return nb::tuple(values);
 }
 
 nb::tuple outputs(const Runner &runner) {
   nb::list values;
   const MethodInfo info = runner.method().info();
-  for (size_t i = 0; i < info.output_count(); ++i) values.append(nb::cast(Value{info.output(i)}));
+  for (size_t i = 0; i < info.output_count(); ++i) {
+    Value value{runner.module(), info.output(i), {}};
+    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.infos.push_back(info.output_dim(i, d));
+    values.append(nb::cast(std::move(value)));
+  }
   return nb::tuple(values);
+}
+
+// "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]"
+nb::str description(const Runner &runner) {
+  const auto join = [](const nb::tuple &values) {
+    nb::list parts;
+    for (size_t i = 0; i < nb::len(values); ++i) {
+      const Value &value = nb::cast<const Value &>(values[i]);
+      parts.append(
+          nb::str("{}{}{}").format(text(value.info.name), value.info.name.empty() ? "" : ": ", value.description()));
+    }
+    return nb::str(", ").attr("join")(parts);
+  };
+  return nb::str("{}({}) -> {}")
+      .format(text(runner.method().info().name()), join(inputs(runner)), join(outputs(runner)));
 }
 
 nb::tuple delegates(const Runner &runner) {
@@ -353,7 +403,14 @@ NB_MODULE(_runtime, module) {
   nb::set_leak_warnings(false);
   bind_tensor(module);
   bind_run(module);
+  nb::class_<Dim>(module, "DimInfo")
+      .def_prop_ro("name", [](const Dim &dim) { return text(dim.info.name); })
+      .def_prop_ro("min", [](const Dim &dim) { return dim.info.min; })
+      .def_prop_ro("max", [](const Dim &dim) { return dim.info.max; })
+      .def("__repr__", [](const Dim &dim) { return nb::str("DimInfo({})").format(dim.description()); });
   nb::class_<Value>(module, "TensorInfo")
+      .def_prop_ro("name", [](const Value &value) { return text(value.info.name); })
+      .def_prop_ro("dims", &Value::dims)
       .def_prop_ro("dtype", &Value::dtype)
       .def_prop_ro("shape", &Value::shape)
       .def_prop_ro("dim_order", &Value::dim_order)
@@ -361,14 +418,22 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("dynamic", &Value::dynamic)
       .def_prop_ro("planned", [](const Value &value) { return value.info.tensor.planned; })
       .def("__repr__", [](const Value &value) {
-        return nb::str("TensorInfo(dtype={}, shape={}{}{})")
-            .format(value.dtype(), value.shape(), value.dynamic() ? ", dynamic" : "",
-                    value.info.tensor.planned ? ", planned" : "");
+        return nb::str("TensorInfo('{}', {}{})")
+            .format(text(value.info.name), value.description(), value.info.tensor.planned ? ", planned" : "");
       });
   static PyType_Slot method_slots[] = {{Py_tp_call, reinterpret_cast<void *>(call_method)}, {0, nullptr}};
   nb::class_<Runner>(module, "Method", nb::type_slots(method_slots))
       .def(
-          "start", [](Runner &runner, const nb::args &inputs) { return runner.start(inputs); }, nb::keep_alive<0, 1>())
+          "start",
+          [](Runner &runner, const nb::args &inputs, const nb::kwargs &keywords) {
+            return nb::len(keywords) == 0 ? runner.start(inputs) : runner.start(runner.arrange(inputs, keywords));
+          },
+          nb::keep_alive<0, 1>())
+      .def("__repr__", [](const Runner &runner) { return nb::str("<edgecore.Method {}>").format(description(runner)); })
+      .def_prop_ro("__signature__",
+                   [](const nb::object &self) {
+                     return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self);
+                   })
       .def_prop_ro("name", [](const Runner &runner) { return text(runner.method().info().name()); })
       .def_prop_ro("inputs", inputs)
       .def_prop_ro("outputs", outputs)
@@ -379,6 +444,7 @@ NB_MODULE(_runtime, module) {
   nb::class_<Loaded>(module, "Program")
       .def_prop_ro("backend_ids", backend_ids)
       .def_prop_ro("profile", [](const Loaded &self) { return text(self.program().profile()); })
+      .def("check_digests", check_digests)
       .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a)
       .def_prop_ro("missing_operators", missing_operators)
       .def("load_kernels", load_kernels, "path"_a)

@@ -95,6 +95,49 @@ void Runner::refuse_count(size_t given) const {
   raise(error);
 }
 
+nb::object Runner::arrange(nb::handle inputs, nb::handle keywords) const {
+  Error error;
+  const auto given = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
+  if (given > inputs_.size()) refuse_count(given);
+  std::vector<nb::object> all(inputs_.size());
+  for (size_t i = 0; i < given; ++i) all[i] = nb::borrow(PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i)));
+  PyObject *key = nullptr;
+  PyObject *value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(keywords.ptr(), &at, &key, &value) != 0;) {
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(key, &size);
+    if (text == nullptr) throw nb::python_error();
+    const StringView name(text, static_cast<size_t>(size));
+    if (name == "out") continue;
+    const Result<size_t> index = method_.info().find_input(name, error);
+    if (!index.ok()) raise(error);
+    if (all[*index].is_valid()) {
+      (void)Subject{nullptr, *index, &method_}.refuse(error, " was given by position and by keyword.");
+      raise(error);
+    }
+    all[*index] = nb::borrow(value);
+  }
+  bool complete = true;
+  const nb::object arranged = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(all.size())));
+  if (!arranged.is_valid()) throw nb::python_error();
+  for (size_t i = 0; i < all.size(); ++i) {
+    // None was fixed when the model was exported.
+    if (!all[i].is_valid() && inputs_[i].info.tag == EDGECORE_TAG_NONE) all[i] = nb::none();
+    if (all[i].is_valid()) {
+      PyTuple_SetItem(arranged.ptr(), static_cast<Py_ssize_t>(i), all[i].release().ptr());
+      continue;
+    }
+    if (complete) (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' was not given ");
+    (void)extend(error, complete ? "'" : ", '", inputs_[i].info.name, "'");
+    complete = false;
+  }
+  if (!complete) {
+    (void)extend(error, ".");
+    raise(error);
+  }
+  return arranged;
+}
+
 nb::object Runner::call(nb::handle inputs, nb::handle out) {
   Error error;
   const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
@@ -109,7 +152,9 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
   }
   SmallArray<Made> made(outputs_.size());
   if (out.is_valid() && !out.is_none()) {
-    const size_t count = nb::len(out);
+    // The only buffer needs no list around it.
+    const bool bare = outputs_.size() == 1 && PyList_Check(out.ptr()) == 0 && PyTuple_Check(out.ptr()) == 0;
+    const size_t count = bare ? 1 : nb::len(out);
     if (count != outputs_.size()) {
       (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' has ", outputs_.size(),
                  outputs_.size() == 1 ? " output" : " outputs", "; got ", count, " buffers in out.");
@@ -117,7 +162,7 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
     }
     for (size_t i = 0; i < count; ++i) {
       Made &output = made.get()[i];
-      output.object = out[i];
+      output.object = bare ? nb::borrow(out) : nb::object(out[i]);
       if (!read_out(i, output.object.ptr(), output, error).ok()) raise(error);
     }
   }
@@ -169,7 +214,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
   const char *wanted = "None";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
-      return given.view.open(object, {"Input", index, &method_}, error);
+      return given.view.open(object, {nullptr, index, &method_}, error);
     case EDGECORE_TAG_INT:
     case EDGECORE_TAG_BOOL:
       if (PyLong_Check(object) != 0) {
@@ -189,7 +234,7 @@ Status Runner::read_input(size_t index, PyObject *object, Given &given, Error &e
       if (object == Py_None) return {};
       wanted = "None (its value was fixed when the model was exported)";
   }
-  return Subject{"Input", index, &method_}.refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
+  return Subject{nullptr, index, &method_}.refuse(error, " must be ", wanted, "; got ", type_text(object), ".");
 }
 
 Status Runner::read_out(size_t index, PyObject *object, Made &made, Error &error) {

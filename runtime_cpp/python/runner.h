@@ -43,8 +43,11 @@ class Runner {
   // Calls take `turn` while they run.
   Runner(std::shared_ptr<Module> module, Method &method, std::shared_ptr<Turn> turn);
 
+  // The tuple of all inputs from a tuple of the first ones and a dict of others by name (`out` is passed over).
+  nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
+
   // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
-  // output, which are then the results.
+  // output, which are then the results; of a method with one output also the buffer itself.
   // Threads that call one Runner at the same time take turns; none holds the GIL while it waits or runs.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
@@ -52,6 +55,7 @@ class Runner {
   std::unique_ptr<Run> start(nanobind::handle inputs);
 
   const Method &method() const { return method_; }
+  const std::shared_ptr<Module> &module() const { return module_; }
 
   Runner(const Runner &) = delete;
   Runner &operator=(const Runner &) = delete;

@@ -57,7 +57,7 @@ TEST(Method, CopiesPlannedInputsWhichMustBeSetEachTime) {
   ASSERT_TRUE(loaded.execute());
   EXPECT_EQ(loaded.output(0)[0], 3);
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "Input 0 of 1 of method 'forward' was not set before this run.");
+  EXPECT_SENTENCE(loaded, "Input 0 of method 'forward' was not set before this run.");
   EXPECT_FALSE(loaded.set_floats_output(0, y));
   EXPECT_SENTENCE(loaded, "has its memory from the program");
 }
@@ -74,7 +74,7 @@ TEST(Method, DynamicShapesFollowTheInput) {
     EXPECT_EQ(loaded.method->output(0).as.tensor->dl.strides[0], shape[1]);
   }
   EXPECT_FALSE(loaded.set_floats(0, {3, 3}, x));
-  EXPECT_SENTENCE(loaded, "may have at most shape [2, 3], not [3, 3]");
+  EXPECT_SENTENCE(loaded, "Input 0 of method 'forward': dim 0 must be at most 2, got 3 (shape [3, 3]).");
 }
 
 TEST(Method, WrongInputsAreNamed) {
@@ -84,9 +84,9 @@ TEST(Method, WrongInputsAreNamed) {
   EXPECT_FALSE(loaded.set_floats(1, {2, 3}, x));
   EXPECT_SENTENCE(loaded, "Method 'forward' takes 1 input; there is no input 1.");
   EXPECT_FALSE(loaded.set_floats(0, {3, 2}, x));
-  EXPECT_SENTENCE(loaded, "Input 0 of method 'forward' must have shape [2, 3], not [3, 2].");
+  EXPECT_SENTENCE(loaded, "Input 0 of method 'forward': dim 0 must be 2, got 3 (shape [3, 2]).");
   EXPECT_FALSE(loaded.set_floats(0, {6}, x));
-  EXPECT_SENTENCE(loaded, "not [6]");
+  EXPECT_SENTENCE(loaded, "must have 2 dims ([2, 3]), got shape [6].");
   const int64_t shape[] = {2, 3}, strides[] = {1, 2};
   TensorArgument tensor;
   tensor.data = x.data();

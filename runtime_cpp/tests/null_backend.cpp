@@ -148,6 +148,12 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
       return fail(host, error, EDGECORE_INVALID_TYPE, "argument " + std::to_string(i) + " is no float32 tensor.");
     }
   }
+  for (uint64_t i = 1; i < blob.inputs; ++i) {
+    const edgecore_dl_tensor &first = argument(args, arg_stride, 0).as.tensor->dl;
+    const edgecore_dl_tensor &other = argument(args, arg_stride, i).as.tensor->dl;
+    if (first.ndim == 0 || first.ndim != other.ndim || first.shape[0] == other.shape[0]) continue;
+    return fail(host, error, EDGECORE_INVALID_PROGRAM, "argument " + std::to_string(i) + " has another batch.");
+  }
   for (uint64_t i = 0; i < blob.outputs; ++i) {
     const edgecore_tensor *input = argument(args, arg_stride, i % blob.inputs).as.tensor;
     edgecore_tensor *output = argument(args, arg_stride, blob.inputs + i).as.tensor;

@@ -110,6 +110,24 @@ class PteBuilder {
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
+  // For add_meta: inputs and outputs, and SHA-256 of the program's data.
+  struct DimMeta {
+    const char *name;
+    int64_t min;
+    int32_t symbol = -1;
+    int64_t multiple = 1;
+    int64_t offset = 0;
+  };
+  struct ArgumentMeta {
+    const char *name;
+    std::vector<DimMeta> dims = {};
+  };
+  std::vector<ArgumentMeta> input_metas, output_metas;
+  std::vector<uint8_t> constants_digest, state_digest;
+  std::vector<std::pair<std::string, std::vector<uint8_t>>> data_digests;  // in the order of their keys
+  Bytes constants() const { return {constants_.data(), constants_.size()}; }
+  Bytes state() const { return {state_.data(), state_.size()}; }
+
   // Metadata with one entry per delegate; `needs` belong to each.
   struct Declared {
     fb::meta::MemoryKind kind;
@@ -126,9 +144,15 @@ class PteBuilder {
       delegates.push_back(
           fb::meta::CreateDelegateDirect(meta, &sha256, compatibility.c_str(), "edgecore-null", "0", &memory));
     }
+    const auto taken = describe(meta, input_metas), given = describe(meta, output_metas);
     std::vector<flatbuffers::Offset<fb::meta::Method>> methods = {
-        fb::meta::CreateMethodDirect(meta, "forward", &delegates)};
-    fb::meta::FinishMetaBuffer(meta, fb::meta::CreateMetaDirect(meta, "edgecore", "edgecore", "0", &methods));
+        fb::meta::CreateMethodDirect(meta, "forward", &delegates, nullptr, nullptr, &taken, &given)};
+    std::vector<flatbuffers::Offset<fb::meta::DataDigest>> data;
+    for (const auto &entry : data_digests) {
+      data.push_back(fb::meta::CreateDataDigestDirect(meta, entry.first.c_str(), &entry.second));
+    }
+    fb::meta::FinishMetaBuffer(meta, fb::meta::CreateMetaDirect(meta, "edgecore", "edgecore", "0", &methods, nullptr,
+                                                                &constants_digest, &state_digest, &data));
     add_named_data("edgecore.meta.v1",
                    std::vector<uint8_t>(meta.GetBufferPointer(), meta.GetBufferPointer() + meta.GetSize()));
   }
@@ -176,6 +200,19 @@ class PteBuilder {
   }
 
  private:
+  static std::vector<flatbuffers::Offset<fb::meta::Argument>> describe(flatbuffers::FlatBufferBuilder &meta,
+                                                                       const std::vector<ArgumentMeta> &arguments) {
+    std::vector<flatbuffers::Offset<fb::meta::Argument>> made;
+    for (const ArgumentMeta &argument : arguments) {
+      std::vector<flatbuffers::Offset<fb::meta::Dim>> dims;
+      for (const DimMeta &dim : argument.dims) {
+        dims.push_back(fb::meta::CreateDimDirect(meta, dim.name, dim.min, dim.symbol, dim.multiple, dim.offset));
+      }
+      made.push_back(fb::meta::CreateArgumentDirect(meta, argument.name, &dims));
+    }
+    return made;
+  }
+
   template <typename Offset>
   int32_t add_value(fb::KernelTypes type, Offset value) {
     values_.push_back(fb::CreateEValue(builder_, type, value));

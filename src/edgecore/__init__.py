@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.target import Backend
 
+    from . import errors as errors
+    from . import format as format
+    from . import plugin as plugin
+    from . import runtime as runtime
+
+    __version__: str
+
 __all__ = [
     "Backend",
     "BundledProgram",
@@ -42,6 +49,9 @@ __all__ = [
     "to_edge_transform_and_lower",
     "verify_bundled",
 ]
+
+_MODULES = ("errors", "format", "plugin", "runtime")
+"""Submodules that `import edgecore` alone makes reachable."""
 
 _HOMES = {
     "Backend": "edgecore.target",
@@ -61,18 +71,30 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first use: loading a file needs none of the compiler."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'edgecore' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"edgecore.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("edgecore")
+    raise AttributeError(f"module 'edgecore' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not, for completion."""
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
 def compile(
     model: Any,
     example_inputs: Any = None,
     *,
-    backends: Sequence[str | Backend] = (),
+    example_kwargs: Mapping[str, Any] | None = None,
+    backends: str | Backend | Sequence[str | Backend] = (),
     dynamic_shapes: Any = None,
     runtime: str = "executorch-1.5",
     memory: str | MemoryPlanningPass | None = None,
@@ -86,9 +108,12 @@ def compile(
 
     Args:
         model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
-            these; then `example_inputs` and `dynamic_shapes` are mappings too.
-        example_inputs: A tuple with one entry per argument. Not needed for an `ExportedProgram`.
-        backends: Names or `Backend` objects in order of priority; each takes what the ones before it left.
+            these; then `example_inputs`, `example_kwargs` and `dynamic_shapes` are mappings too.
+        example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, as a tokenizer
+            of transformers gives it. Not needed for an `ExportedProgram`.
+        example_kwargs: Keyword arguments beside those. When the program runs, they follow the positional ones, in the
+            order of the arguments of `forward`.
+        backends: Names or `Backend` objects in order of priority, or one alone; each takes what the ones before it left.
         dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
         runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
@@ -104,7 +129,10 @@ def compile(
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
-        CompileError: The model does not export, an operator has no kernel, an option is wrong, a backend failed.
+        CompileError: The model does not export, an operator has no kernel, an option is wrong, a required backend failed.
+
+    Warns:
+        FallbackWarning: A backend failed on a part of the model, which the next backend or the kernels run instead.
     """
     try:
         from edgecore.pipeline import compile_model
@@ -117,6 +145,7 @@ def compile(
     return compile_model(
         model,
         example_inputs,
+        example_kwargs=example_kwargs,
         backends=backends,
         dynamic_shapes=dynamic_shapes,
         runtime=runtime,
@@ -140,6 +169,7 @@ def load(
     share_state: bool | None = None,
     limits: Mapping[str, int] | None = None,
     trace: bool = False,
+    verify: bool = False,
 ) -> Model:
     """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
     from edgecore import runtime
@@ -147,7 +177,7 @@ def load(
     return runtime.load(
         path, data,
         threads=threads, options=options, providers=providers, trust=trust, share_state=share_state, limits=limits,
-        trace=trace,
+        trace=trace, verify=verify,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
     head, problem = result.out.splitlines()
     assert head == "blob 0: QnnBackend, 16 bytes, for forward/0"
     assert "not opened" in problem
-    assert "pip install edgecore-qnn" in problem
+    assert "no package is known for it" in problem
 
 
 def test_a_blob_that_the_file_does_not_have(edgecore, pte, relu):

@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from edgecore.cli.common import random_tensor
+from edgecore.cli.common import hold_stderr, random_tensor
 from edgecore.cli.compile import parse_backend
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FallbackWarning
 
 
 def one_sentence(result, *parts):
@@ -26,7 +27,8 @@ def test_inspect_json(edgecore, pte):
     result = edgecore("inspect", pte, "--json")
     facts = json.loads(result.out)
     (method,) = facts["methods"]
-    tensor = {"type": "tensor", "dtype": "float32", "shape": [2, 3], "dynamic": False}
+    dims = [{"name": None, "min": size, "max": size} for size in (2, 3)]
+    tensor = {"name": None, "type": "tensor", "dtype": "float32", "shape": [2, 3], "dynamic": False, "dims": dims}
     assert result.status == 0
     assert facts["bytes"] == pte.stat().st_size
     assert method["name"] == "forward"
@@ -69,7 +71,7 @@ def test_verify_sound_file(edgecore, pte):
     assert result.status == 0, result.out + result.err
     assert "sound, keeps to edgecore" in result.out
     assert "the blobs of QnnBackend are not looked into" in result.err
-    assert "pip install edgecore-qnn" in result.err
+    assert "no package is known for it" in result.err
 
 
 def test_verify_unknown_profile_is_wrong_usage(edgecore, pte):
@@ -147,7 +149,7 @@ def test_backends_json(edgecore):
 
 
 def test_doctor_of_a_backend_that_is_not_installed(edgecore):
-    one_sentence(edgecore("doctor", "qnn"), "pip install edgecore-qnn")
+    one_sentence(edgecore("doctor", "qnn"), "no package is known for it")
 
 
 class TestModelArgumentOfCompile:
@@ -182,6 +184,14 @@ class TestModelArgumentOfCompile:
 
     def test_neither(self, edgecore):
         assert edgecore("compile", "model").status == 2
+
+
+def test_warnings_of_edgecore_are_sentences_and_those_of_others_are_as_ever(capsys):
+    with pytest.warns(UserWarning, match="something else") as caught, hold_stderr():
+        warnings.warn("it runs on the kernels instead", FallbackWarning, stacklevel=1)
+        warnings.warn("something else", UserWarning, stacklevel=1)
+    assert len(caught) == 1
+    assert capsys.readouterr().err == "edgecore: warning: it runs on the kernels instead\n"
 
 
 def test_backend_options():

@@ -27,7 +27,7 @@ class DataDependent(torch.nn.Module):
 
 class Kernelless(torch.nn.Module):
     def forward(self, x):
-        return torch.sort(x)[0] + 1
+        return torch.randperm(3) + x
 
 def add(): return Add().eval(), (torch.ones(2, 3),)
 def data_dependent(): return DataDependent().eval(), (torch.ones(2, 3),)
@@ -64,7 +64,7 @@ def test_named_after_the_model_and_json(edgecore, models):
     ("line", "parts"),
     [
         (["add", "-b", "nonesuch"], ["'nonesuch' is not installed"]),
-        (["add", "-b", "vulkan"], ["pip install edgecore-vulkan"]),
+        (["add", "-b", "vulkan"], ["'vulkan' is not installed, and no package is known for it"]),
         (["add", "--runtime", "executorch-9"], ["executorch-9"]),
         (["add", "-o", "no/such/a.pte"], ["the folder no/such does not exist"]),
         (["add", "--report", "no/such/a.html"], ["the folder no/such does not exist"]),
@@ -72,7 +72,7 @@ def test_named_after_the_model_and_json(edgecore, models):
             ["data_dependent"],
             ["could not export DataDependent", "torch said:", "data-dependent", "my_model_file.py:12"],
         ),
-        (["kernelless"], ["no kernel in runtime profile executorch-1.5", "aten::sort", "my_model_file.py:16"]),
+        (["kernelless"], ["no kernel in runtime profile executorch-1.5", "aten::randperm", "my_model_file.py:16"]),
         (["training"], ["call model.eval()"]),
     ],
     ids=lambda value: "-".join(value) if value[0].isidentifier() else "",
@@ -135,3 +135,28 @@ def test_quantize_with_a_folder_of_samples(edgecore, models, tmp_path):
     facts = json.loads(edgecore(*command, "--calibration", "samples", "--report", "a.html", "--json").out)
     assert facts["quantization"][0]["operator"] == "aten.linear.default"
     assert facts["quantization"][0]["sqnr"] > 20 and facts["quantization"][0]["inputs_sqnr"] is None
+
+
+EXPORTED = """
+import torch
+
+class Lies(torch.nn.Module):
+    def forward(self, x):
+        return x + (1.5 if torch.compiler.is_exporting() else 1)
+
+def lies(): return Lies().eval(), (torch.ones(2, 3),)
+def add(): return torch.nn.Linear(3, 4).eval(), (torch.ones(2, 3),)
+"""
+
+
+def test_compare_prints_the_outputs_and_fails_where_they_differ(edgecore, module, tmp_path):
+    module(EXPORTED)
+    right = edgecore("compile", "my_model_file:add", "--compare")
+    assert right.status == 0, right.err
+    assert "comparison: the runtime agrees with eager" in right.out
+    wrong = edgecore("compile", "my_model_file:lies", "--compare", "--json")
+    assert wrong.status == 1
+    assert "lies.pte: the runtime differs from eager by more than expected in 1 of 1 output" in wrong.err
+    (row,) = json.loads(wrong.out)["comparison"]
+    assert (row["output"], row["eager"]["largest"]) == ("0", 0.5)
+    assert (tmp_path / "lies.pte").is_file()

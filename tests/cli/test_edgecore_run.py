@@ -48,7 +48,7 @@ def test_wrong_inputs(relu, tmp_path):
     np = pytest.importorskip("numpy")
     np.save(tmp_path / "shape.npy", np.zeros((2, 4), np.float32))
     np.save(tmp_path / "dtype.npy", np.zeros((2, 3), np.int64))
-    assert "must have shape [2, 3], not [2, 4]" in fails(relu, "--input", tmp_path / "shape.npy")
+    assert "dim 1 must be 3, got 4 (shape [2, 4])" in fails(relu, "--input", tmp_path / "shape.npy")
     assert "must be float32, not int64" in fails(relu, "--input", tmp_path / "dtype.npy")
     assert "1 input" in fails(relu, *["--input", tmp_path / "dtype.npy"] * 2)
     assert "no.npy" in fails(relu, "--input", tmp_path / "no.npy")

@@ -44,6 +44,7 @@ FUNCTIONS = {
         lambda x: (y := x.permute(0, 2, 3, 1).reshape(2, 16, 1, 3).swapaxes(1, 2), y + functional.relu(y))[1],
         IMAGE,
     ),
+    "hardtanh, bounds reversed": (lambda x: torch.ops.aten.hardtanh(x, 1, -1), VECTOR),
     "no inputs": (lambda x: x + torch.arange(4, dtype=torch.float32) * 2 + torch.full((4,), 3.0), VECTOR),
 }
 

@@ -74,9 +74,22 @@ def image(*shape):
 
 SIGNAL = image(2, 256)
 ODD = torch.tensor([[3.0, float("nan"), -1.0, 0.5, 2.0], [float("inf"), 1.0, 0.25, -float("inf"), -7.0]])
+aten = torch.ops.aten
 EDGES = torch.tensor([-1.0, 0.5, 0.5, 2.0])
 CASES = {
     "padding valid": (nn.Conv2d(3, 4, 3, padding="valid"), image(1, 3, 8, 9)),
+    "lists of one number": (
+        Function(lambda x: aten.convolution(x, x[:, :, :3, :3], None, [2], [1], [1], False, [0], 1)),
+        image(1, 3, 8, 9),
+    ),
+    "transposed, with lists of one number": (
+        Function(lambda x: aten.convolution(x, torch.ones(3, 2, 3, 3), None, [2], [1], [1], True, [1], 1)),
+        image(1, 3, 4, 5),
+    ),
+    "pooling with lists of one number": (
+        Function(lambda x: (aten.max_pool2d(x, [3], [2], [1]), aten.avg_pool2d(x, [2]))),
+        image(1, 3, 8, 9),
+    ),
     "float outside autocast": (Guarded(), image(1, 3, 8, 9)),
     "circular padding": (nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), image(1, 3, 8, 9)),
     "circular padding of several dims": (Wrapping(), image(1, 4, 7)),
@@ -134,6 +147,42 @@ def test_cumprod_and_searchsorted_of_dynamic_sizes():
     for size in (2, 5, 9):
         x = image(2, size)
         torch.testing.assert_close(method(x), list(model(x)))
+
+
+class CacheLayer(nn.Module):
+    """Writes into tensors that it does not own: they are not among its buffers."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.held = [torch.zeros(size, 3), torch.zeros(())]
+
+    def forward(self, x, place):
+        self.held[1].copy_(place[0] + 1)
+        self.held[0].index_copy_(0, place, x)
+        return self.held[0].cumsum(0) * self.held[1]
+
+
+class SharedCache(nn.Module):
+    """The static cache of transformers: registers the tensors of its layers as its own buffers, or as nobody's."""
+
+    def __init__(self, registers):
+        super().__init__()
+        self.layer = CacheLayer(4)
+        if registers:
+            for index, tensor in enumerate(self.layer.held):
+                self.register_buffer(f"cache_{index}", tensor, persistent=False)
+
+    def forward(self, x, place):
+        return self.layer(x, place)
+
+
+@pytest.mark.parametrize("registers", [True, False])
+def test_tensors_that_a_module_writes_without_owning_them_are_state(registers):
+    exported = torch.export.export(SharedCache(registers).eval(), (image(1, 3), torch.tensor([0])))
+    method, eager = edgecore.load(edgecore.compile(exported).buffer).forward, SharedCache(registers)
+    for step in (0, 2, 1, 2):
+        x, place = image(1, 3) * (step + 1), torch.tensor([step])
+        torch.testing.assert_close(method(x, place), eager(x, place))
 
 
 @pytest.mark.parametrize("name", ["circular padding", "bilinear", "padding valid", "float outside autocast", "rrelu"])

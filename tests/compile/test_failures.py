@@ -213,6 +213,20 @@ def test_a_partitioner_that_raises_leaves_everything():
         to_backend(program, Raising(), compiles, refusals, required=True)
 
 
+def test_a_partitioner_must_give_a_result():
+    class Silent(Raising):
+        def partition(self, program):
+            pass
+
+    program = edge()
+    before = picture(program)
+    with pytest.warns(
+        FallbackWarning, match="Silent failed to choose operators.*partition gave a NoneType, not a Parti"
+    ):
+        to_backend(program, Silent(), compiles, Refusals())
+    assert_unchanged(program, before)
+
+
 def test_a_partitioner_that_changes_the_program_and_raises_is_an_error():
     with pytest.raises(CompileError, match="Raising changed the program") as error:
         to_backend(edge(), Raising(edits=True), compiles, Refusals())

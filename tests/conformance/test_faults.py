@@ -74,10 +74,14 @@ def test_a_backend_without_faults_passes(check):
     outcomes = {row.name: row.outcome for row in report.rows}
     groups = {row.group for row in report.rows}
     assert groups == {
-        "installation", "documentation", "options", "partitioner", "operators", "networks", "shapes", "priority",
-        "methods", "lifetime", "declarations", "blobs",
+        "installation", "documentation", "options", "partitioner", "operators", "networks", "recipes", "shapes",
+        "priority", "methods", "lifetime", "declarations", "blobs",
     }  # fmt: skip
     assert [name for name, outcome in outcomes.items() if outcome == "skipped"] == []
+    details = {row.name: row.detail for row in report.rows}
+    assert details["recipes/configurations"].startswith("tried: other; NOT RUN: absent (")
+    assert "this processor lacks the kernels" in details["recipes/configurations"]
+    assert details["recipes/plain, linear"].endswith("; kernels of other")
 
 
 def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
@@ -114,6 +118,11 @@ FAULTS = {
         ("modest", "networks/elementwise", ["takes aten.add.Tensor, which operator_support() does not list"]),
         ("thread", "declarations/threads", ["declares OWN_THREADS", "threads are left after the model is destroyed"]),
         ("overread", "declarations/buffers", ["inputs that end at the end of mapped memory", "SIGSEGV"]),
+        (
+            "last-row",
+            "recipes/plain, embedding",
+            ["plain, embedding, 15 rows, result 0: 17 of 255 values differ", "at (14, "],
+        ),
         ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
     ],
     "hanging": [
@@ -143,6 +152,14 @@ FAULTS = {
         ),
         ("rare-leak", "lifetime/load and destroy", ["bytes of heap with each load (240 loads"]),
     ],
+    "raising": [
+        (
+            "raises",
+            "operators/aten.relu.default",
+            ["FaultBackend failed to compile a partition of", "at aten.relu.default", "ValueError: no room for a relu"],
+        ),
+    ],
+    "other kernels": [("other-kernels", "recipes/plain, linear", ["plain, linear, kernels of other, 15 rows"])],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
     "another interface": [("version", "networks/elementwise", ["was built for version 7."])],
 }

@@ -39,9 +39,14 @@ META = fmt.Meta(
             ],
             [fmt.InstructionHandles([3])],
             [fmt.DebugHandle(1, "model.py:3", "aten.add.Tensor", "block.0")],
+            [fmt.ArgumentMeta("past[0].key", [fmt.DimMeta("8*s - 3", 5, 2, 8, -3), fmt.DimMeta("", 6)])],
+            [fmt.ArgumentMeta("logits")],
         )
     ],
     ["cache.keys"],
+    bytes(range(1, 33)),
+    bytes(range(2, 34)),
+    [fmt.DataDigest("packed", bytes(range(3, 35)))],
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,18 @@ def add_meta(pte: PteFile, profile: str = "executorch-1.5") -> fmt.Meta:
     meta = fmt.Meta(profile, "edgecore", "0", [fmt.MethodMeta("forward", delegates)])
     fmt.set_meta(pte, meta)
     return meta
+
+
+def describe(pte: PteFile, dims: list[fmt.DimMeta], outputs: Sequence[list[fmt.DimMeta]] = ()) -> None:
+    """Describe every input as 'x' with `dims`."""
+    meta = add_meta(pte)
+    meta.methods[0].inputs = [fmt.ArgumentMeta("x", dims) for _ in plan(pte).inputs]
+    meta.methods[0].outputs = [fmt.ArgumentMeta("y", of_output) for of_output in outputs]
+    fmt.set_meta(pte, meta)
+
+
+def hash_meta(pte: PteFile, **hashes: Any) -> None:
+    fmt.set_meta(pte, replace(add_meta(pte), **hashes))
 
 
 def test_a_sound_file(pte: PteFile) -> None:
@@ -80,6 +92,19 @@ MUTATIONS: list[tuple[Callable[[PteFile], Any], str]] = [
     (lambda p: add_meta(p, "edgecore"), "made for the profile 'edgecore'"),
     (lambda p: fmt.set_meta(p, fmt.Meta("executorch-1.5", methods=[fmt.MethodMeta("x")])), "has no such method"),
     (lambda p: (add_meta(p), p.delegate_blobs.__setitem__(0, b"other")), "SHA-256 of delegate 0"),
+    (lambda p: describe(p, [], [[], []]), r"it describes 2 outputs, the method has \d"),
+    (lambda p: describe(p, [fmt.DimMeta()]), r"input 0 \('x'\): it describes 1 dims of 2"),
+    (lambda p: describe(p, [fmt.DimMeta("", 7), fmt.DimMeta()]), "dim 0 has the minimum 7 and the maximum 2"),
+    (lambda p: describe(p, [fmt.DimMeta("", 0, 1), fmt.DimMeta()]), "dim 0 has symbol 1, where 0 are known"),
+    (lambda p: describe(p, [fmt.DimMeta("", 0, 0, 0), fmt.DimMeta()]), r"dim 0 is 0 \* n \+ 0"),
+    (
+        lambda p: hash_meta(p, constants_sha256=bytes(32)),
+        "constants segment: its SHA-256 is [0-9a-f]{64}, not 0{64}: its",
+    ),
+    (lambda p: hash_meta(p, state_sha256=bytes(32)), "mutable segment: its SHA-256"),
+    (lambda p: hash_meta(p, state_sha256=bytes(31)), "its SHA-256 in the metadata has 31 bytes"),
+    (lambda p: hash_meta(p, data=[fmt.DataDigest("bias", bytes(32))]), "named data 'bias': its SHA-256 is"),
+    (lambda p: hash_meta(p, data=[fmt.DataDigest("y"), fmt.DataDigest("x")]), "are not in ascending order"),
     (lambda p: p.named_data.update({fmt.META_KEY: fmt.NamedBlob(b"junk")}), "'edgecore.meta.v1': Meta"),
 ]
 

@@ -139,5 +139,5 @@ def test_declaration_that_nobody_could_use(add_package):
 
 
 def test_name_that_is_not_installed(add_package):
-    with pytest.raises(BackendNotFound, match="pip install edgecore-qnn"):
+    with pytest.raises(BackendNotFound, match="'qnn' is not installed, and no package is known"):
         diagnose("qnn")

@@ -460,10 +460,11 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
 
     def test_backend_that_nobody_registered(self, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
+        monkeypatch.setattr(registry, "scan", list)
         with pytest.raises(
-            registry.BackendNotFound, match=r"import edgecore_qnn and give it to edgecore\.plugin\.register"
+            registry.BackendNotFound, match=r"import edgecore_openvino and give it to edgecore\.plugin\.register"
         ):
-            registry.find("QnnBackend")
+            registry.find("OpenvinoBackend")
 
     def test_module_without_the_hook(self):
         with pytest.raises(registry.BackendError, match="implements no hook edgecore_backends"):

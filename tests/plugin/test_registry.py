@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -105,17 +106,20 @@ def test_entry_point_and_hook_disagree(add_package):
         registry.find("FakeBackend")
 
 
-def test_unknown_backend_names_the_package_to_install(add_package):
-    with pytest.raises(BackendNotFound, match=r"'QnnBackend' .*is not installed; run: pip install edgecore-qnn$"):
-        registry.find("QnnBackend")
-    with pytest.raises(BackendNotFound, match=r"'qnn' .*is not installed; run: pip install edgecore-qnn$"):
-        registry.find_by_name("qnn")
+def test_a_known_backend_names_the_package_to_install(monkeypatch):
+    monkeypatch.setattr(registry, "scan", list)  # as if no backend were installed
+    for name in ("openvino", "OpenvinoBackend"):
+        with pytest.raises(BackendNotFound, match=rf"'{name}' .*is not installed; run: pip install edgecore-openvino$"):
+            registry.find_by_name(name)
 
 
 def test_backend_that_nobody_knows(add_package):
     add_package("edgecore-fake", "FakeBackend")
-    with pytest.raises(BackendNotFound, match="'nothing' is not installed.*installed are: .*FakeBackend"):
+    message = r"'nothing' is not installed, and no package is known for it; installed are: .*\bfake\b"
+    with pytest.raises(BackendNotFound, match=message):
         registry.find_by_name("nothing")
+    with pytest.raises(BackendNotFound, match="'QnnBackend' is not installed, and no package is known for it"):
+        registry.find("QnnBackend")
 
 
 @pytest.mark.parametrize(
@@ -185,3 +189,8 @@ def test_known_backends_table():
     assert all(row.package == f"edgecore-{row.name}" and row.summary for row in rows)
     assert len({row.backend_id for row in rows}) == len({row.name for row in rows}) == len(rows)
     assert known.lookup("xnnpack") is known.lookup("XnnpackBackend")
+
+
+def test_only_packages_of_this_repository_are_recommended():
+    here = {path.name for path in (Path(__file__).parents[2] / "plugins").iterdir() if path.is_dir()}
+    assert {row.package for row in known.known_backends()} == here

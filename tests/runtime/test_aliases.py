@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 def test_a_wrong_shape_is_refused_before_it_is_copied(programs):
     add = edgecore.load(programs["add"]).forward
     huge = np.broadcast_to(np.float32(1), (2**30, 2**20))
-    with pytest.raises(ExecutionError, match=r"must have shape \[2, 3\]"):
+    with pytest.raises(ExecutionError, match=r"dim 0 must be 2, got 1073741824"):
         add(huge, np.ones((2, 3), np.float32))
 
 

@@ -182,7 +182,7 @@ def test_a_model_may_be_dropped_while_its_device_works(device):
 
 def test_failures(device):
     model = edgecore.load(program(PENDING | FAILS))
-    with pytest.raises(ExecutionError, match=r"Input 0 of method 'forward' must have shape \[4\], not \[5\]"):
+    with pytest.raises(ExecutionError, match=r"Input 0 of method 'forward': dim 0 must be 4, got 5"):
         model.forward.start(np.zeros(5, np.float32))
     with pytest.raises(ExecutionError, match="takes 1 input; got 2"):
         model.forward.start(X, X)

@@ -86,6 +86,7 @@ MOVES = {
     "select": lambda x: x[:, 1] + x[:, -1],
     "split": lambda x: [y.exp() for y in x.split([1, 2], 1)] + [y * 2 for y in x.chunk(3, 2)],
     "unused parts": lambda x: x.split(1, 1)[1].exp(),
+    "an empty part": lambda x: x.split([0, 3, 0], 1)[1].exp(),
 }
 
 

@@ -62,6 +62,36 @@ def test_an_image_at_the_end_of_its_page(convolution: Path) -> None:
     np.testing.assert_array_equal(model.forward(x), model.forward(x.copy()))
 
 
+@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("limits", [False, True])
+def test_nothing_past_the_output_of_a_maximum_is_touched(size: int, limits: bool) -> None:
+    # Beyond 9 pixels XNNPACK's kernels read what they wrote before, in whole vectors.
+    pool = nn.MaxPool2d(size)
+    model = nn.Sequential(pool, nn.ReLU()) if limits else pool
+    x = torch.randn(1, 5, 2 * size, 2 * size).to(memory_format=torch.channels_last)
+    program = edgecore.compile(model.eval(), (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+    pages = Guarded()  # alive as long as what lies in it
+    out = torch.from_numpy(pages.last(1, 2, 2, 5)).permute(0, 3, 1, 2)
+    edgecore.load(program.buffer).forward(x, out=[out])
+    assert torch.equal(out, model(x))
+
+
+def test_nothing_past_an_output_that_another_node_reads_is_touched() -> None:
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            total = x + x
+            return total, torch.sigmoid(total)
+
+    x = torch.randn(5)
+    program = edgecore.compile(Both().eval(), (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+    pages = Guarded(), Guarded()
+    outputs = [one.last(5) for one in pages]
+    model = edgecore.load(program.buffer)
+    model.forward(x, out=outputs)
+    assert np.array_equal(outputs[0], (x + x).numpy())
+    assert model.forward.staging_bytes >= 20  # for the first output: kernels without masks read past its end
+
+
 def test_layouts_may_change_between_calls(convolution: Path) -> None:
     model = edgecore.load(convolution)
     plain = torch.randn(1, 3, 5, 7)

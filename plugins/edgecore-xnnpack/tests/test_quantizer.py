@@ -232,6 +232,22 @@ def test_dynamic_quantization_of_linear_layers() -> None:
     assert (ours - exact).square().mean() <= 1.5 * (reference(x) - exact).square().mean()
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
+def test_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: str) -> None:
+    class Sides(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return self.layer(x), self.layer(x[:0])
+
+    x = torch.randn(2, 4)
+    samples = {"calibration": [(x,)]} if recipe == "int8" else {}
+    program = edgecore.compile(Sides().eval(), (x,), backends=["xnnpack"], quantize=recipe, **samples)
+    assert [list(one.shape) for one in edgecore.load(program.buffer).forward(x)] == [[2, 3], [0, 3]]
+
+
 def test_dynamic_and_training_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         get_symmetric_quantization_config(is_qat=True, is_dynamic=True)

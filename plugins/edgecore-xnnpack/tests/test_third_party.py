@@ -41,6 +41,17 @@ def test_pins_are_complete(script: ModuleType) -> None:
     assert all(len(pin.sha256) == 64 and pin.size > 0 and pin.kind in ("source", "binary") for pin in pins)
 
 
+def test_the_library_for_tests_needs_simde_beside(script: ModuleType) -> None:
+    pins = script.read_pins(script.emulated.PINS)
+    assert [pin.package for pin in pins if pin not in script.read_pins()] == ["libsimde-dev"]
+
+
+def test_sources_that_the_emulation_was_not_written_for_are_refused(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("PROJECT(XNNPACK C CXX ASM)\n")
+    with pytest.raises(ValueError, match="sets the flags of the avx256skx kernels 0 times, not once"):
+        script.emulated.prepare(tmp_path, tmp_path, [])
+
+
 def test_folder_is_taken(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "a_1.tar.xz").write_bytes(b"contents")
@@ -125,8 +136,32 @@ def test_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monke
     monkeypatch.setattr(script, "build", broken)
     compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
     with pytest.raises(script.BuildError):
-        script.make(tmp_path / "xnnpack-key", tmp_path, compiler)
+        script.make(tmp_path / "xnnpack-key", tmp_path, compiler, for_tests=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_compiled_when_a_kernel_touches_what_is_not_there(
+    tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpacked(archive: Path, into: Path) -> Path:
+        return into
+
+    def unpack_deb(archive: Path, into: Path) -> None:
+        (into / "usr/lib/x").mkdir(parents=True, exist_ok=True)
+        (into / "usr/lib/x/libcpuinfo.so.0").touch()
+
+    def survey(sources: Path) -> None:
+        raise script.padding.PaddingError("a kernel and a buffer")
+
+    for name, function in {"unpack_tarball": unpacked, "unpack_deb": unpack_deb}.items():
+        monkeypatch.setattr(script, name, function)
+    for name in ("apply", "generate"):
+        monkeypatch.setattr(script, name, lambda what, source: None)
+    monkeypatch.setattr(script, "cmake_build", lambda *rest: pytest.fail("compiled"))
+    monkeypatch.setattr(script.padding, "survey", survey)
+    compiler = script.Compiler("cc", "c++", "cc 1", all_kernels=True)
+    with pytest.raises(ValueError, match="a kernel and a buffer"):  # main prints it as one sentence
+        script.build(tmp_path, tmp_path / "work", tmp_path / "stage", compiler, script.read_pins(), for_tests=False)
 
 
 def test_second_process_waits_and_takes_the_first_ones_build(tmp_path: Path) -> None:

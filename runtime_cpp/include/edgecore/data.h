@@ -36,6 +36,7 @@ class DataFile {
   // NULL-like (`bytes.data() == nullptr`) if there is no such name.
   NamedBytes find(StringView key) const;
   bool contains(StringView key) const;
+  uint64_t bytes() const;  // of all data
 
   DataFile(StringView name, const DataTables *tables, Span<const uint32_t> keys)
       : name_(name), tables_(tables), keys_(keys) {}

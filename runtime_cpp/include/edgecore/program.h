@@ -34,8 +34,20 @@ struct TensorInfo {
 
 // An input or output.
 struct ValueInfo {
+  StringView name;  // "x", "past[0].key"; empty if the file does not say
   uint32_t tag = EDGECORE_TAG_NONE;
   TensorInfo tensor;  // of TAG_TENSOR
+};
+
+// One dim of an input or output tensor. With a symbol (not negative) its size is multiple * n + offset for a whole
+// number n that all dims of this symbol in the method share.
+struct DimInfo {
+  StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
+  int64_t min = 0;
+  int64_t max = 0;
+  int32_t symbol = -1;
+  int64_t multiple = 1;
+  int64_t offset = 0;
 };
 
 struct OperatorName {
@@ -70,8 +82,14 @@ class MethodInfo {
   StringView name() const;
   size_t input_count() const;
   ValueInfo input(size_t index) const;
+  StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
+  // Of tensors. A file that edgecore did not write has the maxima alone.
+  DimInfo input_dim(size_t index, size_t dim) const;
+  DimInfo output_dim(size_t index, size_t dim) const;
+  // NOT_FOUND with the names of all inputs in the sentence.
+  Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // arenas 1 to n of the file, as 0 to n-1
   uint64_t arena_bytes(size_t index) const;
   size_t delegate_count() const;
@@ -115,6 +133,11 @@ class Program {
   bool shares_state(StringView qualified_name) const;
   StringView profile() const;  // "executorch-1.5", "edgecore"; empty without metadata
 
+  // Compares the SHA-256 of weights, of initial state, of delegates' blobs and data, and of what the program uses of
+  // its data files with those in the metadata. Reads all of it. Errors: INVALID_PROGRAM or INVALID_EXTERNAL_DATA with
+  // the name of what has changed, NOT_SUPPORTED (the metadata lack one of them, or the file has none).
+  Status check_digests(Error &error) const;
+
   const Limits &limits() const { return limits_; }
   const ProgramTables &tables() const { return *tables_; }  // for the core's own sources
 
@@ -126,6 +149,9 @@ class Program {
   Limits limits_;
   Span<const DataFile *const> data_;
 };
+
+// Begins the sentence of an INVALID_ARGUMENT: "Input 'x' (0) of method 'forward'".
+void name_input(const MethodInfo &method, size_t index, Error &error);
 
 }  // namespace edgecore
 

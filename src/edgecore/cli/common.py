@@ -9,8 +9,10 @@ import logging
 import mmap
 import random
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FallbackWarning, QuantizationWarning
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -58,14 +60,20 @@ def debugging() -> bool:
 
 @contextmanager
 def hold_stderr() -> Iterator[None]:
-    """Keep back what libraries print on stderr and log in the block, and drop it if an EdgecoreError says it all."""
+    """Keep back what libraries print on stderr and log in the block, and drop it if an EdgecoreError says it all.
+
+    edgecore's own warnings become sentences like the others, without a line of Python.
+    """
     if debugging():
         yield
         return
     held = io.StringIO()
     logging.disable(logging.WARNING)
     try:
-        with redirect_stderr(held):
+        with redirect_stderr(held), warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            for category in _OWN_WARNINGS:
+                warnings.simplefilter("always", category)
             yield
     except EdgecoreError:
         held.truncate(0)
@@ -73,6 +81,16 @@ def hold_stderr() -> Iterator[None]:
     finally:
         logging.disable(logging.NOTSET)
         sys.stderr.write(held.getvalue())
+
+
+_OWN_WARNINGS = (FallbackWarning, QuantizationWarning)
+
+
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any) -> None:
+    if issubclass(category, _OWN_WARNINGS):
+        complain(f"warning: {message}")
+    else:
+        show(message, category, *place)
 
 
 def print_json(value: Any) -> None:

@@ -10,15 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from edgecore.cli.common import Json, hold_stderr, print_json, progress
 from edgecore.errors import CompileError, EdgecoreError
-
-if TYPE_CHECKING:
-    from edgecore.quantize import LayerQuality
 
 
 def command(
@@ -73,6 +70,14 @@ def command(
             metavar="FOLDER", help="A .npy file per sample; .npz with one entry per input for several inputs."
         ),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Run the file here on the example inputs and compare with eager; exit status 1 if the runtime differs "
+            "by more than expected.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
@@ -102,6 +107,10 @@ def command(
     placement = program.report(quantization=bool(report and quantize))
     if report:
         placement.to_html(report)
+    comparison = None
+    if compare:
+        with progress(f"running {output}"), hold_stderr():
+            comparison = program.compare(source)
     size = output.stat().st_size
     if as_json:
         print_json(
@@ -114,19 +123,26 @@ def command(
                 "delegates": placement.delegates,
                 "failures": [asdict(failure) for failure in placement.failures],
                 "left_outside": [asdict(row) for row in placement.left_outside],
-                "quantization": placement.quantization and [_json_row(row) for row in placement.quantization],
+                "quantization": placement.quantization and [_json(asdict(row)) for row in placement.quantization],
+                "comparison": comparison and [_json(asdict(row)) for row in comparison.rows],
             }
         )
-        return
-    print(placement)
-    for path in data:
-        print(f"{path}: {path.stat().st_size:,} bytes")
-    print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
+    else:
+        print(placement)
+        for path in data:
+            print(f"{path}: {path.stat().st_size:,} bytes")
+        print(f"{output}: {size:,} bytes, compiled in {seconds:.1f} s")
+        if comparison is not None:
+            print(comparison)
+    if comparison is not None and not comparison.ok:
+        raise EdgecoreError(f"{output}: {comparison.verdict}")
 
 
-def _json_row(row: LayerQuality) -> dict[str, Any]:
-    """JSON has no infinity: null where nothing is lost."""
-    return {key: None if value == math.inf else value for key, value in asdict(row).items()}
+def _json(value: Any) -> Any:
+    """JSON has no infinity: null where nothing is lost, or everything."""
+    if isinstance(value, dict):
+        return {key: _json(one) for key, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_backend(text: str) -> tuple[str, dict[str, Any]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from edgecore.format import (
+    ArgumentMeta,
     Bool,
     BpteFile,
     DelegateMeta,
@@ -105,8 +108,14 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
                 operators[plan.operators[call.op_index].key] += 1
     return {
         "name": plan.name,
-        "inputs": [_value(plan.values[index]) | _fixed(plan.values[index]) for index in plan.inputs],
-        "outputs": [_value(plan.values[index]) for index in plan.outputs],
+        "inputs": [
+            _value(plan.values[index], made) | _fixed(plan.values[index])
+            for index, made in _arguments(plan.inputs, method_meta.inputs if method_meta else [])
+        ],
+        "outputs": [
+            _value(plan.values[index], made)
+            for index, made in _arguments(plan.outputs, method_meta.outputs if method_meta else [])
+        ],
         "delegates": delegates,
         "operators": dict(operators.most_common()),
         "planned_bytes": sum(plan.non_const_buffer_sizes),
@@ -114,15 +123,30 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
     }
 
 
-def _value(value: EValue) -> dict[str, Any]:
+def _arguments(indices: list[int], metas: list[ArgumentMeta]) -> Iterator[tuple[int, ArgumentMeta | None]]:
+    return zip_longest(indices, metas[: len(indices)])
+
+
+def _value(value: EValue, made: ArgumentMeta | None) -> dict[str, Any]:
+    """`name` is None, and a dim has its maximum alone, where the file lacks edgecore's metadata."""
     tensor = value.val
+    name = {"name": made.name if made else None}
     if not isinstance(tensor, Tensor):
-        return {"type": type(tensor).__name__.lower()}
-    return {
+        return name | {"type": type(tensor).__name__.lower()}
+    dynamic = tensor.shape_dynamism != TensorShapeDynamism.STATIC
+    known = made.dims if made and len(made.dims) == len(tensor.sizes) else None
+    dims = [
+        {"name": known[index].name or None, "min": known[index].min, "max": known[index].greatest(size)}
+        if known
+        else {"name": None, "min": 0 if dynamic else size, "max": size}
+        for index, size in enumerate(tensor.sizes)
+    ]
+    return name | {
         "type": "tensor",
         "dtype": dtype_name(tensor.scalar_type),
         "shape": list(tensor.sizes),
-        "dynamic": tensor.shape_dynamism != TensorShapeDynamism.STATIC,
+        "dynamic": dynamic,
+        "dims": dims,
     }
 
 

@@ -20,7 +20,7 @@ def command(
     ] = 20,
 ) -> None:
     """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
-    from edgecore.plugin.doctor import diagnose, diagnose_kernels
+    from edgecore.plugin.doctor import Finding, diagnose, diagnose_kernels
 
     with progress("checking the installed backends"):
         diagnoses = diagnose(name, seconds)
@@ -32,8 +32,12 @@ def command(
         stdout.print(
             f"[bold]{backend.name or backend.backend_id}[/bold] ({backend.backend_id}, {backend.distribution} {backend.version})"
         )
+        passed = [finding for finding in diagnosis.findings if finding.is_part and finding.ok]
+        if passed and name is None:
+            _show(Finding("self-test", True, f"{len(passed)} kinds of results are right"))
         for finding in diagnosis.findings:
-            _show(finding)
+            if name or not (finding.is_part and finding.ok):
+                _show(finding)
     for provider, finding in libraries:
         stdout.print(f"[bold]{provider.backend_id}[/bold] (operators, {provider.distribution} {provider.version})")
         _show(finding)

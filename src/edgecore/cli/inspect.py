@@ -81,7 +81,8 @@ def _print(facts: dict[str, Any]) -> None:
         print(f"\nmethod {method['name']}")
         for kind in ("inputs", "outputs"):
             for index, value in enumerate(method[kind]):
-                print(f"  {kind[:-1]} {index}: {signature(value)}")
+                name = f" '{value['name']}'" if value["name"] else ""
+                print(f"  {kind[:-1]} {index}{name}: {signature(value)}")
         declared = method["delegate_bytes"]
         memory = f"{method['planned_bytes']:,} bytes planned"
         print(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
@@ -104,10 +105,16 @@ def _print_blobs(rows: list[dict[str, Any]]) -> None:
 
 
 def signature(value: dict[str, Any]) -> str:
-    """`float32 [1, 3, 224, 224]`; a dynamic shape shows its greatest sizes."""
+    """`float32 [batch: 1..8, 3, 224, 224]`: a dim that may vary with its name, if it has one, minimum and maximum."""
     if value["type"] != "tensor":
         return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
-    return f"{value['dtype']} {value['shape']}{' at most' if value['dynamic'] else ''}"
+    return f"{value['dtype']} [{', '.join(map(_dim, value['dims']))}]"
+
+
+def _dim(dim: dict[str, Any]) -> str:
+    if dim["min"] == dim["max"]:
+        return str(dim["max"])
+    return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
 
 
 def _html(facts: dict[str, Any]) -> str:

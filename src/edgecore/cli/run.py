@@ -121,7 +121,7 @@ def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]
     return [
         fixed[index]
         if info.dtype in (*NUMBERS, "none", "str")
-        else random_tensor(tuple(info.shape), info.dtype, seed=index)
+        else random_tensor(tuple(dim.max for dim in info.dims), info.dtype, seed=index)
         for index, info in enumerate(infos)
     ]
 

@@ -113,8 +113,9 @@ class _Bounds(Interpreter):
         of either sign.
         """
         if self.half:
-            return CONFIDENCE * terms**0.5 * HALF / 2 * apply(one.square(), other.square()).sqrt()
-        return (terms + 2) * FLOAT * apply(one.abs(), other.abs())
+            norm = apply(one.square(), other.square()).sqrt()
+            return norm * (CONFIDENCE * math.sqrt(terms) * HALF / 2)
+        return apply(one.abs(), other.abs()) * ((terms + 2) * FLOAT)
 
     def _exact(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -196,7 +197,7 @@ def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[st
     factor = q.value.shape[-1] ** -0.5
     made = run._rounded(Bounded(scores.value * factor, scores.error * factor))
     value, error = made.value, made.error
-    is_causal = len(args) > 5 and args[5] or kwargs.get("is_causal", False)
+    is_causal = (len(args) > 5 and args[5]) or kwargs.get("is_causal", False)
     if (len(args) > 3 and args[3] is not None) or kwargs.get("attn_mask") is not None:
         raise Skipped("the suite has no error bound for attention with a mask of its own")
     if is_causal:
@@ -320,7 +321,7 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    q, scale, zero = args[:3]
+    q, scale = args[:2]
     if scale_is_by_row(target, scale):
         target, args, kwargs = library.dequantize_per_token.default, (*args, torch.float32), {}
     value = _call(target, args, kwargs)
@@ -339,7 +340,7 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """scale = (max - min) / 255 and zero = -128 - min / scale, of each row or of the tensor."""
+    """A scale of (max - min) / 255 and a zero point of -128 - min / scale, for each row or for the tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:

@@ -52,12 +52,11 @@ def run_calls(
         emit("result", str(error))
         return
     made: dict[str, Any] = {}
-    with np.load(Path(file).with_suffix(".npz")) as given:
-        count = len(given.files) // len(rows)
-        for number in rows:
-            emit("input", f"{number} rows")
-            gave = model.forward(*(given[f"{number} {index}"] for index in range(count)))
-            made |= {f"{number} {index}": one for index, one in enumerate(gave if isinstance(gave, list) else [gave])}
+    given = dict(np.load(Path(file).with_suffix(".npz"))) if rows else {}
+    for number in rows:
+        emit("input", f"{number} rows")
+        gave = model.forward(*(given[f"{number} {index}"] for index in range(len(given) // len(rows))))
+        made |= {f"{number} {index}": one for index, one in enumerate(gave if isinstance(gave, list) else [gave])}
     np.savez(results, **made)
 
 

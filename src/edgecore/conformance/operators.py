@@ -23,7 +23,7 @@ from edgecore.conformance.programs import (
     took_dtypes,
 )
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FallbackWarning
 from edgecore.partition.capability import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
@@ -121,7 +121,7 @@ def _try(subject: Subject, operator: str, samples: Sequence[Sample], inside: boo
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
         try:
             return _try_together(subject, operator, samples, inside)
-        except EdgecoreError:
+        except (EdgecoreError, FallbackWarning):
             pass
     whole = _Result()
     for sample in samples:

@@ -14,6 +14,7 @@ from torch import nn
 
 from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import compiled, took
 from edgecore.plugin import ConfigurableCompiler
@@ -23,23 +24,22 @@ MOST = 40
 """Rows: beyond twice the tallest tile of the kernels that we know, 16."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MOST)
 """Numbers of rows for a backend that takes no symbolic sizes."""
-WIDTHS = (1, 2, 15, 7, 16, 8, 17, 9, 33, 32, 64, 31, 65, 63, 96)
-"""Every other one for `quick`."""
-
-HEAVY = ("aten.linear.default", "aten.addmm.default", "aten.mm.default", "aten.bmm.default", "aten.convolution.default")
+WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
+"""Every third one for `quick`."""
 
 
 class _Linear(nn.Module):
-    """A linear layer for each input width, and one for each output width."""
+    """A linear layer for each input width, and one with an activation for each output width."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
-        widths = WIDTHS[::2] if quick else WIDTHS
-        self.sizes = [(width, 17) for width in widths] + [(64, width) for width in widths]
+        widths = WIDTHS[::3] if quick else WIDTHS
+        self.sizes = [size for width in widths for size in ((width, 17), (64, width))]
         self.layers = nn.ModuleList(nn.Linear(*size) for size in self.sizes)
 
     def forward(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        return tuple(layer(x) for layer, x in zip(self.layers, inputs, strict=True))
+        made = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+        return (*made[::2], *(torch.relu(one) for one in made[1::2]))
 
     def example(self) -> tuple[torch.Tensor, ...]:
         return tuple(_rows(seed, MOST, width) for seed, (width, _) in enumerate(self.sizes))
@@ -52,28 +52,29 @@ class _Convolution(nn.Module):
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([
+        layers = [
             nn.Conv2d(15, 17, 1), nn.Conv2d(64, 33, 1), nn.Conv2d(7, 16, 3, padding=1), nn.Conv2d(32, 31, 3, padding=1),
             nn.Conv2d(17, 17, 3, padding=1, groups=17), nn.Conv2d(33, 33, 3, padding=1, stride=2, groups=33),
             nn.Conv2d(16, 34, 3, padding=1, groups=2), nn.Conv2d(9, 15, 3, padding=1, stride=2),
-        ])  # fmt: skip
-        self.calls = len(self.layers) * (1 if quick else 2)
+        ]  # fmt: skip
+        self.layers = nn.ModuleList(layers)
+        self.channels = [layer.in_channels for layer in layers] * (1 if quick else 2)
 
     def forward(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        return tuple(self.layers[index % len(self.layers)](x) for index, x in enumerate(inputs))
+        made = [self.layers[index % len(self.layers)](x) for index, x in enumerate(inputs)]
+        return (*made[::2], *(torch.relu(one) for one in made[1::2]))
 
     def example(self) -> tuple[torch.Tensor, ...]:
-        images = [self.IMAGES[index % len(self.IMAGES)] for index in range(self.calls)]
         return tuple(
-            _rows(index, MOST, self.layers[index % len(self.layers)].in_channels, *image)
-            for index, image in enumerate(images)
+            _rows(index, MOST, channels, *self.IMAGES[index % len(self.IMAGES)])
+            for index, channels in enumerate(self.channels)
         )
 
 
 class _Attention(nn.Module):
-    """The halves of a transformer's block over 1 to 40 words: attention, what it is before its last layer, and two layers.
+    """The halves of a transformer's block over 1 to 40 words: attention, also before its last layer, and two layers.
 
-    They stand beside one another, and the bounds of three layers in a row are the most that any value here has.
+    They stand side by side: bounds grow with each layer, and after six layers in a row they would explain any error.
     """
 
     def __init__(self, quick: bool) -> None:
@@ -88,7 +89,7 @@ class _Attention(nn.Module):
         q, k, v = (layer(normal).view(1, length, 4, 16).transpose(1, 2) for layer in (self.query, self.key, self.value))
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         mixed = mixed.transpose(1, 2).reshape(length, 64)
-        return mixed, self.out(mixed), self.down(nn.functional.gelu(self.up(normal)))
+        return mixed, x + self.out(mixed), self.down(nn.functional.gelu(self.up(normal)))
 
     def example(self) -> tuple[torch.Tensor, ...]:
         return (_rows(0, MOST, 64),)
@@ -128,7 +129,9 @@ def _rows(seed: int, *shape: int) -> torch.Tensor:
 
 
 def checks(subject: Subject) -> Iterator[Check]:
-    """A row for each recipe and network."""
+    """A row for each recipe and network, and one for the configurations of the backend."""
+    if isinstance(subject.compiler, ConfigurableCompiler):
+        yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
     for recipe, details in getattr(subject.compiler, "recipes", dict)().items():
         for network in NETWORKS:
             check = _Recipe(recipe, network, getattr(details, "calibrates", False))
@@ -179,21 +182,21 @@ class _Recipe:
 
     def __call__(self, subject: Subject) -> str:
         cases, taken = self._cases(subject)
-        environments = configurations(subject)
-        run, absent, share = [], [], 0.0
+        environments, _ = configurations(subject)
+        run, refused, share = [], list[str](), 0.0
         for name, environment in environments.items():
             try:
                 share = max([share, *(self._compare(subject, case, name, environment) for case in cases)])
             except _Refused as reason:
                 if not environment:
                     raise Failed(str(reason)) from None
-                absent.append(f"{name} ({reason})")
+                refused.append(f"{name} ({reason})")
             else:
                 run.append(name)
         rows = [row for case in cases for row in case.rows]
         told = f"{taken}; {len(rows)} numbers of rows up to {max(rows)}; the largest error is {share:.0%} of its bound"
         told += f"; kernels of {', '.join(filter(None, run))}" if any(run) else ""
-        return told + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
+        return told + (f"; NOT RUN: {', '.join(refused)}" if refused else "")
 
     def _cases(self, subject: Subject) -> tuple[list[_Case], str]:
         torch.manual_seed(0)
@@ -202,13 +205,13 @@ class _Recipe:
         size = torch.export.Dim("rows", min=1, max=MOST)
         subject.trying(f"{self.network} with quantize={self.recipe!r} and 1 to {MOST} rows")
         program = self._compiled(subject, model, example, size)
-        if _takes_heavy(subject, program):
+        if took(subject, program):
             return [_Case(self._file(subject, MOST), program, example, range(1, MOST + 1))], "symbolic sizes"
         cases = []
         for rows in STATIC[:: 4 if subject.quick else 1]:
             subject.trying(f"{self.network} with quantize={self.recipe!r} and {rows} rows")
             program = self._compiled(subject, model, [one[:rows] for one in example])
-            if _takes_heavy(subject, program):
+            if took(subject, program):
                 cases.append(_Case(self._file(subject, rows), program, example, [rows]))
         if not cases:
             raise Skipped("the backend takes no layer of this network")
@@ -227,30 +230,30 @@ class _Recipe:
     def _compare(self, subject: Subject, case: _Case, name: str, environment: Mapping[str, str]) -> float:
         """The largest error as a part of its bound. Raises `Failed` for one beyond it."""
         what = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
-        done = case.file.with_suffix(".results.npz")
-        arguments = {
-            "file": str(case.file),
-            "results": str(done),
-            "rows": list(case.rows),
-            "backend_id": subject.backend_id,
-            "load_options": dict(subject.load_options),
-        }
-        events = call("edgecore.conformance.measure:run_calls", arguments, seconds=120, environment=environment)
-        refused = results(events, lambda text: subject.trying(f"{what}: {text}"))
-        if refused:
-            raise _Refused(refused[0])
+        made = run_calls(subject, case.file, case.rows, what, environment)
         largest = 0.0
-        with np.load(done) as made:
-            for rows in case.rows:
-                for index, want in enumerate(case.results(rows)):
-                    got = torch.from_numpy(made[f"{rows} {index}"])
-                    share = _share(f"{what}, {rows} rows, result {index}", got, want)
-                    if float(share.max()) > 1 and (others := case.others(rows)) is not None:
-                        share, want = _share(what, got, others[index]), others[index]
-                    if not float(share.max()) <= 1:
-                        raise Failed(f"{what}, {rows} rows, result {index}: {_worst(got, share, want)}")
-                    largest = max(largest, float(share.max()))
+        for rows in case.rows:
+            for index, by_row in enumerate(case.results(rows)):
+                got, want, where = (
+                    torch.from_numpy(made[f"{rows} {index}"]),
+                    by_row,
+                    f"{what}, {rows} rows, result {index}",
+                )
+                share = _share(where, got, want)
+                if float(share.max()) > 1 and (others := case.others(rows)) is not None:
+                    want = others[index]
+                    share = _share(where, got, want)
+                if not float(share.max()) <= 1:
+                    raise Failed(f"{where}: {_worst(got, share, want)}")
+                largest = max(largest, float(share.max()))
         return largest
+
+
+def _configurations(subject: Subject) -> str:
+    """Which of them this machine can run."""
+    runs, absent = configurations(subject)
+    told = f"tried: {', '.join(filter(None, runs)) or 'none'}"
+    return told + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
 
 
 class _Refused(Exception):
@@ -275,19 +278,51 @@ def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
     )
 
 
-def _takes_heavy(subject: Subject, program: Any) -> bool:
-    return any(operator in HEAVY for operator in took(subject, program))
-
-
-def configurations(subject: Subject) -> dict[str, Mapping[str, str]]:
-    """Environments by name: this one, named by nothing, and those of the backend; of these with `quick` three."""
-    declared: Mapping[str, Mapping[str, str]] = {}
-    if isinstance(subject.compiler, ConfigurableCompiler):
-        declared = subject.compiler.configurations()
-    names = list(declared)
-    if subject.quick and len(names) > QUICK:
-        names = [names[round(index * (len(names) - 1) / (QUICK - 1))] for index in range(QUICK)]
-    return {"": {}, **{name: declared[name] for name in names}}
-
-
 QUICK = 3
+
+
+def configurations(subject: Subject) -> tuple[dict[str, Mapping[str, str]], list[str]]:
+    """Environments by name, this one named by nothing, and those that this machine cannot run, each with the reason.
+
+    With `quick` three of those that it can run, spread over their order.
+    """
+    if "configurations" not in subject.cache:
+        declared: Mapping[str, Mapping[str, str]] = {}
+        if isinstance(subject.compiler, ConfigurableCompiler):
+            declared = subject.compiler.configurations()
+        runs, absent = dict[str, Mapping[str, str]](), []
+        file = subject.folder / "configurations.pte"
+        if declared:
+            file.write_bytes(delegated(subject)[-1].buffer)
+        for name, environment in declared.items():
+            try:
+                run_calls(subject, file, [], name, environment)
+            except _Refused as reason:
+                absent.append(f"{name} ({reason})")
+            else:
+                runs[name] = environment
+        names = list(runs)
+        if subject.quick and len(names) > QUICK:
+            names = [names[round(index * (len(names) - 1) / (QUICK - 1))] for index in range(QUICK)]
+        subject.cache["configurations"] = {"": {}, **{name: runs[name] for name in names}}, absent
+    found: tuple[dict[str, Mapping[str, str]], list[str]] = subject.cache["configurations"]
+    return found
+
+
+def run_calls(
+    subject: Subject, file: Path, rows: Sequence[int], what: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Results by number of rows and index, of a process with this environment. Raises `_Refused` or `Failed`."""
+    done = file.with_suffix(".results.npz")
+    arguments = {
+        "file": str(file),
+        "results": str(done),
+        "rows": list(rows),
+        "backend_id": subject.backend_id,
+        "load_options": dict(subject.load_options),
+    }
+    events = call("edgecore.conformance.measure:run_calls", arguments, seconds=120, environment=environment)
+    if refused := results(events, lambda text: subject.trying(f"{what}: {text}")):
+        raise _Refused(refused[0])
+    with np.load(done) as made:
+        return dict(made)

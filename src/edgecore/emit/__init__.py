@@ -38,7 +38,13 @@ def emit(
         fmt.Program(execution_plan=plans),
         constants=pools.constants, mutable=pools.mutable, delegate_blobs=pools.blobs, named_data=pools.named_data,
     )  # fmt: skip
-    fmt.set_meta(pte, fmt.Meta(runtime, "edgecore", version("edgecore"), metas, list(shared_state)))
+    fmt.set_meta(
+        pte,
+        fmt.Meta(
+            runtime, "edgecore", version("edgecore"), metas, list(shared_state),
+            fmt.segment_digest(pools.constants), fmt.segment_digest(pools.mutable), pools.digests(),
+        ),
+    )  # fmt: skip
     return pte, pools.external
 
 

@@ -20,6 +20,7 @@ from edgecore.emit.control_flow import emit_control_flow
 from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
 from edgecore.emit.pools import Pools, scalar_type
+from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
@@ -88,6 +89,7 @@ class Emitter:
         content = self.sharing.content.items()
         values = {self._result(whole): [self._result(part) for part in parts] for whole, parts in content}
         check_memory(self.plan, self._delegate_inputs, values, self._new_state)
+        self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
             self.plan.container_meta_type = fmt.ContainerMetadata(_container(in_spec), _container(out_spec))

@@ -37,6 +37,7 @@ class Pools:
     named_data: dict[str, fmt.NamedBlob] = field(default_factory=dict)
     external: dict[str, fmt.PtdFile] = field(default_factory=dict)
     _contents: Contents = field(default_factory=Contents)
+    _digests: dict[int, bytes] = field(default_factory=dict)  # by the identity of named data and external data
     _constant_of: dict[int, int] = field(default_factory=dict)
     _state_of: dict[int, int] = field(default_factory=dict)
 
@@ -86,8 +87,19 @@ class Pools:
                 self.external.setdefault(files[key], fmt.PtdFile()).entries[key] = entry
             else:
                 self.named_data[key] = fmt.NamedBlob(blob.data, blob.alignment)
+            if known is None and blob.sha256:
+                self._digests[id(blob.data)] = blob.sha256
         self.blobs.append(result.blob)
         return len(self.blobs) - 1
+
+    def digests(self) -> list[fmt.DataDigest]:
+        """SHA-256 of all named data, of the `.pte` and of its `.ptd` files, by key."""
+        entries = {key: blob.data for key, blob in self.named_data.items()}
+        entries |= {key: entry.data for ptd in self.external.values() for key, entry in ptd.entries.items()}
+        for data in entries.values():
+            if id(data) not in self._digests:  # keys may share their bytes
+                self._digests[id(data)] = fmt.blob_digest(data)
+        return [fmt.DataDigest(key, self._digests[id(entries[key])]) for key in sorted(entries)]
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:

@@ -19,9 +19,12 @@ from .flat import (
 )
 from .meta import (
     META_KEY,
+    ArgumentMeta,
+    DataDigest,
     DebugHandle,
     DelegateMeta,
     DelegateOperation,
+    DimMeta,
     InstructionHandles,
     MemoryKind,
     MemoryNeed,
@@ -29,6 +32,7 @@ from .meta import (
     MethodMeta,
     blob_digest,
     get_meta,
+    segment_digest,
     set_meta,
 )
 from .program import (
@@ -118,6 +122,7 @@ __all__ = [
     "PTD_IDENTIFIER",
     "SCALAR_TYPE_SIZES",
     "AllocationDetails",
+    "ArgumentMeta",
     "BackendDelegate",
     "BackendDelegateDataReference",
     "BackendDelegateInlineData",
@@ -133,6 +138,7 @@ __all__ = [
     "CompileSpec",
     "ConstantBuffer",
     "ContainerMetadata",
+    "DataDigest",
     "DataLocation",
     "DataSegment",
     "DebugHandle",
@@ -140,6 +146,7 @@ __all__ = [
     "DelegateMeta",
     "DelegateOperation",
     "DeviceType",
+    "DimMeta",
     "Double",
     "DoubleList",
     "EValue",
@@ -192,6 +199,7 @@ __all__ = [
     "read_bpte",
     "read_ptd",
     "read_pte",
+    "segment_digest",
     "set_meta",
     "unpack",
     "verify",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import lcm
 from typing import BinaryIO
@@ -19,11 +19,15 @@ CONSTANT_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused."""
+    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused.
+
+    `data` are its bytes.
+    """
 
     kind: str
     offset: int
     size: int
+    data: Buffer = field(default=b"", repr=False, compare=False)
 
 
 class Layout:
@@ -116,6 +120,6 @@ class SegmentReader:
     def used(self) -> list[Segment]:
         """All segments, with what they were used as so far."""
         return [
-            Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size)
+            Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)
         ]

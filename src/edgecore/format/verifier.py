@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from edgecore.errors import FormatError
 
 from .bpte import BpteFile, BundledTensor
 from .flat import Buffer
-from .meta import META_KEY, MethodMeta, blob_digest, get_meta
+from .meta import META_KEY, ArgumentMeta, Meta, MethodMeta, blob_digest, get_meta, segment_digest
 from .program import (
     SCALAR_TYPE_SIZES,
     DelegateCall,
@@ -35,6 +36,7 @@ from .segments import SEGMENT_ALIGNMENT, Segment
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
+_SIZE_LIMIT = 1 << 31
 _OPERATOR_KEY_BYTES = 100  # the stock runtime builds kernel keys in a buffer of this size, with a terminating zero
 
 # Gets a delegate's blob and a dict: "named_data" {key: bytes-like}, "method" its name, "arguments" [[EValue]] by call.
@@ -86,7 +88,7 @@ def verify(
         found += (Violation(f"{method}{where}", what) for where, what in _check_profile(plan, runtime))
         if data is not None:
             found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
-    found += _check_meta(pte, runtime)
+    found += _check_meta(pte, runtime, data or {})
     return found
 
 
@@ -342,7 +344,7 @@ def _check_delegates(
             yield where, str(error)
 
 
-def _check_meta(pte: PteFile, runtime: str) -> Iterator[Violation]:
+def _check_meta(pte: PteFile, runtime: str, data: Mapping[str, PtdFile]) -> Iterator[Violation]:
     try:
         meta = get_meta(pte)
     except FormatError as error:
@@ -360,6 +362,43 @@ def _check_meta(pte: PteFile, runtime: str) -> Iterator[Violation]:
             yield Violation(where, "the file has no such method")
             continue
         yield from (Violation(where, what) for what in _check_method_meta(method, plan, pte))
+    yield from _check_digests(meta, pte, data)
+
+
+def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Iterator[Violation]:
+    """Compare constants, initial state, named data and external data with their digests."""
+    for kind, expected, buffers in (
+        ("constants", meta.constants_sha256, pte.constants),
+        ("mutable", meta.state_sha256, pte.mutable),
+    ):
+        read = next((segment for segment in pte.segments if segment.kind == kind), None)
+        where = f"{kind} segment" + (f" at byte {read.offset}" if read else "")
+        digest = blob_digest(read.data) if read else segment_digest(buffers)
+        yield from (Violation(where, what) for what in _compare_digest(digest, expected))
+    keys = [entry.key.encode() for entry in meta.data]
+    if any(a >= b for a, b in pairwise(keys)):
+        yield Violation("metadata", "the keys of its digests are not in ascending order")
+    known: dict[int, bytes] = {}  # keys may share their bytes
+    for entry in meta.data:
+        holders: list[tuple[str, Buffer]] = []
+        if entry.key in pte.named_data:
+            holders.append((f"named data '{entry.key}'", pte.named_data[entry.key].data))
+        holders += [
+            (f"'{entry.key}' of {file}", ptd.entries[entry.key].data)
+            for file, ptd in data.items()
+            if entry.key in ptd.entries
+        ]
+        for where, content in holders:
+            if id(content) not in known:
+                known[id(content)] = blob_digest(content)
+            yield from (Violation(where, what) for what in _compare_digest(known[id(content)], entry.sha256))
+
+
+def _compare_digest(digest: bytes, expected: Buffer) -> Iterator[str]:
+    if len(expected) not in (0, 32):
+        yield f"its SHA-256 in the metadata has {len(expected)} bytes"
+    elif len(expected) and bytes(expected) != digest:
+        yield f"its SHA-256 is {digest.hex()}, not {bytes(expected).hex()}: its bytes are not those that were compiled"
 
 
 def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) -> Iterator[str]:
@@ -372,3 +411,36 @@ def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) ->
             continue  # reported with the delegate
         if bytes(facts.sha256) != digest:
             yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(facts.sha256).hex()}"
+    yield from _check_arguments(method, plan)
+
+
+def _check_arguments(method: MethodMeta, plan: ExecutionPlan) -> Iterator[str]:
+    symbols = 0
+    for kind, arguments, indices in (
+        ("input", method.inputs, plan.inputs),
+        ("output", method.outputs, plan.outputs),
+    ):
+        if arguments and len(arguments) != len(indices):
+            yield f"it describes {len(arguments)} {kind}s, the method has {len(indices)}"
+            continue
+        for place, (argument, index) in enumerate(zip(arguments, indices, strict=False)):
+            value = plan.values[index].val if 0 <= index < len(plan.values) else None
+            sizes = value.sizes if isinstance(value, Tensor) else []
+            symbols, wrong = _check_dims(argument, sizes, symbols)
+            yield from (f"{kind} {place} ('{argument.name}'): {what}" for what in wrong)
+
+
+def _check_dims(argument: ArgumentMeta, sizes: Sequence[int], symbols: int) -> tuple[int, list[str]]:
+    """How many symbols there are up to this argument, of which `symbols` came before, and what is wrong with its dims."""
+    if argument.dims and len(argument.dims) != len(sizes):
+        return symbols, [f"it describes {len(argument.dims)} dims of {len(sizes)}"]
+    wrong = []
+    for number, (dim, size) in enumerate(zip(argument.dims, sizes, strict=False)):
+        if not 0 <= dim.min <= size:
+            wrong.append(f"dim {number} has the minimum {dim.min} and the maximum {size}")
+        if not 0 < dim.multiple < _SIZE_LIMIT or not -_SIZE_LIMIT < dim.offset < _SIZE_LIMIT:
+            wrong.append(f"dim {number} is {dim.multiple} * n + {dim.offset}")
+        if not -1 <= dim.symbol <= symbols:
+            wrong.append(f"dim {number} has symbol {dim.symbol}, where {symbols} are known")
+        symbols = max(symbols, dim.symbol + 1)
+    return symbols, wrong

@@ -14,6 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, results
 from edgecore.ir.dialect import is_edge_operator
 from edgecore.ir.dtype_rules import complaint
+from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import describe, vals
 
 EDGE_DTYPES = {
@@ -34,6 +35,11 @@ def verify(program: ExportedProgram) -> None:
     has; tensors dense in the default or the channels-last dim order; `get_attr` only for delegates and control flow.
     Branches and loop bodies obey them too; what enters and leaves those is in the default dim order.
     """
+    with failures_named("the verifier"):
+        _verify(program)
+
+
+def _verify(program: ExportedProgram) -> None:
     for part in graph_modules(program.graph_module):
         for node in part.graph.nodes:
             if node.op == "call_function":

@@ -73,7 +73,10 @@ def _partition(
     before = _fingerprint(program)
     result, failure = None, None
     try:
-        result = partitioner.partition(program)
+        given = partitioner.partition(program)
+        if not isinstance(given, PartitionResult):
+            raise TypeError(f"partition gave a {type(given).__name__}, not a PartitionResult")
+        result = given
     except Exception as error:
         failure = error
     same = result is None or result.tagged_exported_program is program
@@ -94,10 +97,10 @@ def _note_rejections(
     by_name = {node.name: node for node in program.graph.nodes}
     failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}
     for rejection in rejections:
-        if rejection.error is None:
+        node = by_name.get(rejection.node)
+        if rejection.error is None or node is None:
             refusals.add(rejection.node, backend, rejection.reason)
         else:
-            node = by_name[rejection.node]
             failed.setdefault((node.target, str(rejection.error)), []).append((node, rejection.error))
     for found in failed.values():
         nodes = [node for node, _ in found]

@@ -35,7 +35,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     """
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
-    mutating = [node for node in nodes if _is_mutable(node)]
+    mutating = [node for node in nodes if is_mutable(node)]
     if any(node.target in _WRAPPERS for node in nodes) or any(node.graph is not program.graph for node in mutating):
         return copy_program(program.run_decompositions({}))
     if not mutating:
@@ -63,7 +63,8 @@ def _drop_dropouts(program: ExportedProgram) -> None:
                 replace(node, source)
 
 
-def _is_mutable(node: Node) -> bool:
+def is_mutable(node: Node) -> bool:
+    """Whether a node calls an operator that writes into an argument."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
@@ -88,11 +89,11 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
     root: dict[Node, Node] = {}
     members: dict[Node, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        base = _aliased(node)
+        base = aliased(node)
         root[node] = root[base] if base is not None else node
         members[root[node]].append(node)
     for node in graph.nodes:
-        if node.op != "call_function" or not _is_mutable(node):
+        if node.op != "call_function" or not is_mutable(node):
             continue
         target = node.args[0]
         if root[target].op != "call_function":
@@ -109,13 +110,13 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 def _in_place_chain(node: Node) -> set[Node]:
     """`node` and what it is the in-place result of: names of one and the same tensor."""
     chain = {node}
-    while isinstance(node, Node) and node.op == "call_function" and _is_mutable(node):
+    while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):
         node = node.args[0]  # type: ignore[assignment]
         chain.add(node)
     return chain
 
 
-def _aliased(node: Node) -> Node | None:
+def aliased(node: Node) -> Node | None:
     """The argument whose memory the value of `node` may share."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
         return None

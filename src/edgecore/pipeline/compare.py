@@ -21,7 +21,7 @@ RELATIVE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch
 """Greatest error that is expected of the runtime where nothing is rounded to integers, relative to the largest magnitude
 of the output. Deep networks lose about 1e-5 by another order of sums; of a wrong row or channel it is 0.1 and more."""
 
-MARGIN = 4.0
+MARGIN = 3.0
 """The runtime may differ from quantized eager by as many times what noise in its roundings changes."""
 
 SEEDS = 3

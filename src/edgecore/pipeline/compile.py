@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +14,11 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
+from edgecore.ir.failures import failures_named
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.pipeline.compare import Comparison, Reference, compare
+from edgecore.pipeline.export import export_model
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.preprocess import compiler_of
@@ -81,7 +82,7 @@ class CompiledProgram(ExecutorchProgramManager):
         Of a program that a recipe quantized, two differences: from `model`, which is what the recipe and the runtime
         lose, and from the quantized program in torch, which is the runtime's own error. `Comparison.ok` says whether the
         runtime's own error is within what other orders of sums explain, for every output: 1e-3 of the largest magnitude
-        of an output in float32; where values are rounded, up to four times what noise in these roundings changes
+        of an output in float32; where values are rounded, up to three times what noise in these roundings changes
         (`edgecore.quantize.rounding.perturbed_eager`).
 
         Args:
@@ -106,7 +107,8 @@ def compile_model(
     model: Model | Mapping[str, Model],
     example_inputs: Any = None,
     *,
-    backends: Sequence[str | Backend] = (),
+    example_kwargs: Mapping[str, Any] | None = None,
+    backends: str | Backend | Sequence[str | Backend] = (),
     dynamic_shapes: Any = None,
     runtime: str = fmt.EXECUTORCH_1_5,
     memory: str | MemoryPlanningPass | None = None,
@@ -122,7 +124,7 @@ def compile_model(
     planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
     if planning is None:
         raise CompileError(f"memory={memory!r} is neither None, 'static' nor a MemoryPlanningPass")
-    chosen = [Backend(backend) if isinstance(backend, str) else backend for backend in backends]
+    chosen = _chosen(backends)
     recipe = None
     if quantize is not None:
         compilers = {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen}
@@ -138,7 +140,8 @@ def compile_model(
     for name, one in models.items():
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
-        exported[name] = one if isinstance(one, ExportedProgram) else _export(one, inputs, shapes)
+        kwargs = example_kwargs[name] if isinstance(model, Mapping) and example_kwargs is not None else example_kwargs
+        exported[name] = one if isinstance(one, ExportedProgram) else export_model(one, inputs, kwargs, shapes)
         if quantize is not None and recipe is not None:
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
@@ -166,6 +169,15 @@ def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Refere
     return Reference(exported.example_inputs, exported if rounds(exported) else None)
 
 
+def _chosen(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:
+    """The backends as objects; one alone is a list of one."""
+    listed = [backends] if isinstance(backends, (str, Backend)) else backends
+    for one in listed:
+        if not isinstance(one, (str, Backend)):
+            raise CompileError(f"backends has a value of type {type(one).__name__}, neither a name nor a Backend")
+    return [Backend(one) if isinstance(one, str) else one for one in listed]
+
+
 def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
     return Backend(backend.name, required=backend.required, **{**options, **backend.options})
 
@@ -179,44 +191,14 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
         problems = "; ".join(_option_problem(problem) for problem in error.errors())
         known = ", ".join(compiler.Options.model_fields) or "none"
         raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
-    return compiler.partitioner(options, runtime=runtime)
+    with failures_named(f"backend {backend.name!r}"):
+        return compiler.partitioner(options, runtime=runtime)
 
 
 def _option_problem(problem: ErrorDetails) -> str:
     name = ".".join(map(str, problem["loc"]))
     message = problem["msg"].removeprefix("Value error, ")
     return f"no option {name!r}" if problem["type"] == "extra_forbidden" else f"{name}: {message}"
-
-
-def _export(model: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> ExportedProgram:
-    if not isinstance(model, torch.nn.Module):
-        raise CompileError(f"model is a {type(model).__name__}; it must be a torch.nn.Module or an ExportedProgram")
-    if example_inputs is None:
-        raise CompileError("example_inputs are needed to export a torch.nn.Module: a tuple with one entry per argument")
-    inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
-    if model.training:
-        raise CompileError(f"{type(model).__name__} is in training mode; call model.eval() before compiling")
-    try:
-        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
-    except Exception as error:
-        raise CompileError(
-            f"torch.export could not export {type(model).__name__}; edgecore compiles what torch.export captures, so "
-            f"the model must change, or be given as an ExportedProgram. torch said: {_torch_reason(error)}"
-        ) from error
-
-
-def _torch_reason(error: Exception) -> str:
-    """The first line of what may be forty, what is wrong with dynamic shapes, and the last source line that torch names.
-
-    `__cause__` has all of it.
-    """
-    text = str(error).strip()
-    if "Constraints violated" in text:
-        reasons = [line.strip(" -") for line in text.splitlines() if line.startswith("  - ")]
-        return " ".join(["the shapes are not as dynamic as asked.", *reasons])
-    places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    place = " ({}:{})".format(*places[-1]) if places else ""
-    return (text.partition("\n")[0] or type(error).__name__).strip() + place
 
 
 def _check_required(backends: Sequence[Backend], report: DelegationReport) -> None:

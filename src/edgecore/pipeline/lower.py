@@ -15,6 +15,7 @@ from edgecore.ir.graph import operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import Partitioner, Refusals, to_backend
+from edgecore.passes.claim_constants import claim_constants
 from edgecore.passes.cleanup import remove_identities
 from edgecore.passes.common_subexpressions import merge_common_subexpressions
 from edgecore.passes.decompose import Keep, decompose, no_keep
@@ -95,7 +96,7 @@ def _functional(programs: Programs) -> dict[str, ExportedProgram]:
     return functional
 
 
-_CAPTURED: tuple[ProgramPass, ...] = (functionalize, rewrite_torchao, rewrite_integer_products)
+_CAPTURED: tuple[ProgramPass, ...] = (claim_constants, functionalize, rewrite_torchao, rewrite_integer_products)
 """The passes over a program as torch.export gives it."""
 
 _CLEANED: tuple[ProgramPass, ...] = (

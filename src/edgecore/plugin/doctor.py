@@ -29,12 +29,13 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of one backend. `remedy` is a command, empty if there is nothing to mend."""
+    """One check of one backend. `remedy` is a command, empty if there is nothing to mend. `is_part` of a self-test."""
 
     check: str
     ok: bool
     detail: str
     remedy: str = ""
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def diagnose(name: str | None = None, seconds: float = trial.STEP_SECONDS) -> li
 def _questions(backend: InstalledBackend) -> Iterator[trial.Task]:
     provider = _provider(backend)
     yield trial.Task("library", provider)
+    yield trial.Task("self_test", provider)
     if find_spec("torch"):
         yield trial.Task("check", provider)
 
@@ -129,6 +131,7 @@ def _check(backend: InstalledBackend, answers: Trials) -> Iterator[Finding]:
         yield Finding("quiet import", False, said, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
     yield _check_library(backend, answers["library"], reinstall)
+    yield from _check_results(answers["self_test"], f"pip install --upgrade {backend.distribution}")
     yield from _check_compiler(backend, answers.get("check"))
 
 
@@ -247,6 +250,15 @@ def probe(path: str) -> dict[str, Any] | str:
         return f"{path} does not load: {done.stderr.strip()}"
     declared: dict[str, Any] = json.loads(done.stdout)
     return declared
+
+
+def _check_results(tried: trial.Trial, remedy: str) -> Iterator[Finding]:
+    """What the package computed on this machine, row by row."""
+    if tried.problem:
+        yield Finding("self-test", False, tried.problem, remedy)
+        return
+    for what, is_right, detail in tried.answer or []:
+        yield Finding(what, is_right, detail, "" if is_right else remedy, is_part=True)
 
 
 def _check_compiler(backend: InstalledBackend, tried: trial.Trial | None) -> Iterator[Finding]:

@@ -297,8 +297,16 @@ def _not_found(name_or_id: str) -> str:
         )
     if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
-    installed = ", ".join(provider.backend_id for provider in providers_here()) or "none"
-    return f"backend {name_or_id!r} is not installed, and edgecore knows no package of it; installed are: {installed}"
+    installed = ", ".join(map(_name_of, providers_here())) or "none"
+    return f"backend {name_or_id!r} is not installed, and no package is known for it; installed are: {installed}"
+
+
+def _name_of(provider: Provider) -> str:
+    """What users call a backend, as far as that is known without importing its package; else its id."""
+    from edgecore.plugin.known import lookup
+
+    known = _loaded.get((provider.backend_id, provider.value)) or lookup(provider.backend_id)
+    return provider.backend_id if known is None or isinstance(known, BackendBroken) else known.name
 
 
 def text_of(error: BaseException) -> str:

@@ -40,11 +40,12 @@ class Task:
 
     `hook`: import it and call its hook, no answer. `library`: the path that its `native_library()` gives, None if it has
     none; its `load_options` are called too. `kernels`: the
-    path of its library of operators. `check`: [what, remedy] of each problem that its compiler reports. `tables`: rows of
+    path of its library of operators. `check`: [what, remedy] of each problem that its compiler reports. `self_test`: [what, right, detail] rows of
+    its `self_test()`, none without one. `tables`: rows of
     its options and its operators, see `documentation`.
     """
 
-    kind: Literal["hook", "library", "kernels", "check", "tables"]
+    kind: Literal["hook", "library", "kernels", "check", "self_test", "tables"]
     provider: Provider
 
 
@@ -190,6 +191,11 @@ def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
         return _library(info, provider.module, begin)
     if kind == "hook":
         return None
+    if kind == "self_test":
+        if info.self_test is None:
+            return []
+        begin(f"calling self_test() of {provider.module}")
+        return [list(row) for row in info.self_test()]
     begin(f"importing {info.compiler}", _COMPILER_PATIENCE)
     compiler = registry.load_compiler(info)
     if kind == "check":

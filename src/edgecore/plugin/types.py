@@ -41,10 +41,14 @@ class MemoryNeed:
 
 @dataclass(frozen=True)
 class NamedBlob:
-    """Bytes stored once in the file under a key, shared by every delegate that names the key."""
+    """Bytes stored once in the file under a key, shared by every delegate that names the key.
+
+    `sha256`: the hash of `data` (32 bytes), from a backend that has computed it; else it is computed for the file.
+    """
 
     data: bytes | memoryview
     alignment: int = 16
+    sha256: bytes = b""
 
 
 @dataclass(frozen=True)

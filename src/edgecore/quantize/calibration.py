@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,20 @@ import torch
 from edgecore.errors import CompileError
 
 Calibration = Callable[[Callable[..., Any]], None] | Iterable[Any] | str | Path
-"""A function that calls the model it is given, an iterable of inputs (a tuple each, or the only tensor; a data loader
-will do), or a folder of `.npy` files (one per sample; `.npz` with one entry per input, in order, for several inputs)."""
+"""A function that calls the model it is given, an iterable of inputs (a tuple each, the only tensor, or a mapping of keyword
+arguments; a data loader will do), or a folder of `.npy` files (one per sample; `.npz` with one entry per input, in order, for several inputs)."""
 
 
-def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[Any, ...]]:
-    """The inputs one after another, as tuples. Raises `CompileError` for a folder without samples."""
+def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Positional and keyword inputs, one sample after another. Raises `CompileError` for a folder without samples."""
     if isinstance(calibration, (str, Path)):
-        yield from _files(Path(calibration))
+        yield from ((arrays, {}) for arrays in _files(Path(calibration)))
         return
     for sample in calibration:
-        yield tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)
+        if isinstance(sample, Mapping):
+            yield (), dict(sample)
+        else:
+            yield tuple(sample) if isinstance(sample, (tuple, list)) else (sample,), {}
 
 
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:

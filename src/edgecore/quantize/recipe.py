@@ -50,8 +50,9 @@ def quantize_model(
         observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
     seen: list[Inputs] = []
 
-    def note(_: Any, *inputs: Any) -> None:
-        seen.extend([] if seen else [inputs])
+    def note(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if not seen and named.keys() == kwargs.keys():  # others do not fit the model, which says so itself
+            seen.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(note, with_kwargs=True)
     with torch.no_grad():
@@ -72,15 +73,19 @@ def quantize_model(
 
 def _feed(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
-    for count, sample in enumerate(samples(calibration), 1):
+    for count, (args, kwargs) in enumerate(samples(calibration), 1):
         try:
-            observed(*sample)
+            observed(*args, **kwargs)
         except Exception as error:
-            given = ", ".join(f"{tuple(x.shape)} {x.dtype}" if isinstance(x, torch.Tensor) else repr(x) for x in sample)
+            given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
             reason = str(error).strip().partition("\n")[0]
             raise CompileError(f"calibration sample {count} ({given}) does not fit the model: {reason}") from error
     if count == 0:
         raise CompileError("calibration has no samples")
+
+
+def _kind(value: Any) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)
 
 
 def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> tuple[str, Recipe | RewriteRecipe]:

@@ -43,9 +43,9 @@ def rounds(program: ExportedProgram) -> bool:
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
     """For each output, the scale with which it was rounded last; None for an output that was not, or with several."""
-    output = program.graph.output_node().args[0]
+    output: Any = program.graph.output_node().args[0]
     count = len(program.graph_signature.user_outputs)
-    nodes = output[len(output) - count :]  # type: ignore[index, arg-type]
+    nodes = output[len(output) - count :]
     return [_step(node) for node in nodes]
 
 

@@ -24,6 +24,11 @@ struct Op {
 constexpr uint32_t kNone = 0xffffffffu;
 constexpr uint32_t kMost = 4096;
 
+bool kernels(const char *name) {
+  const char *given = getenv("EDGECORE_TOY_KERNELS");
+  return given != nullptr && std::string(given) == name;
+}
+
 bool fault(const char *name) {
   const char *given = getenv("EDGECORE_TOY_FAULT");
   return given != nullptr && (std::string(",") + given + ",").find(std::string(",") + name + ",") != std::string::npos;
@@ -77,6 +82,7 @@ void EDGECORE_CALL program_close(edgecore_program *program) { delete program; }
 int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_delegate_info *info,
                                     edgecore_delegate **out, edgecore_error *error) {
   const auto refuse = [&](const char *why) { return program->host->fail(error, EDGECORE_INVALID_PROGRAM, str(why)); };
+  if (kernels("absent")) return refuse("this processor lacks the kernels of EDGECORE_TOY_KERNELS.");
   const uint8_t *data = info->blob.data;
   uint32_t head[2];
   if (info->blob.size < 12 || memcmp(data, "FLT1", 4) != 0) return refuse("the blob does not begin with FLT1.");
@@ -227,6 +233,10 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
     } else if (like.dtype.code == EDGECORE_DL_FLOAT) {
       compute(op.code, static_cast<const float *>(data[op.left]), static_cast<const float *>(data[op.right]),
               static_cast<float *>(to), count);
+      const bool late = fault("last-row") || (fault("other-kernels") && kernels("other"));
+      if (late && op.code == 2 && like.ndim > 1 && like.shape[0] >= 15 && like.shape[0] <= 17) {
+        static_cast<float *>(to)[count - 1] += 1;
+      }
     } else {
       compute(op.code, static_cast<const int32_t *>(data[op.left]), static_cast<const int32_t *>(data[op.right]),
               static_cast<int32_t *>(to), count);

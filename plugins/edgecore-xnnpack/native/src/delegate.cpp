@@ -4,6 +4,7 @@
 // instance: an XNNPACK runtime of its own with workspace and threads; packed weights are the process's.
 #include <xnnpack.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -13,9 +14,12 @@
 #include "edgecore/backend.h"
 #include "hardware.h"
 #include "memory.h"
+#include "nodes.h"
 #include "options.h"
 #include "profile.h"
 #include "threadpool.h"
+#include "trial/families.h"
+#include "xnnpack_generated.h"
 
 #ifndef EDGECORE_XNNPACK_VERSION
 #define EDGECORE_XNNPACK_VERSION "0"
@@ -220,12 +224,26 @@ void EDGECORE_CALL DelegateDestroy(edgecore_delegate *delegate) { delete delegat
 
 uint64_t EDGECORE_CALL ArgumentCount(edgecore_delegate *delegate) { return delegate->graph.externals.size(); }
 
+// Whether kernels read the bytes after an argument's last element. Each reads whole vectors of its input; and a maximum
+// over more pixels than the kernels' first pass takes is finished from what that pass wrote to the output.
+bool ReadsPastEnd(const Graph &graph, uint32_t value) {
+  constexpr uint64_t kPixelsOfFirstPass = 9;  // first_pass_tile_size in XNNPACK's maxpool-config.c, on every processor
+  if (graph.values[value].role == Role::kInput) return true;
+  for (const edgecore::xnnpack::Node &node : graph.nodes) {
+    if (std::find(node.in.begin(), node.in.end(), value) != node.in.end()) return true;
+    // XNNPACK lets the pooling write what a node after it, that only limits its range, would have written.
+    const uint64_t pixels = uint64_t{node.window.height} * node.window.width;
+    if (node.kind->id == edgecore::xnnpack::wire::NodeUnion_MaxPooling2d && pixels > kPixelsOfFirstPass) return true;
+  }
+  return false;
+}
+
 void EDGECORE_CALL BufferRequirement(edgecore_delegate *delegate, uint64_t index, edgecore_buffer_requirement *out) {
   const std::vector<uint32_t> &externals = delegate->graph.externals;
-  const bool input = index < externals.size() && externals[index] != kNone &&
-                     delegate->graph.values[externals[index]].role == Role::kInput;
+  const bool tail =
+      index < externals.size() && externals[index] != kNone && ReadsPastEnd(delegate->graph, externals[index]);
   out->alignment = kAlignment;
-  out->tail_padding = input ? XNN_EXTRA_BYTES : 0;
+  out->tail_padding = tail ? XNN_EXTRA_BYTES : 0;
   out->granule = 1;
   out->memory_kind = 0;
 }
@@ -435,6 +453,23 @@ int32_t EDGECORE_CALL Execute(edgecore_instance *instance, const edgecore_execut
   return EDGECORE_OK;
 }
 
+// Tries every kind of kernel that this processor selects, in a second. Writes a line for each, "NAME\tright\tDETAIL\n"
+// with "wrong" or "none" (no such kernels here) for "right", as far as `size` goes. Returns the size of the text.
+uint64_t TryKernels(char *text, uint64_t size) {
+  Failure failure;
+  const std::string lines = Initialize(&failure)
+                                ? edgecore::xnnpack::trial::Lines(edgecore::xnnpack::trial::Extent::kShort)
+                                : std::string("XNNPACK\twrong\t") + failure.text + "\n";
+  if (size != 0) std::memcpy(text, lines.data(), std::min<uint64_t>(size, lines.size()));
+  return lines.size();
+}
+
+// What the symbol points to. The host reads the table; after it, as its size says, stands what kernels.py calls.
+struct Exported {
+  edgecore_backend table;
+  uint64_t (*try_kernels)(char *text, uint64_t size);
+};
+
 edgecore_backend MakeTable() {
   edgecore_backend table = {};
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -476,6 +511,6 @@ edgecore_backend MakeTable() {
 }  // namespace
 
 extern "C" EDGECORE_BACKEND(xnnpack) {
-  static const edgecore_backend table = MakeTable();
-  return &table;
+  static const Exported exported = {MakeTable(), TryKernels};
+  return &exported.table;
 }

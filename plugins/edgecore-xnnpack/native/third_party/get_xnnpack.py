@@ -8,7 +8,8 @@ Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` n
 kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
 
 With ``--emulated`` it is ``xnnpack-emulated-<key>``, for tests: the same sources, with the kernels for AVX512 and beyond
-compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it.
+compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it. With
+``--sources FOLDER`` the patched sources are unpacked there, for XNNPACK's own tests.
 """
 
 from __future__ import annotations
@@ -317,18 +318,21 @@ def run_shown(command: list[str], what: str) -> None:
         raise BuildError(f"Building {what} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
 
 
-def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin], for_tests: bool) -> None:
-    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
-    named = {pin.package: files / pin.name for pin in pins}
+def unpack_sources(named: dict[str, Path], work: Path) -> dict[str, Path]:
+    """Unpack the sources into folders of ``work`` and patch XNNPACK's."""
     sources = {}
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
         sources[package] = unpack_tarball(named[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
-    say("comparing what each kernel touches past its buffers' ends with what is there")
-    findings = padding.survey(sources["xnnpack"])
-    say(padding.summary(findings))
+    return sources
+
+
+def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin], for_tests: bool) -> None:
+    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
+    named = {pin.package: files / pin.name for pin in pins}
+    sources = unpack_sources(named, work)
     for pin in pins:
         if pin.kind == "binary":
             unpack_deb(named[pin.package], work / "debs")
@@ -336,7 +340,11 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
     stage.mkdir()
-    (stage / "padding.tsv").write_text(padding.table(findings))
+    if not for_tests:  # the emulated kernels are the same ones
+        say("comparing what each kernel touches past its buffers' ends with what is there")
+        findings = padding.survey(sources["xnnpack"])
+        say(padding.summary(findings))
+        (stage / "padding.tsv").write_text(padding.table(findings))
     include, lib, licenses = stage / "include", stage / "lib", stage / "licenses"
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
@@ -383,7 +391,9 @@ def main() -> int:
     parser.add_argument(
         "--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2"
     )
-    for_tests = parser.parse_args().emulated
+    parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only put the patched sources into FOLDER")
+    arguments = parser.parse_args()
+    for_tests: bool = arguments.emulated
     try:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
             raise BuildError(
@@ -408,6 +418,12 @@ def main() -> int:
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"{name}-{key}"
         cache.mkdir(parents=True, exist_ok=True)
+        if arguments.sources is not None:
+            pins = read_pins()
+            fetch(pins, cache / "files")
+            shutil.rmtree(arguments.sources, ignore_errors=True)
+            unpack_sources({pin.package: cache / "files" / pin.name for pin in pins}, arguments.sources)
+            return 0
         if not result.is_dir():
             with locked(cache / f"{name}-{key}.lock"):
                 if not result.is_dir():

@@ -12,6 +12,7 @@ kernels of KleidiAI, which are no part of these sources; other architectures, fo
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import re
@@ -20,13 +21,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from footprint.calls import Provided, Room, calls_of
-from footprint.kernel import Source
+from footprint.call import Call, Provided, Room
+from footprint.calls import calls_of
+from footprint.kernel import Kernel, Source
 from footprint.source import NotUnderstood, preprocess
 
 FOOTPRINT = Path(__file__).with_name("footprint")
 ARCHITECTURES = {"x86-64": "XNN_ARCH_X86_64", "arm64": "XNN_ARCH_ARM64", "arm": "XNN_ARCH_ARM"}
 COMPILER = {"x86-64": {"__x86_64__"}, "arm64": {"__aarch64__", "__GNUC__"}, "arm": {"__arm__", "__GNUC__"}}
+PARALLEL = 50  # kernels that are worth starting processes for
 KLEIDIAI = re.compile(r"xnn_(?:qp8|pf32|x8_packq|x32_pack_lh)")
 KERNEL = re.compile(r"\bxnn_\w+_ukernel(?:_\w+)?\b")
 # XNNPACK allocates these at multiples of XNN_ALLOCATION_ALIGNMENT.
@@ -172,15 +175,15 @@ def block_after(text: str, start: int) -> str:
 # ---- the kernels
 
 
-def definitions(sources: Path) -> dict[str, Path]:
-    """The file that defines each kernel, of the files that are compiled."""
-    found: dict[str, Path] = {}
+def definitions(sources: Path) -> dict[str, tuple[Path, bool]]:
+    """The file that defines each kernel, of the files that are compiled; and whether the architecture matters to it."""
+    found: dict[str, tuple[Path, bool]] = {}
     for listing in sorted((sources / "cmake" / "gen").glob("*_microkernels.cmake")):
         for files in re.findall(r"SET\(PROD_\w+([^)]*)\)", listing.read_text()):
             for file in files.split():
                 text = (sources / file).read_text(errors="replace")
                 for name in re.findall(r"^(?:void|\s*BEGIN_FUNCTION)\s+(xnn_\w+_ukernel\w*)", text, re.M):
-                    found[name] = sources / file
+                    found[name] = sources / file, "_ARCH_" in text
     return found
 
 
@@ -190,30 +193,54 @@ def examine(entry: Selected, file: Path, sources: Path, constants: Provided) -> 
         return list(assembly(entry, constants))
     constants = replace(constants, planes=dict(entry.fields).get("planes", 1))
     kernel = Source(sources, file, macros(entry.architecture, assembly=True)).kernel(entry.kernel)
+    if "M.tile(" in kernel.code:
+        last_row_last(kernel)
     worst: dict[tuple[str, str], Finding] = {}
     for call in calls_of(kernel)(kernel, constants):
         arguments = {name: 0 for _, name in kernel.parameters if name.endswith("params")} | call.arguments
-        kernel.run(call.memory, arguments, call.fields)
-        for buffer in call.memory.buffers[1:]:
-            room = call.rooms.get(buffer.name, Room())
-            if buffer.unaligned:
-                traps = (
-                    f"accesses {buffer.unaligned} bytes of {buffer.name} at an address that must be a multiple of them"
-                )
-                raise Fault(f"{traps} and is not ({call.at})")
-            if buffer.aligned and buffer.name in call.rooms and buffer.name not in ALIGNED:
-                raise Fault(f"needs {buffer.name} at a multiple of {buffer.aligned}, which nobody promises ({call.at})")
-            for access, (low, high), most in (
-                ("read", buffer.read, room.readable),
-                ("write", buffer.written, room.writable),
-            ):
-                if low < 0:
-                    raise Fault(f"{access}s before the start of {buffer.name} ({call.at})")
-                finding = Finding(*names(entry), buffer.name, access, high - buffer.size, most, call.at)
-                before = worst.get((buffer.name, access))
-                if high > 0 and (before is None or before.bytes - before.provided < finding.bytes - most):
-                    worst[buffer.name, access] = finding
+        try:
+            kernel.run(call.memory, arguments, call.fields)
+        except NotUnderstood:  # of what it read beyond an end, perhaps
+            short = [finding for finding in touched(entry, call) if finding.is_short]
+            if short:
+                return short
+            raise
+        for finding in touched(entry, call):
+            before = worst.get((finding.buffer, finding.access))
+            if before is None or before.bytes - before.provided < finding.bytes - finding.provided:
+                worst[finding.buffer, finding.access] = finding
     return list(worst.values())
+
+
+def last_row_last(kernel: Kernel) -> None:
+    """Raise Fault unless a kernel for AMX stores from its last row to its first.
+
+    A tile has the rows that there are. The rows of the result that are missing hold what was on the stack, and are
+    stored where the last row belongs; that one has to come after them. Other kernels compute the last row once more.
+    """
+    rows = [int(row) for row in re.findall(r"M\.write\(\(?c(\d+)\b", kernel.code)]
+    begin = [after for before, after in itertools.pairwise(rows) if after > before]
+    if not rows or any(row != max(rows) for row in begin) or rows[0] != max(rows) or rows[-1] != 0:
+        raise Fault("does not store its rows from the last to the first, as a tile with fewer rows needs")
+
+
+def touched(entry: Selected, call: Call) -> Iterator[Finding]:
+    """What one call touched of each buffer. Raises Fault."""
+    for buffer in call.memory.buffers[1:]:
+        room = call.rooms.get(buffer.name, Room())
+        if buffer.unaligned:
+            traps = f"accesses {buffer.unaligned} bytes of {buffer.name} at an address that must be a multiple of them"
+            raise Fault(f"{traps} and is not ({call.at})")
+        if buffer.aligned and buffer.name in call.rooms and buffer.name not in ALIGNED:
+            raise Fault(f"needs {buffer.name} at a multiple of {buffer.aligned}, which nobody promises ({call.at})")
+        for access, (low, high), most in (
+            ("read", buffer.read, room.readable),
+            ("write", buffer.written, room.writable),
+        ):
+            if low < 0:
+                raise Fault(f"{access}s before the start of {buffer.name} ({call.at})")
+            if high > 0:
+                yield Finding(*names(entry), buffer.name, access, high - buffer.size, most, call.at)
 
 
 def names(entry: Selected) -> tuple[str, str, str]:
@@ -274,7 +301,8 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
     """Examine every kernel that is selected under `sources`. Raises PaddingError with all that is wrong."""
     files = definitions(sources)
     problems: list[str] = []
-    work: dict[tuple[str, str], tuple[Selected, Path, Path, Provided]] = {}
+    work: dict[tuple[str, Provided, str], tuple[Selected, Path, Path, Provided]] = {}
+    others: dict[tuple[str, Provided, str], list[str]] = {}  # architectures whose kernel is the same
     for architecture in architectures:
         constants = provided(sources, architecture)
         for entry in selected(sources, architecture):
@@ -283,10 +311,20 @@ def survey(sources: Path, architectures: Iterable[str] = tuple(ARCHITECTURES)) -
                 continue
             if (mismatch := tile_mismatch(entry)) is not None:
                 problems.append(mismatch)
-            work.setdefault((architecture, entry.kernel), (entry, files[entry.kernel], sources, constants))
-    with multiprocessing.Pool(os.cpu_count()) as pool:
-        results = pool.map(check_one, work.values(), chunksize=16)
+            file, depends = files[entry.kernel]
+            key = (entry.kernel, constants, architecture if depends else "")
+            if key not in work:
+                work[key] = (entry, file, sources, constants)
+            elif architecture not in (work[key][0].architecture, *others.get(key, [])):
+                others.setdefault(key, []).append(architecture)
+    if len(work) < PARALLEL:
+        results = [check_one(one) for one in work.values()]
+    else:
+        with multiprocessing.Pool(os.cpu_count()) as pool:
+            results = pool.map(check_one, work.values(), chunksize=16)
     findings = [finding for found, _ in results for finding in found]
+    for (found, _), key in zip(results, work):
+        findings += [replace(finding, architecture=other) for other in others.get(key, []) for finding in found]
     problems += [problem for _, problem in results if problem is not None]
     problems += [finding.sentence() for finding in findings if finding.is_short]
     if problems:

@@ -304,6 +304,9 @@ uint32_t xnn_hardware_uarch() {
   return forced_uarch != UINT32_MAX ? forced_uarch : (uint32_t) cpuinfo_get_core(0)->uarch;
 }
 """
+_POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_pooling_op->padding_top, average_pooling_op->stride_height);
+  const size_t indirect_bot_height = divide_round_up(average_pooling_op->padding_bottom, average_pooling_op->stride_height);
+"""
 _CONVOLUTION = """  if (num_threads > 1) {
     const size_t num_other_tiles = groups * %sdivide_round_up(%soutput_size, mr);
 """
@@ -513,6 +516,29 @@ XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     _choose_int8("convolution-nhwc", "_parameter;\n    }\n  }\n\n" + _PACKING % ", ", _CONVOLUTION_WIDTH),
     _choose_int8("fully-connected-nc", "_parameter;\n  }\n\n", "1, input_channels, output_channels"),
     _choose_int8("fully-connected-nc", "  }\n\n" + _PACKING % " ", "1, input_channels, output_channels"),
+    # Rows of an average pooling that begin or end in padding have tables of their own; where an image is so low that a row
+    # does both, the two tables overlapped, and rows read pixels of others.
+    Patch(
+        "src/operators/average-pooling-nhwc.c",
+        _POOLED_ROWS,
+        _POOLED_ROWS.replace("const size_t", "size_t")
+        + """  if (indirect_top_height + indirect_bot_height > output_height) {
+    indirect_top_height = output_height;
+    indirect_bot_height = 0;
+  }
+""",
+    ),
+    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
+    *(
+        Patch(
+            f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 1, vacc{row}x1);",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 32, vacc{row}x1);",
+        )
+        for kind in ("gemm", "igemm")
+        for rows in (1, 7)
+        for row in range(rows)
+    ),
     # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
     # columns lie at a multiple of 8, not of 16, where an aligned load faults.
     *(

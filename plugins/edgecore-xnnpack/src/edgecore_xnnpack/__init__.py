@@ -14,6 +14,13 @@ def native_library() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_xnnpack{suffix}")
 
 
+def self_test() -> list[tuple[str, bool, str]]:
+    """Every kind of kernel that XNNPACK selects here, compared with a reference."""
+    from edgecore_xnnpack.kernels import try_kernels
+
+    return try_kernels(native_library())
+
+
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
     """The one backend of this package."""
@@ -24,5 +31,6 @@ def edgecore_backends() -> list[BackendInfo]:
             summary="CPU: Arm and x86",
             compiler="edgecore_xnnpack.compiler:XnnpackCompiler",
             native_library=native_library,
+            self_test=self_test,
         )
     ]

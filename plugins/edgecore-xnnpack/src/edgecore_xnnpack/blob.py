@@ -135,11 +135,12 @@ class _Encoder:
 
     def _store(self, array: NDArray[Any]) -> int:
         data = memoryview(array.data).cast("B")
-        key = hashlib.sha256(data).hexdigest()
+        digest = hashlib.sha256(data)
+        key = digest.hexdigest()
         if key not in self.buffers:
             self.buffers[key] = len(self.graph.constant_data)
             self.graph.constant_data.append(g.ConstantDataOffset(g.NAMED_OFFSET, len(data), key))
-            self.result.named_data[key] = NamedBlob(data, _ALIGNMENT)
+            self.result.named_data[key] = NamedBlob(data, _ALIGNMENT, digest.digest())
         return self.buffers[key]
 
     def _node(self, op: Op) -> None:

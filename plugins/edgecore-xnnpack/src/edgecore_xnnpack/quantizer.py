@@ -144,7 +144,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         """Write the annotations into the nodes' `meta`."""
         for node in model.graph.nodes:
             config = self._config_of(node) if node.op == "call_function" and ANNOTATION not in node.meta else None
-            if config is not None and _is_float(node):
+            if config is not None and _is_float(node) and not _reads_empty(node):
                 _annotate(node, config)
         return model
 
@@ -173,6 +173,13 @@ def _plain_name(name: str) -> str:
 def _is_float(node: Node) -> bool:
     val = node.meta.get("val")
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32
+
+
+def _reads_empty(node: Node) -> bool:
+    """Observers find no range in a tensor without elements."""
+    return any(
+        isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes
+    )
 
 
 def _annotate(node: Node, config: QuantizationConfig) -> None:

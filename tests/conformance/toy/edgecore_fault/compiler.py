@@ -7,8 +7,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.program import copy_program
 from edgecore.partition import CapabilityPartitioner, PartitionResult, Rejection
-from edgecore.plugin import CompileSpec, MemoryNeed, OperatorSupport, PreprocessResult, Problem
+from edgecore.plugin import CompileSpec, MemoryNeed, OperatorSupport, PreprocessResult, Problem, RewriteRecipe
 from edgecore_fault import FAULTS, native_library
 
 CODES = {torch.ops.aten.add.Tensor: 0, torch.ops.aten.mul.Tensor: 1, torch.ops.aten.relu.default: 2}
@@ -85,6 +86,8 @@ class FaultCompiler:
             names[node] = len(names)
         order = [node for node in calls if node in outputs]
         for node in calls:
+            if "raises" in FAULTS and node.target is torch.ops.aten.relu.default:
+                raise ValueError("no room for a relu")
             left, right = names[node.args[0]], names[node.args[1 if len(node.args) > 1 else 0]]
             ops.append((CODES[node.target], left, right, order.index(node) if node in outputs else 0xFFFFFFFF))
             handles[len(ops)] = (node.meta["debug_handle"],)
@@ -105,6 +108,12 @@ class FaultCompiler:
         if "claims" in FAULTS:
             rows.append(OperatorSupport("aten.sub.Tensor", dtypes))
         return rows[1:] if "modest" in FAULTS else rows
+
+    def recipes(self):
+        return {"plain": RewriteRecipe(copy_program)}
+
+    def configurations(self):
+        return {"other": {"EDGECORE_TOY_KERNELS": "other"}, "absent": {"EDGECORE_TOY_KERNELS": "absent"}}
 
     def verify_blob(self, blob, named_data, *, runtime):
         return []

@@ -139,7 +139,8 @@ void RunInt8(Trial *trial, const Function &f, xnn_datatype type) {
   for (const Shapes &shapes : AllShapes(trial->extent)) {
     const Scales &s = scales[index % 4];
     const int32_t zeros[] = {low, low + 255, low + 128, low + 77};
-    Tensor a = Quantized(type, shapes.a, s.a, zeros[index % 4]), b = Quantized(type, shapes.b, s.b, zeros[index / 2 % 4]);
+    Tensor a = Quantized(type, shapes.a, s.a, zeros[index % 4]),
+           b = Quantized(type, shapes.b, s.b, zeros[index / 2 % 4]);
     const Tensor output = Quantized(type, Whole(shapes), s.output, zeros[(index + 1) % 4]);
     for (size_t i = 0; i < Count(a.dims); ++i) a.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
     for (size_t i = 0; i < Count(b.dims); ++i) b.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));

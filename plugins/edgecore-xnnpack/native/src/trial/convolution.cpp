@@ -125,8 +125,8 @@ void RunConvolution(Trial *trial, const LayerTypes &types, size_t index, const C
   steps.output_zero = kZeros[(index / 2 + 1) % 4] + more;
   steps.requantization = 0.02f / std::sqrt(static_cast<float>(sum));
 
-  const Dims filter_dims = c.is_depthwise ? Dims{1, w.height, w.width, outputs}
-                                          : Dims{outputs, w.height, w.width, c.group_inputs};
+  const Dims filter_dims =
+      c.is_depthwise ? Dims{1, w.height, w.width, outputs} : Dims{outputs, w.height, w.width, c.group_inputs};
   const Dims input_dims = {c.batch, c.height, c.width, static_cast<size_t>(c.groups) * c.group_inputs};
   const Dims output_dims = {c.batch, c.OutputSize(c.height, w.height), c.OutputSize(c.width, w.width), outputs};
   const Weights weights = DrawWeights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, steps, sum);
@@ -198,14 +198,23 @@ void Regular(Trial *trial, const LayerTypes &types) {
 
 void Depthwise(Trial *trial, const LayerTypes &types) {
   RunAll(trial, types,
-         {{3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 5, 1, 1, 2}, {5, 5, 2, 1, 2}, {7, 7, 1, 1, 3}, {7, 7, 2, 1, 3},
-          {2, 2, 1, 1, 0}, {3, 1, 1, 1, 0}, {3, 3, 1, 2, 2}, {4, 6, 1, 1, 2}, {9, 9, 1, 1, 4}},
+         {{3, 3, 1, 1, 1},
+          {3, 3, 2, 1, 1},
+          {5, 5, 1, 1, 2},
+          {5, 5, 2, 1, 2},
+          {7, 7, 1, 1, 3},
+          {7, 7, 2, 1, 3},
+          {2, 2, 1, 1, 0},
+          {3, 1, 1, 1, 0},
+          {3, 3, 1, 2, 2},
+          {4, 6, 1, 1, 2},
+          {9, 9, 1, 1, 4}},
          true, false);
 }
 
 void Transposed(Trial *trial, const LayerTypes &types) {
-  RunAll(trial, types, {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1},
-                        {3, 3, 2, 2, 1}},
+  RunAll(trial, types,
+         {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1}, {3, 3, 2, 2, 1}},
          false, true);
 }
 

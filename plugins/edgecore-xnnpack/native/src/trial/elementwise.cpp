@@ -44,7 +44,7 @@ const Function kFunctions[] = {
     {"negate", xnn_unary_negate, [](double x) { return -x; }, -9, 9, 0, 0, 0.501},
     {"ceiling", xnn_unary_ceiling, std::ceil, -9, 9, 0, 0, 0.501},
     {"floor", xnn_unary_floor, std::floor, -9, 9, 0, 0, 0.501},
-    {"clamp", xnn_unary_clamp, Clamp, -3, 3, 0, 0, 0.501, 0, kNan},
+    {"clamp", xnn_unary_clamp, Clamp, -3, 3, 0, 0, 0.501, kNan, kNan},
     {"square", xnn_unary_square, Square, -9, 9, kUlp / 2, 0, 0.501},
     {"square root", xnn_unary_square_root, std::sqrt, 0, 99, 2 * kUlp, 0, 0.501, kInfinite | kGreatest,
      kInfinite | kNegative},
@@ -55,10 +55,9 @@ const Function kFunctions[] = {
     {"elu", xnn_unary_elu, Elu, -9, 9, 8 * kUlp, kUlp, 0.501},
     {"sigmoid", xnn_unary_sigmoid, Sigmoid, -20, 20, 8 * kUlp, 0, 0.501},
     {"tanh", xnn_unary_tanh, std::tanh, -9, 9, 8 * kUlp, 0, 0.501},
-    {"gelu", xnn_unary_gelu, Gelu, -5, 9, 16 * kUlp, 8 * kUlp, 0.501},
+    {"gelu", xnn_unary_gelu, Gelu, -5, 9, 16 * kUlp, 8 * kUlp, 0.501, kInfinite | kGreatest, 0},
     {"exp", xnn_unary_exp, std::exp, -20, 20, 8 * kUlp, 0, 0.501},
-    {"log", xnn_unary_log, std::log, 0.01, 99, 8 * kUlp, kUlp, 0.501, kNan | kInfinite | kGreatest,
-     0},
+    {"log", xnn_unary_log, std::log, 0.01, 99, 8 * kUlp, kUlp, 0.501, kNan | kInfinite | kGreatest, 0},
     {"sine", xnn_unary_sine, std::sin, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
     {"cosine", xnn_unary_cosine, std::cos, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
 };
@@ -112,8 +111,8 @@ void CompareFloats(Trial *trial, const std::string &shape, const Tensor &output,
 std::vector<double> Specials(xnn_datatype type) {
   const bool half = type == xnn_datatype_fp16;
   std::vector<double> numbers = {std::nan(""), kInfinity, 0.0, 1.0};
-  for (double number : {half ? 65504.0 : 0x1.FFFFFEp127, half ? 0x1.0p-14 : 0x1.0p-126,
-                        half ? 0x1.0p-24 : 0x1.0p-149, half ? 0x1.8p-16 : 0x1.8p-130}) {
+  for (double number : {half ? 65504.0 : 0x1.FFFFFEp127, half ? 0x1.0p-14 : 0x1.0p-126, half ? 0x1.0p-24 : 0x1.0p-149,
+                        half ? 0x1.8p-16 : 0x1.8p-130}) {
     numbers.push_back(number);
   }
   const size_t count = numbers.size();
@@ -156,13 +155,13 @@ void RunFloat(Trial *trial, const Function &f, xnn_datatype type) {
     char shape[60];
     std::snprintf(shape, sizeof(shape), "element %zu is %g", at, specials[at]);
     if (!RunNode(trial, shape, f.operation, input, &output)) return;
-    // XNNPACK switches subnormal numbers off: as they come, or 0.
+    // XNNPACK switches subnormal numbers off, and its kernels differ in where they become 0: any for any.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.Numbers();
     std::vector<double> expected = input.Numbers();
     for (size_t i = 0; i < expected.size(); ++i) {
       expected[i] = f.compute(expected[i]);
-      const bool is_flushed = got[i] == 0 && std::fabs(expected[i]) < 0x1.0p-126;
+      const bool is_flushed = std::fabs(got[i]) < 0x1.0p-126 && std::fabs(expected[i]) < 0x1.0p-126;
       if (is_flushed || (i == at && got[i] == flushed)) expected[i] = got[i];
     }
     CompareFloats(trial, shape, output, expected, f.error, f.absolute);
@@ -222,11 +221,15 @@ void Convert(Trial *trial) {
     return std::clamp(zero, -128, 127) + (type == xnn_datatype_quint8 ? 128 : 0);
   };
   for (int zero : {-128, 127, 3}) {
-    for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, 128.0f}) {
+    const float most = from == xnn_datatype_quint8 ? 0x1.FFFCp+6f : 0x1.0p+7f;  // what the delegate accepts
+    for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, most}) {
       const bool both = !IsFloat(from) && !IsFloat(to);
       const float scale = IsFloat(from) ? 1.0f : 0.05f;
       const Tensor input = Quantized(from, {}, scale, IsFloat(from) ? 0 : at(from, zero));
-      const Tensor output = Quantized(to, {}, IsFloat(to) ? 1.0f : both ? scale / ratio : 0.04f,
+      const Tensor output = Quantized(to, {},
+                                      IsFloat(to) ? 1.0f
+                                      : both      ? scale / ratio
+                                                  : 0.04f,
                                       IsFloat(to) ? 0 : at(to, both ? -zero : zero));
       // The ratio of two scales has 8 bits behind the point: times 255 steps, half a step more.
       RunConversion(trial, input, output, -9, 9, both ? 1.01 : 0.501);
@@ -279,13 +282,20 @@ void AddFunctions(std::vector<Family> *families) {
 
 std::vector<Family> ElementwiseFamilies() {
   std::vector<Family> families = {
-      {"convert f32 -> f16", Convert<kF32, kF16>},      {"convert f16 -> f32", Convert<kF16, kF32>},
-      {"convert f32 -> int8", Convert<kF32, kQ8>},      {"convert f32 -> uint8", Convert<kF32, kU8>},
-      {"convert int8 -> f32", Convert<kQ8, kF32>},      {"convert uint8 -> f32", Convert<kU8, kF32>},
-      {"convert f16 -> int8", Convert<kF16, kQ8>},      {"convert f16 -> uint8", Convert<kF16, kU8>},
-      {"convert int8 -> f16", Convert<kQ8, kF16>},      {"convert uint8 -> f16", Convert<kU8, kF16>},
-      {"convert int8 -> int8", Convert<kQ8, kQ8>},      {"convert uint8 -> uint8", Convert<kU8, kU8>},
-      {"softmax f32", Softmax<kF32>},                   {"softmax f16", Softmax<kF16>},
+      {"convert f32 -> f16", Convert<kF32, kF16>},
+      {"convert f16 -> f32", Convert<kF16, kF32>},
+      {"convert f32 -> int8", Convert<kF32, kQ8>},
+      {"convert f32 -> uint8", Convert<kF32, kU8>},
+      {"convert int8 -> f32", Convert<kQ8, kF32>},
+      {"convert uint8 -> f32", Convert<kU8, kF32>},
+      {"convert f16 -> int8", Convert<kF16, kQ8>},
+      {"convert f16 -> uint8", Convert<kF16, kU8>},
+      {"convert int8 -> f16", Convert<kQ8, kF16>},
+      {"convert uint8 -> f16", Convert<kU8, kF16>},
+      {"convert int8 -> int8", Convert<kQ8, kQ8>},
+      {"convert uint8 -> uint8", Convert<kU8, kU8>},
+      {"softmax f32", Softmax<kF32>},
+      {"softmax f16", Softmax<kF16>},
   };
   AddFunctions<0>(&families);
   return families;

@@ -67,7 +67,6 @@ void Trial::Refused(const std::string &shape, xnn_status status) {
 }
 
 void Trial::Wrong(const std::string &text) {
-  fprintf(stderr,"   %s\n",text.c_str());
   if (outcome.wrong++ == 0) outcome.first = text;
 }
 
@@ -85,6 +84,17 @@ Outcome Run(const Family &family, Extent extent) {
   trial.outcome.family = family.name;
   family.run(&trial);
   return trial.outcome;
+}
+
+std::string Lines(Extent extent) {
+  std::string lines;
+  for (const Family &family : Families()) {
+    const Outcome outcome = Run(family, extent);
+    const char *state = outcome.wrong != 0 ? "wrong" : outcome.unsupported ? "none" : "right";
+    const std::string detail = outcome.wrong != 0 ? outcome.first : std::to_string(outcome.cases) + " cases";
+    lines += outcome.family + "\t" + state + "\t" + detail + "\n";
+  }
+  return lines;
 }
 
 }  // namespace edgecore::xnnpack::trial

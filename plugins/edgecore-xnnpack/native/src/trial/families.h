@@ -1,8 +1,8 @@
 // Every kind of kernel that the delegate can use, run on small shapes and compared with a reference that is computed in
 // double precision from the definition of the operation.
 //
-// The reference knows nothing of XNNPACK's way to compute. Where rounding is part of the result, inputs are chosen so that
-// it is exact (dynamic quantization: rows of whole steps), or the comparison says by how much it may differ.
+// The reference knows nothing of XNNPACK's way to compute. Where rounding is part of the result, inputs are chosen so
+// that it is exact (dynamic quantization: rows of whole steps), or the comparison says by how much it may differ.
 #ifndef EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 #define EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 
@@ -24,7 +24,7 @@ struct Outcome {
   std::string family;
   uint64_t cases = 0;  // shapes that were run
   uint64_t wrong = 0;
-  std::string first;            // the first that was wrong: shape, element, number, reference
+  std::string first;         // the first that was wrong: shape, element, number, reference
   bool unsupported = false;  // XNNPACK has no such kernels for this processor
 };
 
@@ -69,6 +69,9 @@ std::vector<Family> MovementFamilies();
 std::vector<Family> PoolingFamilies();
 
 Outcome Run(const Family &family, Extent extent);
+
+// All of them, a line each: "NAME\tright\t12 cases\n", or "wrong" with the first that was, or "none".
+std::string Lines(Extent extent);
 
 }  // namespace edgecore::xnnpack::trial
 

@@ -99,8 +99,7 @@ Weights DrawWeights(Trial *trial, const LayerTypes &types, const Dims &dims, siz
     bias.Set(numbers);
     for (size_t c = 0; c < channels; ++c) {
       const float scale = filter.scales.empty() ? filter.scale : filter.scales[c];
-      weights.bias_numbers.push_back(numbers[c] * static_cast<double>(steps.input_scale) *
-                                     static_cast<double>(scale));
+      weights.bias_numbers.push_back(numbers[c] * static_cast<double>(steps.input_scale) * static_cast<double>(scale));
     }
     return weights;
   }

@@ -6,8 +6,8 @@
 
 namespace edgecore::xnnpack::trial {
 
-// Types of a layer. With `filter` qcint8, qcint4 or qbint4 and a floating-point `input`, `rounds_input` says that the input
-// becomes qdint8 first.
+// Types of a layer. With `filter` qcint8, qcint4 or qbint4 and a floating-point `input`, `rounds_input` says that the
+// input becomes qdint8 first.
 struct LayerTypes {
   xnn_datatype input;
   xnn_datatype filter;
@@ -38,14 +38,14 @@ bool IsInt8(xnn_datatype type);
 Weights DrawWeights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
                     const Steps &steps, size_t sum);
 
-// Draws an input. Where it is rounded, each `batch` of elements has whole steps of its own scale and covers 255 of them,
-// so that rounding changes nothing; where they begin differs from one to the next, and with it the zero point.
+// Draws an input. Where it is rounded, each `batch` of elements has whole steps of its own scale and covers 255 of
+// them, so that rounding changes nothing; where they begin differs from one to the next, and with it the zero point.
 Tensor DrawInput(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps);
 
 Tensor DeclareOutput(const LayerTypes &types, const Dims &dims, const Steps &steps);
 
-// Compares with sums of products `expected`, limited to low..high; `magnitudes` are the sums of their absolute values, of
-// `terms` terms.
+// Compares with sums of products `expected`, limited to low..high; `magnitudes` are the sums of their absolute values,
+// of `terms` terms.
 void CompareLayer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
                   std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
                   double high);

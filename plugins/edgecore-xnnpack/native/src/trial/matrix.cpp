@@ -71,7 +71,8 @@ std::string Shape(size_t rows, const Layer &layer, const char *more) {
 }
 
 void FirstRows(const Tensor &all, size_t rows, Tensor *some) {
-  some->bytes.assign(all.bytes.begin(), all.bytes.begin() + static_cast<ptrdiff_t>(all.bytes.size() / all.dims[0] * rows));
+  some->bytes.assign(all.bytes.begin(),
+                     all.bytes.begin() + static_cast<ptrdiff_t>(all.bytes.size() / all.dims[0] * rows));
   some->dims[0] = rows;
 }
 
@@ -107,10 +108,9 @@ void RunLayer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, 
                                       transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0));
   if (!net.Build()) return trial->Refused(Shape(kMostRows, layer, ""), net.status());
 
-  const Product product =
-      Multiply(input.Numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs, layer.outputs,
-               transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
-               has_bias ? weights.bias_numbers.data() : nullptr);
+  const Product product = Multiply(input.Numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs,
+                                   layer.outputs, transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
+                                   has_bias ? weights.bias_numbers.data() : nullptr);
   Tensor some = input;
   for (size_t rows : Rows(trial->extent, index)) {
     FirstRows(input, rows, &some);

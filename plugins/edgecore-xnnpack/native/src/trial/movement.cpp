@@ -61,7 +61,8 @@ void Transpose(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
   for (size_t a : Edges(trial->extent)) {
     for (size_t b : Edges(trial->extent)) {
-      for (const Dims &order : {Dims{1, 0, 2, 3}, Dims{0, 3, 1, 2}, Dims{0, 2, 3, 1}, Dims{3, 2, 1, 0}, Dims{2, 0, 3, 1}}) {
+      for (const Dims &order :
+           {Dims{1, 0, 2, 3}, Dims{0, 3, 1, 2}, Dims{0, 2, 3, 1}, Dims{3, 2, 1, 0}, Dims{2, 0, 3, 1}}) {
         const Dims dims = {2, a, b, 3};
         const Tensor input = Draw(trial, type, dims);
         Tensor output = Declare(type, {dims[order[0]], dims[order[1]], dims[order[2]], dims[order[3]]});
@@ -105,7 +106,8 @@ void Slice(Trial *trial) {
     net.Node(xnn_define_static_slice(net.subgraph(), 3, offsets.data(), sizes.data(), x, y, 0));
     const std::string shape = Text(sizes) + " of " + Text(dims) + " at " + Text(offsets);
     if (!RunNet(trial, shape, &net, {&input}, &output)) return;
-    CompareMoved(trial, shape, input.bytes, output, {}, [&](size_t i) { return Shifted(i, sizes, dims, offsets, false); });
+    CompareMoved(trial, shape, input.bytes, output, {},
+                 [&](size_t i) { return Shifted(i, sizes, dims, offsets, false); });
   }
 }
 

@@ -40,8 +40,8 @@ uint16_t ToHalf(double number) {
   if (std::isnan(number)) return 0x7E00;
   if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
   int exponent = 0;
-  std::frexp(magnitude, &exponent);           // magnitude < 2^exponent
-  exponent = std::max(exponent - 1, -14);     // of its leading bit
+  std::frexp(magnitude, &exponent);        // magnitude < 2^exponent
+  exponent = std::max(exponent - 1, -14);  // of its leading bit
   const double unit = std::ldexp(1.0, exponent - 10);
   const auto steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));  // a carry moves into the exponent
   const uint32_t bits = steps + (static_cast<uint32_t>(exponent + 14) << 10);
@@ -190,9 +190,9 @@ uint32_t Net::Define(const Tensor &tensor, const void *data, uint32_t external, 
   return id;
 }
 
-uint32_t Net::External(const Tensor &tensor, uint32_t flag) {
+uint32_t Net::External(const Tensor &tensor, uint32_t flag, bool is_padded) {
   const auto external = static_cast<uint32_t>(arguments_.size());
-  arguments_.push_back({flag == XNN_VALUE_FLAG_EXTERNAL_INPUT, std::make_unique<Guarded>()});
+  arguments_.push_back({flag == XNN_VALUE_FLAG_EXTERNAL_INPUT, is_padded, std::make_unique<Guarded>()});
   return Define(tensor, nullptr, external, flag);
 }
 
@@ -217,7 +217,8 @@ bool Net::Build() {
 bool Net::Run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
   at_start_ = !at_start_;
   std::vector<xnn_external_value> externals(arguments_.size());
-  const auto place = [&](uint32_t i, size_t bytes, size_t padding, size_t alignment) {
+  const auto place = [&](uint32_t i, size_t bytes, size_t alignment) {
+    const size_t padding = arguments_[i].is_padded ? XNN_EXTRA_BYTES : 0;
     uint8_t *data = arguments_[i].memory->Place(bytes, padding, alignment, at_start_);
     if (data == nullptr) Note(xnn_status_out_of_memory);
     externals[i] = {i, data};
@@ -228,7 +229,7 @@ bool Net::Run(const std::vector<const Tensor *> &inputs, const std::vector<Tenso
     if (!arguments_[i].is_input) continue;
     const Tensor &tensor = *inputs[next++];
     Note(xnn_reshape_external_value(runtime_, i, tensor.dims.size(), tensor.dims.data()));
-    uint8_t *data = place(i, tensor.bytes.size(), XNN_EXTRA_BYTES, ElementSize(tensor.type));
+    uint8_t *data = place(i, tensor.bytes.size(), ElementSize(tensor.type));
     if (data != nullptr) std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }
   if (status_ == xnn_status_success) Note(xnn_reshape_runtime(runtime_));
@@ -240,7 +241,7 @@ bool Net::Run(const std::vector<const Tensor *> &inputs, const std::vector<Tenso
     Note(xnn_get_external_value_shape(runtime_, i, &rank, dims));
     tensor.dims.assign(dims, dims + rank);
     tensor.bytes.resize(Count(tensor.dims) * ElementSize(tensor.type));
-    place(i, tensor.bytes.size(), 0, ElementSize(tensor.type));
+    place(i, tensor.bytes.size(), ElementSize(tensor.type));
   }
   if (status_ == xnn_status_success) {
     Note(xnn_setup_runtime_v2(runtime_, externals.size(), externals.data()));

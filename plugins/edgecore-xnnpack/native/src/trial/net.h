@@ -22,11 +22,11 @@ std::string Text(const Dims &dims);
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
-  float scale = 1;                    // qint8, quint8, qint32
-  int32_t zero = 0;                   // of these, and of 4-bit weights
-  size_t channel_dim = 0;             // of the following
-  std::vector<float> scales;          // qcint8, qcint32, qcint4
-  std::vector<uint16_t> block_scales; // qbint4: bfloat16, [channels, blocks]
+  float scale = 1;                     // qint8, quint8, qint32
+  int32_t zero = 0;                    // of these, and of 4-bit weights
+  size_t channel_dim = 0;              // of the following
+  std::vector<float> scales;           // qcint8, qcint32, qcint4
+  std::vector<uint16_t> block_scales;  // qbint4: bfloat16, [channels, blocks]
   size_t block = 0;
   size_t nonbatch_dims = 0;  // qdint8
   std::vector<uint8_t> bytes;
@@ -50,8 +50,11 @@ class Net {
   Net &operator=(const Net &) = delete;
   ~Net();
 
-  uint32_t Input(const Tensor &tensor) { return External(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT); }
-  uint32_t Output(const Tensor &tensor) { return External(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT); }
+  uint32_t Input(const Tensor &tensor) { return External(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT, true); }
+  // `is_read_back`: memory after it may be read, too, as the delegate asks for where a kernel reads what it wrote.
+  uint32_t Output(const Tensor &tensor, bool is_read_back = false) {
+    return External(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, is_read_back);
+  }
   uint32_t Internal(const Tensor &tensor) { return Define(tensor, nullptr, XNN_INVALID_VALUE_ID, 0); }
   uint32_t Constant(const Tensor &tensor);
   xnn_subgraph_t subgraph() const { return subgraph_; }
@@ -67,12 +70,13 @@ class Net {
   bool Run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
 
  private:
-  uint32_t External(const Tensor &tensor, uint32_t flag);
+  uint32_t External(const Tensor &tensor, uint32_t flag, bool is_padded);
   uint32_t Define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags);
   void Note(xnn_status status);
 
   struct Argument {
     bool is_input;
+    bool is_padded;
     std::unique_ptr<Guarded> memory;
   };
 

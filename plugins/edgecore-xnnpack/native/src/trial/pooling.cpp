@@ -66,7 +66,8 @@ void RunPooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, con
   const double limit = kind != Kind::kArgMax && dims[3] % 3 == 1 && !IsInt8(type) ? 5 : kInfinity;
 
   Net net;
-  const uint32_t x = net.Input(input), y = net.Output(output), p = w.padding;
+  const uint32_t x = net.Input(input), p = w.padding;
+  const uint32_t y = net.Output(output, kind == Kind::kMax && w.height * w.width > 9);
   const auto low = static_cast<float>(-limit), high = static_cast<float>(limit);
   std::vector<Tensor *> outputs = {&output};
   if (kind == Kind::kMax) {
@@ -81,8 +82,8 @@ void RunPooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, con
     net.Node(xnn_define_argmax_pooling_2d(net.subgraph(), p, p, p, p, w.height, w.width, x, y, z, 0));
   }
   char shape[120];
-  std::snprintf(shape, sizeof(shape), "%ux%u, stride %u, dilation %u, padding %u, input %s", w.height, w.width, w.stride,
-                w.dilation, w.padding, Text(dims).c_str());
+  std::snprintf(shape, sizeof(shape), "%ux%u, stride %u, dilation %u, padding %u, input %s", w.height, w.width,
+                w.stride, w.dilation, w.padding, Text(dims).c_str());
   if (!net.Build() || !net.Run({&input}, outputs) || !net.Run({&input}, outputs)) {
     return trial->Refused(shape, net.status());
   }
@@ -94,7 +95,8 @@ void RunPooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, con
     double greatest = -kInfinity, sum = 0, count = 0;
     uint32_t position = 0;
     VisitWindow(dims, w, i / dims[3] / columns / rows, row, column, channel, [&](uint32_t tap, size_t at) {
-      if (numbers[at] > greatest) position = tap, greatest = numbers[at];
+      // An argmax counts positions down the columns of its window.
+      if (numbers[at] > greatest) position = tap % w.width * w.height + tap / w.width, greatest = numbers[at];
       sum += numbers[at];
       count += 1;
     });
@@ -184,8 +186,8 @@ void Resize(Trial *trial) {
       }
       const auto position = [&](size_t at, size_t from, size_t to) {
         const auto in = static_cast<double>(from), out = static_cast<double>(to);
-        const double place = corners ? static_cast<double>(at) * (in - 1) / (out - 1)
-                                     : (static_cast<double>(at) + 0.5) * in / out - 0.5;
+        const double place =
+            corners ? static_cast<double>(at) * (in - 1) / (out - 1) : (static_cast<double>(at) + 0.5) * in / out - 0.5;
         return std::clamp(place, 0.0, in - 1);
       };
       const std::vector<double> numbers = input.Numbers();
@@ -218,13 +220,20 @@ void Resize(Trial *trial) {
 
 std::vector<Family> PoolingFamilies() {
   return {
-      {"max pooling f32", Pooling<Kind::kMax, kF32>},         {"max pooling f16", Pooling<Kind::kMax, kF16>},
-      {"max pooling int8", Pooling<Kind::kMax, kQ8>},         {"max pooling uint8", Pooling<Kind::kMax, kU8>},
-      {"average pooling f32", Pooling<Kind::kAverage, kF32>}, {"average pooling f16", Pooling<Kind::kAverage, kF16>},
-      {"argmax pooling f32", Pooling<Kind::kArgMax, kF32>},   {"global average f32", GlobalAverage<kF32>},
-      {"global average f16", GlobalAverage<kF16>},            {"global average int8", GlobalAverage<kQ8>},
-      {"global average uint8", GlobalAverage<kU8>},           {"resize f32", Resize<kF32>},
-      {"resize f16", Resize<kF16>},                           {"resize int8", Resize<kQ8>},
+      {"max pooling f32", Pooling<Kind::kMax, kF32>},
+      {"max pooling f16", Pooling<Kind::kMax, kF16>},
+      {"max pooling int8", Pooling<Kind::kMax, kQ8>},
+      {"max pooling uint8", Pooling<Kind::kMax, kU8>},
+      {"average pooling f32", Pooling<Kind::kAverage, kF32>},
+      {"average pooling f16", Pooling<Kind::kAverage, kF16>},
+      {"argmax pooling f32", Pooling<Kind::kArgMax, kF32>},
+      {"global average f32", GlobalAverage<kF32>},
+      {"global average f16", GlobalAverage<kF16>},
+      {"global average int8", GlobalAverage<kQ8>},
+      {"global average uint8", GlobalAverage<kU8>},
+      {"resize f32", Resize<kF32>},
+      {"resize f16", Resize<kF16>},
+      {"resize int8", Resize<kQ8>},
       {"resize uint8", Resize<kU8>},
   };
 }

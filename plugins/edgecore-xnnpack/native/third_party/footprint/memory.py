@@ -20,6 +20,7 @@ class Buffer:
     size: int
     read: list[int] = field(default_factory=lambda: [0, 0])  # lowest and highest offset
     written: list[int] = field(default_factory=lambda: [0, 0])
+    holds_zeros: bool = False  # indices, all of them 0
     aligned: int = 0  # the most bytes of an access that traps unless its address is a multiple of them
     unaligned: int = 0  # the bytes of such an access whose address was none
 
@@ -33,9 +34,9 @@ class Memory:
         self.tables: dict[int, bytes] = {}
         self.turns = 0
 
-    def add(self, name: str, size: int) -> int:
+    def add(self, name: str, size: int, holds_zeros: bool = False) -> int:
         """The address of a new buffer."""
-        self.buffers.append(Buffer(name, size))
+        self.buffers.append(Buffer(name, size, holds_zeros=holds_zeros))
         return ((len(self.buffers) - 1) << SHIFT) + MIDDLE
 
     def table(self, name: str, size: int, item: int, values: list[int]) -> int:
@@ -57,7 +58,7 @@ class Memory:
             seen[0] = min(seen[0], low)
             seen[1] = max(seen[1], low + size)
             if number in self.tables:
-                return self.tables[number][low : low + size]
+                return self.tables[number][max(low, 0) : low + size].ljust(size, b"\0")
         return None
 
     def write(self, address: int, size: int) -> int:
@@ -80,10 +81,13 @@ class Memory:
         return address
 
     def load(self, address: int, size: int) -> int:
-        """An index or a pointer; 0 where the caller put none."""
+        """A number that an address or a condition depends on."""
         found = self.read(address, size)
         if found is not None:
             return int.from_bytes(found, "little", signed=True)
+        buffer = self.buffers[address >> SHIFT]
+        if address not in self.contents and not buffer.holds_zeros:
+            raise NotUnderstood(f"what is done depends on numbers of {buffer.name}")
         return self.contents.get(address, 0)
 
     def pointer(self, address: int) -> int:

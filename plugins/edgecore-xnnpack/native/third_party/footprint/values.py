@@ -126,7 +126,8 @@ class Values:
                 code = f"(({code}) & {(1 << int(bits[1])) - 1})"
             return code, node[1]
         if kind == "assign":
-            return self.assign(node, 0, inside=True), self.types[node[2][1]]
+            name, code, held = self.assigned(node)
+            return f"({name} := {code})", held
         if kind == "after":
             target = node[2]
             name, held = self.name(target[1]), self.types[target[1]]
@@ -147,6 +148,16 @@ class Values:
         if kind == "call":
             return self.call(node)
         raise NotUnderstood(kind)
+
+    def assigned(self, node: Expression) -> tuple[str, str, Type]:
+        """The variable of an assignment, its new value and its type."""
+        _, op, (_, variable), value = node
+        name, held = self.name(variable), self.types[variable]
+        code, _ = self.value(value)
+        if op:
+            step = f" * {size_of((held[0], held[1] - 1), self.source.simd)}" if held[1] else ""
+            code = f"{name} {'//' if op == '/' else op} ({code}){step}"
+        return name, code, held
 
     def member(self, node: Expression) -> tuple[str, Type]:
         path: list[str] = []

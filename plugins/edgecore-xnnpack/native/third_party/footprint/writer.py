@@ -189,7 +189,10 @@ class Writer(Values):
         elif value is None:
             return
         elif variable in self.needed:
-            self.put(depth, f"{name} = {self.value_or_none(variable, value, depth)}")
+            self.put(
+                depth,
+                f"{name} = {self.value_or_none(value, depth) if self.is_vector_variable(variable) else self.value(value)[0]}",
+            )
         else:
             self.effects(value, depth)
 
@@ -224,17 +227,12 @@ class Writer(Values):
             return
         self.effects(node, depth)
 
-    def assign(self, node: Expression, depth: int, inside: bool = False) -> str:
-        _, op, (_, variable), value = node
-        name, kind = self.name(variable), self.types.get(variable, ("int", 0))
-        if is_vector(kind[0]) and not kind[1] and not inside:
-            return f"{name} = {self.value_or_none(variable, value, depth)}"
-        code, _ = self.value(value)
-        if op:
-            step = f" * {size_of((kind[0], kind[1] - 1), self.source.simd)}" if kind[1] else ""
-            op = "//" if op == "/" else op
-            code = f"{name} {op} ({code}){step}"
-        return f"({name} := {code})" if inside else f"{name} = {code}"
+    def assign(self, node: Expression, depth: int) -> str:
+        variable = node[2][1]
+        if self.is_vector_variable(variable):
+            return f"{self.name(variable)} = {self.value_or_none(node[3], depth)}"
+        name, code, _ = self.assigned(node)
+        return f"{name} = {code}"
 
     def effects(self, node: Any, depth: int) -> None:
         """The accesses and the counting of an expression whose value does not matter."""
@@ -253,7 +251,7 @@ class Writer(Values):
                 raise NotUnderstood(f"the function {node[1]}")
             for argument in node[2]:
                 self.effects(argument, depth)
-        elif kind in ("after",) or (kind == "unary" and node[1] in ("++", "--")):
+        elif kind == "after" or (kind == "unary" and node[1] in ("++", "--")):
             target = node[2]
             if target[0] == "variable" and target[1] in self.needed:
                 self.put(depth, self.value(node)[0])
@@ -261,8 +259,8 @@ class Writer(Values):
                 raise NotUnderstood("++ of what is no variable")
         elif (kind == "unary" and node[1] == "*") or kind == "element" or (kind == "member" and self.is_stored(node)):
             if self.is_noted(node):
-                address, target = self.place(node)
-                self.put(depth, f"M.read({address}, {size_of(target, self.source.simd)})")
+                place, held = self.place(node)
+                self.put(depth, f"M.read({place}, {size_of(held, self.source.simd)})")
         elif kind == "member" or (kind == "unary" and node[1] == "&"):
             return
         elif kind == "assign":
@@ -276,21 +274,20 @@ class Writer(Values):
                 self.block([("do it", node[3])], depth + 1)
         elif kind == "cast":
             self.effects(node[2], depth)
-        elif kind in ("binary",):
-            self.effects(node[2], depth)
-            self.effects(node[3], depth)
-        elif kind in ("unary", "comma"):
+        elif kind in ("binary", "unary", "comma"):
             for part in node[1:]:
                 self.effects(part, depth)
         elif kind == "list":
             for part in node[1]:
                 self.effects(part, depth)
 
-    def value_or_none(self, variable: str, value: Expression, depth: int) -> str:
+    def is_vector_variable(self, variable: str) -> bool:
+        """Of a vector's type; or declared in a statement that was left out, as only vectors are."""
+        name, depth = self.types.get(variable, ("__m128", 0))
+        return depth == 0 and is_vector(name)
+
+    def value_or_none(self, value: Expression, depth: int) -> str:
         """A vector that comes from no table is no mask: it is not needed, but a variable of its name is."""
-        held = self.types[variable]
-        if held[1] or not is_vector(held[0]):
-            return self.value(value)[0]
         try:
             return self.value(value)[0]
         except NotUnderstood:

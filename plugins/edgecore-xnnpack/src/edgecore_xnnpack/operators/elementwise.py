@@ -40,7 +40,9 @@ def unary(low: Lowering, kind: type, value: Value, clamp: tuple[float, float] | 
 
 
 def clamped(low: Lowering, value: Value, lower: float, upper: float) -> Value:
-    """`value` within [lower, upper]."""
+    """`value` within [lower, upper]; the upper bound prevails where it is the lesser, as in torch."""
+    if lower >= upper:  # no range of XNNPACK's
+        return binary(low, g.Minimum, binary(low, g.Maximum, value, low.scalar(lower)), low.scalar(upper))
     return unary(low, g.Clamp, value, clamp=(lower, upper))
 
 
@@ -123,9 +125,6 @@ def _unary(low: Lowering, node: Node) -> Value:
 @lowers(aten.clamp.default)
 def _clamp(low: Lowering, node: Node) -> Value:
     lower, upper = low.argument("min"), low.argument("max")
-    if lower is not None and upper is not None and lower >= upper:  # no range of XNNPACK's; the upper bound prevails
-        raised = binary(low, g.Maximum, low.input(), low.scalar(float(lower)))
-        return binary(low, g.Minimum, raised, low.scalar(float(upper)))
     return clamped(low, low.input(), -inf if lower is None else float(lower), inf if upper is None else float(upper))
 
 

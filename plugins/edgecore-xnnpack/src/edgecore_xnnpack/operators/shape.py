@@ -179,13 +179,27 @@ def slice_of(low: Lowering, value: Value, dim: int, start: int, length: int) -> 
     return low.emit(g.StaticSlice, [value], shape, TIED, offsets=offsets, sizes=shape)
 
 
-@lowers(aten.constant_pad_nd.default)
+def _pads(sizes: Any, rank: int) -> tuple[list[int], list[int]]:
+    """What `constant_pad_nd` adds before and after each dimension."""
+    before, after = [0] * rank, [0] * rank
+    for index in range(len(sizes) // 2):
+        before[-1 - index], after[-1 - index] = int(sizes[2 * index]), int(sizes[2 * index + 1])
+    return before, after
+
+
+def _check_pad(query: Query) -> str | None:
+    shape = query.sizes.of(query.node.args[0].meta["val"])  # type: ignore[union-attr]
+    for size, *added in zip(shape, *_pads(query.argument("pad"), len(shape)), strict=True):
+        if size + sum(min(one, 0) for one in added) < 1:
+            return "cuts all of a dimension"
+    return None
+
+
+@lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="leaves some of each dimension before it adds")
 def _constant_pad(low: Lowering, node: Node) -> Value:
     """Negative sizes cut."""
-    sizes, value = [int(size) for size in low.argument("pad")], low.input()
-    before, after = [0] * len(value.shape), [0] * len(value.shape)
-    for index in range(len(sizes) // 2):
-        before[-1 - index], after[-1 - index] = sizes[2 * index], sizes[2 * index + 1]
+    value = low.input()
+    before, after = _pads(low.argument("pad"), len(value.shape))
     for dim, (start, end) in enumerate(zip(before, after, strict=True)):
         cut, size = max(-start, 0), value.shape[dim]
         value = slice_of(low, value, dim, cut, size - cut - max(-end, 0))
@@ -232,7 +246,7 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(slice_of(low, value, dim, start, length))
+        parts.append(slice_of(low, value, dim, start, length) if length else None)  # what is empty, nothing reads
         start += length
     return parts
 

@@ -1,0 +1,264 @@
+"""Models that nothing was tuned for, in fp32 on XNNPACK: status, error, delegates, operators outside, time beside eager.
+
+    python benchmarks/models.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
+    python benchmarks/models.py --table            writes benchmarks/models.md from the results
+
+Each model runs in a process of its own with a time limit; its result is a line of JSON in the results file, and a model
+that has one is skipped (with --again, only if it is right). Needs timm and transformers beside the test environment.
+
+The error is max|ours - eager| / max|eager|, the worst output's. Above 1e-4, and where eager is exact or nearly, the
+model also runs in float64, and both errors are stated against that. Times are medians of interleaved runs on 2 threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import json
+import math
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+BOUND = 1e-4
+MOVES = 1e-4
+"""How much other inputs must change the output, by the same measure: all programs agree on a constant."""
+HERE = Path(__file__).resolve().parent
+
+
+def _flat(made: Any) -> list[Any]:
+    import torch
+
+    leaves, _ = torch.utils._pytree.tree_flatten(made)
+    return [one for one in leaves if isinstance(one, torch.Tensor)]
+
+
+def _error(ours: list[Any], reference: list[Any]) -> float:
+    """max|d| / max|ref| of the worst output; infinite where one is NaN or has another shape."""
+    worst = 0.0
+    for one, two in zip(ours, reference, strict=True):
+        if one.shape != two.shape:
+            return float("inf")
+        if not two.numel():
+            continue
+        largest = float(two.double().abs().max())
+        difference = float((one.double() - two.double()).abs().max())
+        relative = difference / largest if largest else difference
+        worst = max(worst, float("inf") if math.isnan(relative) else relative)
+    return worst
+
+
+def _other(value: Any) -> Any:
+    """Other inputs of the same kind."""
+    return value.flip(-1) * 1.5 + 0.5 if value.is_floating_point() else value.flip(-1)
+
+
+def _double(value: Any) -> Any:
+    return value.double() if value.is_floating_point() else value
+
+
+def measure(name: str) -> dict[str, Any]:
+    """The row of one model, in this process."""
+    import torch
+    import untuned_models
+
+    import edgecore
+    from edgecore.errors import EdgecoreError
+
+    torch.set_num_threads(2)
+    row: dict[str, Any] = {"model": name, "family": untuned_models.MODELS[name][0]}
+    model, inputs = untuned_models.make(name)
+    row["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+    with torch.no_grad():
+        expected = _flat(model(*inputs))
+        row["moves"] = _error(_flat(model(*map(_other, inputs))), expected)
+    start = time.perf_counter()
+    try:
+        program = edgecore.compile(model, inputs, backends=["xnnpack"])
+        row["compile_s"] = time.perf_counter() - start
+        loaded = edgecore.load(program.buffer, threads=2)
+        got = _flat(loaded.forward(*inputs))
+    except EdgecoreError as error:
+        refused = "torch.export could not export" in str(error)
+        return row | {"status": "torch.export refuses" if refused else "error", "sentence": str(error)}
+    report = program.report()
+    row |= {
+        "delegates": sum(report.delegates.values()),
+        "operators": len(report.rows),
+        "outside": sorted({each.operator for each in report.left_outside}),
+        "outside_count": len(report.left_outside),
+        "error": _error(got, expected),
+    }
+    if row["error"] > BOUND:
+        with torch.no_grad():
+            exact = _flat(copy.deepcopy(model).double()(*map(_double, inputs)))
+        row |= {"error_to_float64": _error(got, exact), "eager_to_float64": _error(expected, exact)}
+    # Twice eager's own rounding is right: two orders of summation differ by that much.
+    right = row["error"] <= BOUND or row["error_to_float64"] <= max(BOUND, 2 * row["eager_to_float64"])
+    row["status"] = "wrong" if not right else "right" if row["moves"] > MOVES else "output does not depend on input"
+    ours, eager = [], []
+    until = time.perf_counter() + 4
+    while len(ours) < 3 or (time.perf_counter() < until and len(ours) < 30):
+        for times, run in ((ours, loaded.forward), (eager, model)):
+            with torch.no_grad():
+                start = time.perf_counter()
+                run(*inputs)
+            times.append(time.perf_counter() - start)
+    return row | {"ms": statistics.median(ours) * 1e3, "eager_ms": statistics.median(eager) * 1e3}
+
+
+def run_all(names: list[str], results: Path, limit: float, again: bool) -> None:
+    """Measure each model in a forked process: what all of them import is imported once."""
+    done = read(results)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if name in done and not (again and done[name]["status"] != "right"):
+            continue
+        with tempfile.NamedTemporaryFile(mode="r") as answer:
+            child = os.fork()
+            if child == 0:
+                Path(answer.name).write_text(json.dumps(_row(name)))
+                os._exit(0)
+            status = _wait(child, limit)
+            text = answer.read()
+        died = f"not done in {limit:.0f} s" if status is None else f"exit status {status}"
+        row = json.loads(text) if text else {"model": name, "status": "died", "sentence": died}
+        with results.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(_summary(row), flush=True)
+
+
+def _prepare() -> None:
+    # On a shared machine OpenMP's threads that wait by spinning make eager up to thirty times slower.
+    os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
+    import untuned_models
+
+    untuned_models.torchvision_models()
+    for module in ("timm", "transformers", "torchao.quantization.pt2e.quantize_pt2e"):
+        importlib.import_module(module)
+    import torch
+
+    import edgecore
+
+    torch.set_num_threads(1)  # threads do not survive a fork
+    edgecore.compile(torch.nn.Linear(2, 2).eval(), torch.ones(1, 2), backends=["xnnpack"])
+
+
+def _row(name: str) -> dict[str, Any]:
+    try:
+        return measure(name)
+    except Exception as error:
+        traceback.print_exc()
+        return {"model": name, "status": "exception", "sentence": f"{type(error).__name__}: {error}"}
+
+
+def _wait(child: int, limit: float) -> int | None:
+    """The exit status of the process; None if it was ended at the limit."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def read(results: Path) -> dict[str, dict[str, Any]]:
+    """The last row of each model."""
+    if not results.exists():
+        return {}
+    return {row["model"]: row for row in map(json.loads, results.read_text().splitlines())}
+
+
+def _summary(row: dict[str, Any]) -> str:
+    if "ms" not in row:
+        return f"{row['model']}: {row['status']}: {row['sentence']}"
+    return (
+        f"{row['model']}: {row['status']}, error {row['error']:.1e}, {row['delegates']} delegates, "
+        f"{row['outside_count']} of {row['operators']} outside, {row['ms']:.1f} ms, eager {row['eager_ms']:.1f} ms"
+    )
+
+
+TABLE_HEAD = """# Models that nothing was tuned for
+
+Random weights, fp32, `backends=["xnnpack"]`, each in a process of its own; no test, document or other benchmark names them.
+`python benchmarks/models.py`, then `--table`: {processor}. Other work shared the machine's 2 cores, so that
+times orient and ratios of interleaved runs are steadier; seconds are those of `torch.export` and lowering together.
+
+The error is max|ours - eager| / max|eager| over all outputs, the worst one's. Where it is above 1e-4, both are compared with
+the same model in float64: a model is right if ours is at most twice as far from it as eager is.
+
+{count}
+
+| model | family | parameters | status | error | delegates | outside | s | ms | eager ms | ratio |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The page of the results."""
+    statuses = [row["status"] for row in rows]
+    count = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
+    lines, notes = [], []
+    for row in rows:
+        start = [row["model"], row.get("family", ""), _millions(row.get("parameters"))]
+        if "ms" not in row:
+            lines.append([*start, row["status"], *[""] * 7])
+            notes.append(f"- {row['model']}: {row['sentence']}")
+            continue
+        outside = f"{row['outside_count']} of {row['operators']}"
+        if row["outside"]:
+            outside += f": {', '.join(one.removeprefix('aten.') for one in row['outside'])}"
+        times = [f"{row['compile_s']:.1f}", f"{row['ms']:.1f}", f"{row['eager_ms']:.1f}"]
+        ratio = f"{row['ms'] / row['eager_ms']:.2f}"
+        lines.append([*start, row["status"], f"{row['error']:.0e}", str(row["delegates"]), outside, *times, ratio])
+        if "error_to_float64" in row:
+            notes.append(
+                f"- {row['model']}: against float64 ours is {row['error_to_float64']:.1e} off, "
+                f"eager {row['eager_to_float64']:.1e}"
+            )
+    head = TABLE_HEAD.format(processor=_processor(), count=f"{len(rows)} models: {count}.")
+    body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return head + body + ("\n" + "\n".join(notes) + "\n" if notes else "")
+
+
+def _millions(count: int | None) -> str:
+    return "" if count is None else f"{count / 1e6:.1f} M"
+
+
+def _processor() -> str:
+    text = Path("/proc/cpuinfo").read_text()
+    return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "?")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help="all by default")
+    parser.add_argument("--results", type=Path, default=HERE.parent / "build/models.jsonl")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a model")
+    parser.add_argument("--again", action="store_true", help="repeat what was not right")
+    parser.add_argument("--table", action="store_true", help="write benchmarks/models.md and measure nothing")
+    arguments = parser.parse_args()
+    _prepare()
+    import untuned_models
+
+    names = arguments.models or list(untuned_models.MODELS)
+    if arguments.table:
+        rows = read(arguments.results)
+        (HERE / "models.md").write_text(table([rows[name] for name in names if name in rows]))
+    else:
+        run_all(names, arguments.results, arguments.limit, arguments.again)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Run the trials of XNNPACK's kernels once for each kind of processor that this one can stand for.
+
+``python run_kernels.py BUILD [--full] [--row] [FAMILY ...]``, where BUILD is a build folder of ``native/`` with
+``-DEDGECORE_XNNPACK_TESTS=ON``. The kinds are the rows of ``processors.csv``; those that this processor, or an emulated
+XNNPACK, lacks features of are printed as NOT RUN. ``--row`` prints a row for ``benchmarks/processors.md``. The exit
+status is 1 if a kernel was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+PROCESSORS = Path(__file__).parents[2] / "src" / "edgecore_xnnpack" / "processors.csv"
+NOT_RUN = 77
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one kind of processor gave: the program's exit status, its lines, how long it took."""
+
+    name: str
+    hardware: str
+    status: int
+    lines: list[str]
+    seconds: float
+
+    def __str__(self) -> str:
+        if self.status == NOT_RUN:
+            return f"NOT RUN  {self.name}: {self.lines[-1] if self.lines else ''}"
+        cases = sum(int(match[1]) for line in self.lines if (match := re.match(r"  (\d+) right", line)))
+        families = sum(not line.startswith(" ") for line in self.lines)
+        lacking = sum("no kernels" in line for line in self.lines)
+        text = f"{families} families, {lacking} of them not on this processor, {cases} cases, {self.seconds:.0f} s"
+        if self.status == 0:
+            return f"right    {self.name}: {text}"
+        ended = f"; ended by signal {-self.status} in '{self.lines[-1]}'" if self.status < 0 and self.lines else ""
+        wrong = [f"  {a}:{b}" for a, b in zip(self.lines, self.lines[1:]) if "WRONG" in b]
+        again = f"  again: EDGECORE_XNNPACK_HARDWARE={self.hardware} edgecore_xnnpack_kernels"
+        return "\n".join([f"WRONG    {self.name}: {text}{ended}", *wrong, again])
+
+
+def run(program: Path, name: str, hardware: str, arguments: list[str]) -> Result:
+    """Run the trials with the kernels of one kind of processor."""
+    start = time.monotonic()
+    environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware}
+    done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).splitlines()
+    return Result(name, hardware, done.returncode, lines, time.monotonic() - start)
+
+
+def processor() -> tuple[str, set[str]]:
+    """Vendor, family, model and name of this processor, and its flags as the kernel names them."""
+    fields: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    name = f"{fields.get('model name', '?')} ({fields.get('vendor_id', '?')}"
+    name += f", family {fields.get('cpu family', '?')}, model {fields.get('model', '?')})"
+    return name, set(fields.get("flags", "").split())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--full", action="store_true", help="every shape: minutes for each kind")
+    parser.add_argument("--row", action="store_true", help="print a row for benchmarks/processors.md")
+    parser.add_argument("families", nargs="*", help="only families whose name contains one of these")
+    options = parser.parse_args()
+    program = options.build / "tests" / "edgecore_xnnpack_kernels"
+    hardware = subprocess.run([program, "--hardware"], capture_output=True, text=True, check=True).stdout.strip()
+    name, flags = processor()
+    is_emulated = "avx512" in hardware and "avx512f" not in flags
+    print(f"processor: {name}")
+    print(f"kernels:   {hardware or 'SSE2 alone'}{', emulated' if is_emulated else ''}")
+
+    kinds = list(csv.DictReader(PROCESSORS.read_text().splitlines()))
+    arguments = [*(["--full"] if options.full else []), *options.families]
+    results = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for result in pool.map(lambda kind: run(program, kind["name"], kind["hardware"], arguments), kinds):
+            print(result, flush=True)
+            results.append(result)
+    if options.row:
+        ran = ", ".join(
+            one.name if one.status == 0 else f"{one.name} WRONG" for one in results if one.status != NOT_RUN
+        )
+        left = ", ".join(one.name for one in results if one.status == NOT_RUN)
+        extent = "all shapes" if options.full else "some shapes"
+        print(
+            f"| {name} | {hardware}{', emulated' if is_emulated else ''} | {extent} | {ran} | {left} | {date.today()} |"
+        )
+    return int(any(result.status not in (0, NOT_RUN) for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

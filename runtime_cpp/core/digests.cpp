@@ -1,0 +1,112 @@
+// Program::check_digests: are weights and blobs those that were compiled?
+#include <string.h>
+
+#include "core/program_tables.h"
+#include "core/sha256.h"
+
+namespace edgecore {
+namespace {
+
+// Keys may share their bytes, in honest files a few times: more than this many bytes for each of the files is an
+// attack.
+constexpr uint64_t kMostReads = 64;
+
+struct What {
+  StringView kind;
+  StringView name;
+};
+
+class DigestCheck {
+ public:
+  DigestCheck(const ProgramTables &tables, uint64_t bytes, Error &error)
+      : tables_(tables), meta_(*tables.meta), left_(bytes * kMostReads), error_(error) {}
+
+  Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
+    // Of a file without such data the entry names any segment, and only the offset of nothing.
+    const bool some = offsets != nullptr && size_of(offsets->offsets()) > 1;
+    if (!some || offsets->segment_index() >= tables_.segments.size()) return Status();
+    const Bytes data = tables_.segments[offsets->segment_index()];
+    return compare(data, {"segment", name}, span_of(digest), EDGECORE_INVALID_PROGRAM);
+  }
+
+  Status named_data(StringView own_key) {
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < size_of(tables_.root->named_data()); ++i) {
+      const fb::NamedData &entry = *tables_.root->named_data()->Get(i);
+      const StringView key = view_of(entry.key());
+      if (key == own_key) continue;
+      EDGECORE_TRY(compare(tables_.segments[entry.segment_index()], {"named data", key}, digest_of(key, next),
+                           EDGECORE_INVALID_PROGRAM));
+    }
+    return Status();
+  }
+
+  // A data file may have more than the program uses.
+  Status data_file(const DataFile &file) {
+    uint32_t next = 0;
+    for (size_t i = 0; i < file.count(); ++i) {
+      const StringView key = file.key(i);
+      const Bytes digest = digest_of(key, next);
+      if (digest.empty()) continue;
+      EDGECORE_TRY(compare(file.find(key).bytes, {"external data", key}, digest, EDGECORE_INVALID_EXTERNAL_DATA));
+    }
+    return Status();
+  }
+
+  Status compare(Bytes data, What what, Bytes expected, int32_t code) {
+    if (expected.size() != 32) {
+      return fail(error_, EDGECORE_NOT_SUPPORTED, "The file's metadata has no SHA-256 of ", what.kind, " '", what.name,
+                  "', so it cannot be verified; compile the model again with this edgecore.");
+    }
+    if (data.size() > left_) {
+      return fail(error_, EDGECORE_INVALID_PROGRAM, "The file names the same bytes too often to verify them all.");
+    }
+    left_ -= data.size();
+    uint8_t digest[32];
+    sha256(data, digest);
+    if (memcmp(digest, expected.data(), sizeof(digest)) == 0) return Status();
+    return fail(error_, code, "The bytes of ", what.kind, " '", what.name,
+                "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
+  }
+
+ private:
+  // Of `key`, in the metadata's list from entry `next` on. Both that list and the callers' keys ascend.
+  Bytes digest_of(StringView key, uint32_t &next) const {
+    while (next < size_of(meta_.data()) && less(view_of(meta_.data()->Get(next)->key()), key)) ++next;
+    if (next == size_of(meta_.data()) || view_of(meta_.data()->Get(next)->key()) != key) return Bytes();
+    return span_of(meta_.data()->Get(next)->sha256());
+  }
+
+  const ProgramTables &tables_;
+  const fb::meta::Meta &meta_;
+  uint64_t left_;
+  Error &error_;
+};
+
+}  // namespace
+
+Status Program::check_digests(Error &error) const {
+  if (!has_meta()) {
+    return fail(error, EDGECORE_NOT_SUPPORTED,
+                "The file has no SHA-256 of its weights to verify them by: edgecore did not write it.");
+  }
+  uint64_t bytes = tables_->file.size();
+  for (const DataFile *file : data_) bytes += file->bytes();
+  DigestCheck check(*tables_, bytes, error);
+  const auto *states = tables_->root->mutable_data_segments();
+  EDGECORE_TRY(check.segment(tables_->root->constant_segment(), "constants", tables_->meta->constants_sha256()));
+  EDGECORE_TRY(
+      check.segment(size_of(states) == 0 ? nullptr : states->Get(0), "initial state", tables_->meta->state_sha256()));
+  EDGECORE_TRY(check.named_data(kMetaKey));
+  for (size_t i = 0; i < method_count(); ++i) {
+    for (size_t j = 0; j < method(i).delegate_count(); ++j) {
+      const DelegateInfo delegate = method(i).delegate(j);
+      EDGECORE_TRY(
+          check.compare(delegate.blob, {"delegate", delegate.backend_id}, delegate.sha256, EDGECORE_INVALID_PROGRAM));
+    }
+  }
+  for (const DataFile *file : data_) EDGECORE_TRY(check.data_file(*file));
+  return Status();
+}
+
+}  // namespace edgecore

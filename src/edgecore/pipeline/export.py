@@ -1,0 +1,213 @@
+"""`torch.export` with sentences about the user's own arguments where it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.ir.failures import text_of
+from edgecore.ir.graph import is_inside_torch
+
+_PACKAGE = Path(__file__).parents[1]
+_SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
+"""A size as torch writes it in a guard: `L['x'].size()[0]`."""
+_FIXED = re.compile(r"marked (\S+) as dynamic but your code specialized it to be a constant \((\d+)\)")
+_GUARD = re.compile(r"Not all values of (\S+) = .* satisfy the generated guard (.*?)\.?$")
+
+LONGEST = 120
+"""Characters of a symbolic expression that a sentence quotes."""
+
+
+@dataclass(frozen=True)
+class _Dim:
+    """A dim of an example input that `dynamic_shapes` lets vary."""
+
+    argument: str
+    index: int
+    size: int
+    dim: Any
+
+    @property
+    def name(self) -> str:
+        """Of the `torch.export.Dim`; empty for `Dim.AUTO` and its like."""
+        return getattr(self.dim, "__name__", "")
+
+    def __str__(self) -> str:
+        return f"dim {self.index} of {self.argument!r}" + (f" ({self.name})" if self.name else "")
+
+
+def export_model(
+    model: torch.nn.Module, example_inputs: Any, example_kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+) -> ExportedProgram:
+    """The exported program of a module.
+
+    Args:
+        model: A module in eval mode. A wrapper that nobody called `eval` on counts as in eval mode where all in it is.
+        example_inputs: A tuple with one entry per positional argument, the only argument, or a mapping of keyword arguments.
+        example_kwargs: Further keyword arguments; the program takes them in the order of `forward`'s arguments.
+        dynamic_shapes: As for `torch.export.export`.
+
+    Raises:
+        CompileError: It does not export, or the arguments do not fit; a sentence about the argument, its dim, or the line
+            of the model.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise CompileError(f"model is a {type(model).__name__}; it must be a torch.nn.Module or an ExportedProgram")
+    if example_inputs is None and not example_kwargs:
+        raise CompileError("example_inputs are needed to export a torch.nn.Module: a tuple with one entry per argument")
+    kwargs = dict(example_kwargs or {})
+    if isinstance(example_inputs, Mapping):
+        args: tuple[Any, ...] = ()
+        kwargs = {**example_inputs, **kwargs}
+    elif example_inputs is None:
+        args = ()
+    else:
+        args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    name = type(model).__name__
+    inside = list(model.modules())[1:]
+    if model.training and (not inside or any(module.training for module in inside)):
+        raise CompileError(f"{name} is in training mode; call model.eval() before compiling")
+    bound = _bound(model, args, kwargs)
+    dims = list(_dims(bound, dynamic_shapes))
+    kwargs = {key: kwargs[key] for key in sorted(kwargs, key=[*bound, *kwargs].index)}
+    was_training, model.training = model.training, False
+    try:
+        return torch.export.export(model, args, kwargs or None, dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise CompileError(f"torch.export could not export {name}: {_sentence(error, model, dims)}") from error
+    finally:
+        model.training = was_training
+
+
+def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The example inputs by the names of `forward`'s arguments.
+
+    Raises:
+        CompileError: `forward` does not take them.
+    """
+    signature = inspect.signature(model.forward)
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError as error:
+        given = [f"{len(args)} positional", *kwargs]
+        raise CompileError(
+            f"{type(model).__name__}.forward{signature} does not take the example inputs ({', '.join(given)}): {error}"
+        ) from error
+
+
+def _dims(inputs: Mapping[str, Any], dynamic_shapes: Any) -> Iterator[_Dim]:
+    """The dims that `dynamic_shapes` names.
+
+    Raises:
+        CompileError: An input has no such dim, or its size is outside of what the dim allows.
+    """
+    if isinstance(dynamic_shapes, Mapping):
+        pairs = [(name, inputs[name], spec) for name, spec in dynamic_shapes.items() if name in inputs]
+    elif isinstance(dynamic_shapes, (tuple, list)):
+        pairs = [(name, value, spec) for (name, value), spec in zip(inputs.items(), dynamic_shapes)]
+    else:
+        pairs = []
+    for name, value, spec in pairs:
+        yield from _dims_of(name, value, spec)
+
+
+def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
+    if isinstance(value, torch.Tensor):
+        listed = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
+        for index, dim in listed:
+            if not isinstance(index, int) or not 0 <= index < value.dim():
+                raise CompileError(
+                    f"dynamic_shapes: {name!r} has no dim {index!r}; the example has the shape {tuple(value.shape)}"
+                )
+            size, least, greatest = value.shape[index], getattr(dim, "min", None), getattr(dim, "max", None)
+            if isinstance(least, int) and isinstance(greatest, int) and not least <= size <= greatest:
+                raise CompileError(
+                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not within {least} and "
+                    f"{greatest} of Dim {getattr(dim, '__name__', '')!r}"
+                )
+            if dim is not None:
+                yield _Dim(name, index, size, dim)
+    elif isinstance(value, (tuple, list)) and isinstance(spec, (tuple, list)):
+        for index, (one, of_one) in enumerate(zip(value, spec)):
+            yield from _dims_of(f"{name}[{index}]", one, of_one)
+    elif isinstance(value, Mapping) and isinstance(spec, Mapping):
+        for key, of_one in spec.items():
+            if key in value:
+                yield from _dims_of(f"{name}[{key!r}]", value[key], of_one)
+
+
+def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
+    text, place = str(error).strip(), _place(error)
+    at = f"at {place} " if place else ""
+    if "Constraints violated" in text:
+        return _violated(text, model, dims)
+    if "data-dependent" in text.partition("\n")[0]:
+        return (
+            f"{at}it chooses by the content of a tensor, and an exported program does the same for all contents. Choose "
+            "with torch.where or torch.cond, or compile the model up to there and do the rest (such as the selection of "
+            f"boxes after a detector) in the application. torch said: {_short(text.partition(' (unhinted')[0])}"
+        )
+    if "dynamic_shapes" in text.partition("\n")[0]:
+        return f"dynamic_shapes does not fit its inputs: {text.partition(chr(10))[0]}"
+    return (
+        f"{at}it raised {text_of(error).rstrip('.')}. If it runs on these example inputs without edgecore, it does what torch.export "
+        "cannot capture, so that line must change; or give edgecore an ExportedProgram"
+    )
+
+
+def _violated(text: str, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
+    """What is wrong with the dims that the user wants to vary, and what torch suggests instead."""
+    complaints = []
+    for line in (line.strip(" -") for line in text.splitlines() if line.startswith("  - ")):
+        if fixed := _FIXED.search(line):
+            complaints.append(_fixed(fixed[1], int(fixed[2]), model, dims))
+        elif guard := _GUARD.search(line):
+            complaints.append(f"{_named(guard[1], dims)} must satisfy {_short(_SIZE.sub(_shape, guard[2]))}")
+        else:
+            complaints.append(_short(_SIZE.sub(_shape, line)).rstrip("."))
+    _, _, after = text.partition("Suggested fixes:\n")
+    fixes = [line.strip() for line in after.partition("\n\n")[0].splitlines() if not re.search(r"= \d+$", line)]
+    advice = f"; use in dynamic_shapes: {'; '.join(fixes)}" if fixes else ""
+    shown = list(dict.fromkeys(complaints))[:2]
+    return f"not every size that dynamic_shapes allows will do: {'; '.join(shown)}{advice}"
+
+
+def _fixed(name: str, size: int, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
+    what = _named(name, dims)
+    if size == 1 and any(dim.name == name and dim.size == 1 for dim in dims):
+        return f"{what} is 1 in the example, which torch takes for a constant: give an example of 2 or more"
+    layers = [path for path, module in model.named_modules() if isinstance(module, torch.nn.RNNBase)]
+    why = f" (torch.export unrolls recurrent layers such as {layers[0] or 'this one'!r})" if layers else ""
+    return f"{what} is always {size} in this model{why}, so leave it out of dynamic_shapes, or change the code that fixes it"
+
+
+def _named(name: str, dims: Sequence[_Dim]) -> str:
+    """The dims of a name, in the user's terms."""
+    return " and ".join(str(dim) for dim in dims if dim.name == name) or name
+
+
+def _shape(size: re.Match[str]) -> str:
+    return f"{size[1]}{size[2]}.shape[{size[3]}]"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _place(error: BaseException) -> str:
+    """`model.py:12`: the innermost line outside torch and edgecore that was running."""
+    found, step = "", error.__traceback__
+    while step is not None:
+        path = step.tb_frame.f_code.co_filename
+        if not is_inside_torch(path) and not Path(path).is_relative_to(_PACKAGE) and not path.startswith("<"):
+            found = f"{path}:{step.tb_lineno}"
+        step = step.tb_next
+    return found

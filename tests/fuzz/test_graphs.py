@@ -1,0 +1,89 @@
+"""A short run of the fuzzer of small graphs, the same at every time, and what it must be able to see."""
+
+from collections import Counter
+
+import pytest
+import torch
+from fuzz.check import Finding, Variant, check
+from fuzz.graph import Graph, Leaf, Module, Ref, Step, exported, joined
+from fuzz.run import fuzz
+
+from edgecore.errors import EdgecoreError
+
+aten = torch.ops.aten
+
+
+def graph_of(target, *args, shape=(2, 3)):
+    x = torch.linspace(-2, 2, max(torch.Size(shape).numel(), 1)).reshape(shape)
+    leaf = Leaf("x", x, False, f"torch.linspace(-2, 2, {x.numel()}).reshape({shape})")
+    made = target(x, *args)
+    return Graph([leaf], [Step("v", target, (Ref("x"), *args))], [Ref("v")]), {"v": made}
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_random_graphs_compile_and_equal_eager_or_are_refused_in_a_sentence(number):
+    pytest.importorskip("edgecore_xnnpack")
+    counts = Counter()
+    fuzz(number, 8, counts)
+    assert counts["ran"] >= counts["graphs"] / 2
+
+
+def test_graph_as_code_is_a_model_that_computes_the_same():
+    graph, results = graph_of(aten.sum.dim_IntList, [1], True)
+    names = {"torch": torch}
+    exec(str(graph), names)
+    (made,) = names["Model"]()(*names["inputs"])
+    assert torch.equal(made, results["v"])
+
+
+def convolution_by_name():
+    x, w = torch.rand(1, 3, 5, 5), torch.rand(4, 3, 2, 2)
+    leaves = [Leaf("x", x, False, "torch.rand(1, 3, 5, 5)"), Leaf("w", w, True, "torch.rand(4, 3, 2, 2)")]
+    step = Step("v", aten.conv2d.padding, (Ref("x"), Ref("w"), None, [1, 1], "valid"))
+    return Graph(leaves, [step], [Ref("v")]), {"v": aten.conv2d.padding(x, w, None, [1, 1], "valid")}
+
+
+def test_program_put_together_by_hand_is_what_torch_export_makes():
+    graph, results = convolution_by_name()
+    ours, theirs = exported(graph, results), torch.export.export(Module(graph), graph.inputs)
+    calls = [[node.target for node in one.graph.nodes if node.op == "call_function"] for one in (ours, theirs)]
+    assert calls[0] == calls[1]
+    assert torch.equal(ours.module()(*graph.inputs)[0], theirs.module()(*graph.inputs)[0])
+
+
+def test_independent_graphs_compile_together():
+    pairs = [graph_of(aten.relu.default), graph_of(aten.neg.default)]
+    whole = joined([graph for graph, _ in pairs])
+    assert [str(ref) for ref in whole.outputs] == ["g0_v", "g1_v"]
+    assert check([graph for graph, _ in pairs], [results for _, results in pairs], Variant()) == 2
+
+
+def test_wrong_number_is_a_finding(monkeypatch):
+    graph, results = graph_of(aten.add.Scalar, 0.0)
+    off = exported(*graph_of(aten.add.Scalar, 1e-5))
+    monkeypatch.setattr("fuzz.check.exported", lambda *_: off)
+    with pytest.raises(Finding, match="6 of 6 values differ"):
+        check([graph], [results], Variant())
+
+
+def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understood(monkeypatch):
+    convolution = pytest.importorskip("edgecore_xnnpack.operators.convolution")
+    monkeypatch.setattr(convolution, "for_each", lambda value, count: value)
+    graph, results = convolution_by_name()
+    with pytest.raises(Finding, match="list index out of range"):
+        check([graph], [results], Variant(("xnnpack",)))
+
+
+def test_operator_without_kernel_is_an_expected_refusal():
+    graph, results = graph_of(aten.digamma.default)
+    assert check([graph], [results], Variant()) == 0
+
+
+def test_sentence_that_nobody_expects_is_a_finding(monkeypatch):
+    def refuse(*_, **__):
+        raise EdgecoreError("something else")
+
+    monkeypatch.setattr("edgecore.compile", refuse)
+    graph, results = graph_of(aten.relu.default)
+    with pytest.raises(Finding, match="something else"):
+        check([graph], [results], Variant())
