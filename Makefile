@@ -58,7 +58,7 @@ test-all:
 	@$(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS) --full"
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
-	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend --full || exit 1; done
+	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory fuzz-graphs
 	$(SAY) "make test-all: everything passed"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ Decomposition = Callable[..., Any]
 
 Applies = Callable[[Node], bool]
 
+_Function = TypeVar("_Function", bound=Decomposition)
+
 _TABLE: dict[OpOverload, tuple[Decomposition, Applies]] = {}
 
 
@@ -32,10 +34,10 @@ def decomposition_of(node: Node) -> Decomposition | None:
     return function if applies is not None and applies(node) else None
 
 
-def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Callable[[Decomposition], Decomposition]:
-    """Register the decorated function for `targets`."""
+def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Callable[[_Function], _Function]:
+    """Register the decorated function for the calls of `targets` that `applies` accepts."""
 
-    def register(function: Decomposition) -> Decomposition:
+    def register(function: _Function) -> _Function:
         _TABLE.update(dict.fromkeys(targets, (function, applies)))
         return function
 

@@ -29,6 +29,7 @@ using edgecore::xnnpack::Elements;
 using edgecore::xnnpack::Failure;
 using edgecore::xnnpack::Graph;
 using edgecore::xnnpack::kNone;
+using edgecore::xnnpack::Node;
 using edgecore::xnnpack::Role;
 using edgecore::xnnpack::Shape;
 using edgecore::xnnpack::Type;
