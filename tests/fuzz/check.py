@@ -111,7 +111,7 @@ def _check(graph: Graph, results: dict[str, Any], variant: Variant) -> None:
         if issubclass(one.category, FallbackWarning):
             raise Finding(f"{variant}: warning: {one.message}\n{graph}")
     if variant.recipe:
-        quantized = _Quantized(program._quantized["forward"].program, variant.recipe)
+        quantized = _Quantized(program.quantized["forward"].program, variant.recipe)
         return _compare(
             graph, variant, got, quantized.outputs(inputs, None), lambda seed: quantized.outputs(inputs, seed)
         )
@@ -154,7 +154,7 @@ def _resized(tensor: torch.Tensor, size: int) -> torch.Tensor:
 def _compare(
     graph: Graph, variant: Variant, made: Any, want: list[torch.Tensor], again: Callable[[int], list[torch.Tensor]]
 ) -> None:
-    got = made if isinstance(made, list) else [made]
+    got = [torch.from_dlpack(one) for one in (made if isinstance(made, list) else [made])]  # without inputs: no tensor of torch's
     if len(got) != len(want):
         raise Finding(f"{variant}: {len(got)} results instead of {len(want)}\n{graph}")
     noisy: list[list[torch.Tensor]] = []

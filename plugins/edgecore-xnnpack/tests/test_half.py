@@ -189,3 +189,14 @@ def test_sizes_of_16_bits() -> None:
     backend = edgecore.Backend("xnnpack", required=True)
     sizes = ({0: Dim("rows", min=1, max=8)},)
     compare(edgecore.compile(net, calls[0], dynamic_shapes=sizes, backends=[backend]), net, calls, 4e-3)
+
+
+def test_copy_of_an_input_keeps_32_bits_beside_a_result_of_16() -> None:
+    class Both(nn.Module):
+        def forward(self, half: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return half @ half, image + image, image.contiguous()
+
+    image = torch.rand(2, 3, 6, 4).to(memory_format=torch.channels_last)
+    inputs = torch.rand(2, 4, 4).half(), image
+    program = edgecore.compile(Both().eval(), inputs, backends=["xnnpack"])
+    assert torch.equal(edgecore.load(program.buffer).forward(*inputs)[2], image)

@@ -113,6 +113,7 @@ class Lowering:
         taken: set[Value | None] = set(self.net.inputs)
         for result in results:
             assert isinstance(result, Node)
+            self.node = result  # a copy has the precision of its own result, not of the first
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
