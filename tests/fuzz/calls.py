@@ -405,8 +405,8 @@ def _norm(d: Drawer) -> None:
         return d.call(aten.layer_norm.default, x, shape, weight, bias, d.pick((1e-5, 1e-2)))
     x = _image(d, d.pick((2, 1)))
     value = d.value(x)
-    if value.dim() < 3:
-        raise Rejected("no batch")
+    if value.dim() < 3 or not value.shape[1]:
+        raise Rejected("no batch, or no channels")
     channels = value.shape[1]
     new = lambda: d.leaf((channels,), value.dtype, 0.5, 2, constant=True)
     weight, bias = (new(), new()) if d.flag() else (None, None)

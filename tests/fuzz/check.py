@@ -154,7 +154,9 @@ def _resized(tensor: torch.Tensor, size: int) -> torch.Tensor:
 def _compare(
     graph: Graph, variant: Variant, made: Any, want: list[torch.Tensor], again: Callable[[int], list[torch.Tensor]]
 ) -> None:
-    got = [torch.from_dlpack(one) for one in (made if isinstance(made, list) else [made])]  # without inputs: no tensor of torch's
+    got = [
+        torch.from_dlpack(one) for one in (made if isinstance(made, list) else [made])
+    ]  # without inputs: no tensor of torch's
     if len(got) != len(want):
         raise Finding(f"{variant}: {len(got)} results instead of {len(want)}\n{graph}")
     noisy: list[list[torch.Tensor]] = []

@@ -1,8 +1,8 @@
 """Fuzzes small graphs: `python -m fuzz.run --graphs 20000` in tests/, or `make fuzz-graphs GRAPHS=20000`.
 
 A chunk is one run of hypothesis with its own seed, in a forked process. What a chunk found goes as a line of JSON into
-the progress file; chunks that are in it are not repeated, so that a run goes on where it was stopped. A chunk that dies
-is repeated with each example in a process of its own, until the graph is known.
+the progress file; chunks that are in it are not repeated, so that a run goes on where it was stopped. Where the process of a chunk
+dies, the finding is the graphs that it had begun to compile, not shrunk.
 """
 
 from __future__ import annotations
