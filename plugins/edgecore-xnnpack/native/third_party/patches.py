@@ -13,17 +13,18 @@ TEMPLATES = Path(__file__).with_name("kernels")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A micro-kernel that XNNPACK lacks, written by its ``tools/xngen.py``.
+    """A micro-kernel written by XNNPACK's ``tools/xngen.py``: one that it lacks, or one whose template is patched.
 
     ``template`` is one of XNNPACK's, or one of ``kernels/``, which are put into ``src/edgecore/``.
-    The new file stands before ``like``, a kernel of another shape, in the list of files ``listing``.
+    A new file stands before ``like``, a kernel of another shape, in the list of files ``listing``; a file that XNNPACK
+    has is replaced and has neither.
     """
 
     template: str
     options: str
     path: str
-    like: str
-    listing: str
+    like: str = ""
+    listing: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,16 @@ def _int8(kind: str, rows: int, dynamic: bool) -> Kernel:
 
 _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
+_LOG = "src/f32-vlog/rational-3-3.c.in"
+_LOG_TILES = {
+    "scalar": "1,2,4,8",
+    "sse2": "4,8,12,16",
+    "avx2": "8,16,24,32",
+    "fma3": "8,16,24,32",
+    "avx512f": "16,32,48,64",
+    "neon": "4,8,12,16",
+}
+
 KERNELS = [
     # 7 rows at a time read 128 bytes of weights for 7 cycles of arithmetic, more than the second-level cache delivers
     # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 wastes
@@ -93,7 +104,42 @@ KERNELS = [
         _DWCONV % ("25p8c", "fma3"),
         "cmake/gen/fma3_microkernels.cmake",
     ),
+    # The patch of their template is below: `_LOG`.
+    *(
+        Kernel(_LOG, f"ARCH={arch} BATCH_TILES={tiles} DIV=DIV", f"src/f32-vlog/gen/f32-vlog-{arch}-rational-3-3-div.c")
+        for arch, tiles in _LOG_TILES.items()
+    ),
 ]
+
+
+def _log_patches() -> list[Patch]:
+    """Give the logarithm of infinity and of NaN, which came out as 88.4 and 88.8, so that sums of them hid a NaN.
+
+    x - min(x, FLT_MAX) is 0 for every finite x, infinity for infinity and NaN for NaN (of a NaN, either choice of the
+    minimum gives NaN), and is added to what the kernel computed. Finite x above 2.4e38 (FLT_MAX / sqrt(2)) stay as they
+    were: 88.4, or infinity with AVX512, where at most 88.73 is right.
+    """
+    special = "xnn_sub_f32(%s, xnn_min_f32(%s, vmax))"
+    each, loop, tail = "vx_${ABC[N]}", "      vx = xnn_mul_f32(vx, vsqrt2);\n", "        xnn_store_tail_f32(output, vy,"
+    start = "      // Scale `x` with `sqrt(2)` so that the exponent is rounded up.\n" + loop
+    scale = f"        $for N in range(0, SIMD_TILE):\n          {each} = xnn_mul_f32({each}, vsqrt2);\n"
+    sums = "          vy_${ABC[N]} = xnn_fmadd_f32(vexp_${ABC[N]}, vln2, vy_${ABC[N]});\n"
+    load = "        xnn_simd_f32_t vx = xnn_load_tail_f32(input, batch >> XNN_LOG2_SIZEOF_FLOAT);\n"
+    one = special % ("vx", "vx")
+    before = f"        $for N in range(0, SIMD_TILE):\n          const xnn_simd_f32_t vspecial_${{ABC[N]}} = {special % (each, each)};\n"
+    constant = "    XNN_SIMD_CONST_F32(vone, 1.0f);\n"
+    add = "vy = xnn_add_f32(vy, vspecial);\n"
+    store = "      xnn_storeu_f32(output, vy);\n"
+    return [
+        Patch(_LOG, constant, constant + "    XNN_SIMD_CONST_F32(vmax, 3.402823466e+38f);\n"),
+        Patch(_LOG, scale, before + scale),
+        Patch(_LOG, sums, sums + "        $for N in range(0, SIMD_TILE):\n"
+              "          vy_${ABC[N]} = xnn_add_f32(vy_${ABC[N]}, vspecial_${ABC[N]});\n"),
+        Patch(_LOG, start, f"      const xnn_simd_f32_t vspecial = {one};\n{start}"),
+        Patch(_LOG, store, f"      {add}{store}"),
+        Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {one};\n"),
+        Patch(_LOG, tail, f"        {add}{tail}"),
+    ]  # fmt: skip
 
 
 def _prefetch(kind: str, aligned: str) -> Patch:
@@ -351,11 +397,16 @@ XNNPACK_PATCHES = [
 
     _mm512_mask_storeu_epi16""",
     ),
+    *_log_patches(),
     # Weights are read once for each tile of rows, the first time from memory: 4 KB ahead hides its latency.
     _prefetch("gemm", "loadu"),
     _prefetch("igemm", "load"),
     # The kernels above, in the lists of files and in the processor's tables.
-    *(Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n") for kernel in KERNELS),
+    *(
+        Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n")
+        for kernel in KERNELS
+        if kernel.listing
+    ),
     *_add_gemm("gemm"),
     *_add_gemm("igemm"),
     Patch(
