@@ -35,7 +35,7 @@ EXACT = re.compile(
 
 
 class Finding(AssertionError):
-    """What must not happen; the message ends with the guilty graph as code."""
+    """A wrong number or a bare exception; the message ends with the guilty graph as code."""
 
 
 @dataclass(frozen=True)

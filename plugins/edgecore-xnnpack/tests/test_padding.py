@@ -316,6 +316,7 @@ def xnnpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sys.path.insert(0, str(FOLDER))
     try:
         import get_xnnpack
+        import patch
         import patches
     finally:
         sys.path.remove(str(FOLDER))
@@ -326,8 +327,8 @@ def xnnpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not found:
         pytest.skip(f"{pin.name} is neither in {cache} nor in EDGECORE_THIRD_PARTY")
     root: Path = get_xnnpack.unpack_tarball(found[0], tmp_path_factory.mktemp("xnnpack"))
-    patches.apply(patches.XNNPACK_PATCHES, root)
-    patches.generate(patches.KERNELS, root)
+    patch.apply(patches.XNNPACK_PATCHES, root)
+    patch.generate(patches.KERNELS, root)
     for table in (root / "src" / "configs").iterdir():
         if table.name != "gemm-config.c":
             table.unlink()

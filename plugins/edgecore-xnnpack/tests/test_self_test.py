@@ -1,4 +1,4 @@
-"""What `edgecore doctor xnnpack` finds out about the kernels of this machine."""
+"""`edgecore doctor xnnpack` tries the kernels of this machine."""
 
 from __future__ import annotations
 

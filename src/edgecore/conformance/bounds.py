@@ -125,8 +125,8 @@ class _Bounds(Interpreter):
     def _rounded(self, made: Bounded) -> Bounded:
         if not self.half or made.value.dtype is not torch.float32:
             return made
-        greatest = torch.finfo(torch.float16).max
-        value = made.value.clamp(-greatest, greatest).half().float()
+        largest = torch.finfo(torch.float16).max
+        value = made.value.clamp(-largest, largest).half().float()
         return Bounded(value, made.error + HALF * value.double().abs() + 2.0**-24)
 
 
@@ -334,7 +334,7 @@ def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def scale_is_by_row(target: Any, scale: Any) -> bool:
-    """Whether an operator of one scale got one for each row."""
+    """Tell an operator of one scale that got a scale for each row."""
     one = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
     return target in one and isinstance(scale, Bounded) and scale.value.numel() > 1
 

@@ -126,7 +126,7 @@ def _planes(volume: Tensor) -> Tensor:
 
 
 def _columns(planes: Tensor, volume: Tensor) -> Tensor:
-    """What was computed from the planes of `volume`, as images [D, H * W]."""
+    """Arrange results that were computed from the planes of `volume` as images [D, H * W]."""
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 
 

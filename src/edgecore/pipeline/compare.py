@@ -96,7 +96,7 @@ class OutputRow:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the runtime differs by more than is expected of it."""
+        """True if the runtime differs by more than the bound."""
         return bool(self.problem) or not self.own.largest <= self.bound
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether no output differs by more than its bound."""
+        """True if no output differs by more than its bound."""
         return not any(row.exceeded for row in self.rows)
 
     @property
@@ -165,7 +165,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Reference:
-    """What a method is compared with beside the user's model.
+    """The program that a method is compared with beside the user's model.
 
     `example`: positional and keyword inputs of the export. `rounded`: the program with its roundings, None where nothing
     is rounded. `computes_in`: the dtype of its floating-point values. `by_recipe`: a recipe made it of the user's model,

@@ -164,7 +164,7 @@ def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) ->
 
 
 def _violated(text: str, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    """What is wrong with the dims that the user wants to vary, and what torch suggests instead."""
+    """Describe why the dims that the user wants to vary cannot, and what torch suggests instead."""
     complaints = []
     for line in (line.strip(" -") for line in text.splitlines() if line.startswith("  - ")):
         if fixed := _FIXED.search(line):

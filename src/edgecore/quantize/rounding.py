@@ -37,7 +37,7 @@ _BY_ROW = {
 
 
 def rounds(program: ExportedProgram) -> bool:
-    """Whether the program rounds values that it computes."""
+    """Tell a program that rounds values that it computes."""
     return any(_schema_name(node.target) in _ROUNDINGS for node in program.graph.nodes)
 
 
@@ -58,7 +58,7 @@ def _step(node: Any) -> float | None:
 
 
 def chooses_scales(program: ExportedProgram) -> bool:
-    """Whether the program finds a scale for a whole tensor at run time; a backend may find one for each row."""
+    """Tell a program that finds a scale for a whole tensor at run time; a backend may find one for each row."""
     return any(node.target is library.choose_qparams.tensor for node in program.graph.nodes)
 
 

@@ -26,7 +26,7 @@ NOT_RUN = 77
 
 @dataclass(frozen=True)
 class Result:
-    """What one kind of processor gave: the program's exit status, its lines, how long it took."""
+    """Outcome of one kind of processor: the program's exit status, its lines, how long it took."""
 
     name: str
     hardware: str

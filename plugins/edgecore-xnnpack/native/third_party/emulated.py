@@ -47,7 +47,7 @@ def prepare(source: Path, include: Path, alone: Iterable[str]) -> None:
         _join(source, name, frozenset(alone))
     # Left out with an older compiler, whose intrinsics are not needed here.
     lists.write_text(text.replace("SET(XNNPACK_ENABLE_AVXVNNIINT8 OFF)", ""))
-    # By this definition it starts from every x86 flag (patches.py).
+    # By this definition it starts from every x86 flag (forced_hardware.py).
     hardware = source / "src" / "configs" / "hardware-config.c"
     hardware.write_text("#define EDGECORE_XNNPACK_EMULATED 1\n" + hardware.read_text())
     for path in sorted((source / "src").glob("*/gen/*avx512amx*.c")):

@@ -4,8 +4,9 @@
 Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py [--emulated]``. The files of ``xnnpack.pins`` come from the
 Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/``,
 ``licenses/`` and ``padding.tsv``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default
-``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py``, ``kernels/``), the check of what
-kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
+``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py`` and what it imports, ``kernels/``), the
+check of what kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path
+to stdout.
 
 With ``--emulated`` it is ``xnnpack-emulated-<key>``, for tests: the same sources, with the kernels for AVX512 and beyond
 compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it. With
@@ -34,7 +35,8 @@ from pathlib import Path
 
 import emulated
 import padding
-from patches import KERNELS, TEMPLATES, XNNPACK_PATCHES, apply, generate
+from patch import TEMPLATES, apply, generate
+from patches import KERNELS, XNNPACK_PATCHES
 
 PINS = Path(__file__).with_name("xnnpack.pins")
 SUITE = "trixie"

@@ -42,7 +42,7 @@ class PaddingError(ValueError):
 
 
 class Fault(Exception):
-    """What a kernel does that is wrong however much room a buffer has."""
+    """An error of a kernel that no room after a buffer would mend."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Finding:
 
 
 def macros(architecture: str, assembly: bool) -> dict[str, int]:
-    """What the preprocessor knows when XNNPACK is built for `architecture` with all that it has."""
+    """Macros of the preprocessor when XNNPACK is built for `architecture` with all that it has."""
     known = {ARCHITECTURES[architecture]: 1, "XNN_ENABLE_KLEIDIAI": 0, "XNN_ENABLE_ASSEMBLY": int(assembly)}
     known |= dict.fromkeys([*COMPILER[architecture], "__AVX512FP16__", "XNN_SIMD_HAS_NATIVE_FMA"], 1)
     return known
@@ -154,7 +154,7 @@ def entries(text: str, architecture: str, configuration: str) -> Iterator[Select
 
 
 def block_after(text: str, start: int) -> str:
-    """What is assigned after `start`: the rest of its block, up to a break, and of the blocks around until a tile is."""
+    """Text of the assignments after `start`: to the end or a break of its block, then of the blocks around up to a tile."""
     depth, kept, skips = 0, "", False
     for part in re.finditer(r"[{}]|[^{}]+", text[start:]):
         if part[0] == "{":
@@ -225,7 +225,7 @@ def last_row_last(kernel: Kernel) -> None:
 
 
 def touched(entry: Selected, call: Call) -> Iterator[Finding]:
-    """What one call touched of each buffer. Raises Fault."""
+    """List the bytes that one call touched of each buffer. Raises Fault."""
     for buffer in call.memory.buffers[1:]:
         room = call.rooms.get(buffer.name, Room())
         if buffer.unaligned:
@@ -248,7 +248,7 @@ def names(entry: Selected) -> tuple[str, str, str]:
 
 
 def assembly(entry: Selected, constants: Provided) -> Iterator[Finding]:
-    """What the name of a kernel in assembly tells.
+    """List the bytes that a kernel in assembly touches, by its name.
 
     A kernel reads a parameter for each row of its tile. Of its inputs it reads at most one 16-byte register from the
     last element on, as the C kernels of the same instruction set do, for which that is found and not assumed.
@@ -259,9 +259,9 @@ def assembly(entry: Selected, constants: Provided) -> Iterator[Finding]:
         found = re.search(r"ukernel_(\d+)x\d+", entry.kernel)
         if found is None:
             raise NotUnderstood("a name without its tile")
-        least = (int(found[1]) - 1) * ROW_PARAMETERS
-        most = constants.quantization_params * ROW_PARAMETERS
-        yield Finding(*names(entry), "quantization_params", "read", least, most, "by its rows, for one row")
+        read = (int(found[1]) - 1) * ROW_PARAMETERS
+        provided = constants.quantization_params * ROW_PARAMETERS
+        yield Finding(*names(entry), "quantization_params", "read", read, provided, "by its rows, for one row")
 
 
 def tile_mismatch(entry: Selected) -> str | None:
@@ -343,7 +343,7 @@ def table(findings: Iterable[Finding]) -> str:
 
 
 def summary(findings: list[Finding]) -> str:
-    """How much was examined, and for each kind of buffer that is overrun the greatest number and its kernel."""
+    """Describe what was examined: the number of kernels, and for each kind of buffer the longest overrun and its kernel."""
     kernels = {(f.architecture, f.kernel) for f in findings}
     worst: dict[tuple[str, str], Finding] = {}
     for finding in findings:

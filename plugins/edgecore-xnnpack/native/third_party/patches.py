@@ -1,38 +1,10 @@
-"""Changes of ours to XNNPACK's sources: kernels made from its own templates, and texts replaced, each with its reason."""
+"""Changes of ours to XNNPACK: corrections, forced hardware, and here what makes it faster, each with its reason."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-
-TEMPLATES = Path(__file__).with_name("kernels")
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A micro-kernel that XNNPACK lacks, written by its ``tools/xngen.py``.
-
-    ``template`` is one of XNNPACK's, or one of ``kernels/``, which are put into ``src/edgecore/``.
-    The new file stands before ``like``, a kernel of another shape, in the list of files ``listing``.
-    """
-
-    template: str
-    options: str
-    path: str
-    like: str
-    listing: str
-
-
-@dataclass(frozen=True)
-class Patch:
-    """Replaces ``old``, which occurs once in ``path``; paths are relative to the folder of the sources."""
-
-    path: str
-    old: str
-    new: str
+import corrections
+import forced_hardware
+from patch import Kernel, Patch
 
 
 def _gemm(kind: str, rows: int) -> Kernel:
@@ -60,6 +32,7 @@ def _int8(kind: str, rows: int, dynamic: bool) -> Kernel:
 _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
 KERNELS = [
+    *corrections.KERNELS,
     # 7 rows at a time read 128 bytes of weights for 7 cycles of arithmetic, more than the second-level cache delivers
     # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 wastes
     # less of 49 and 196, the pixels of the last stages of most networks.
@@ -252,66 +225,13 @@ _VNNI_BEGINS = """    #endif
     #if XNN_ENABLE_AVX512VNNI
       if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnni) {
         qs8_qc8w_gemm_config.minmax"""
-_X86_FLAGS = """#if XNN_ARCH_X86 || XNN_ARCH_X86_64
-// Takes a flag where its kernels were built.
-static void set_x86_flags(uint64_t flags) {
-  hardware_config.arch_flags = 0;
-  #define TAKE(name, built)                                                                  \\
-    hardware_config.use_x86_##name = built && (flags & xnn_arch_x86_##name) != 0;            \\
-    if (hardware_config.use_x86_##name) hardware_config.arch_flags |= xnn_arch_x86_##name;
-  TAKE(ssse3, true)
-  TAKE(sse4_1, true)
-  TAKE(avx, true)
-  TAKE(f16c, true)
-  TAKE(fma3, true)
-  TAKE(avx2, true)
-  TAKE(avx512f, XNN_ENABLE_AVX512F)
-  TAKE(avx512skx, XNN_ENABLE_AVX512SKX)
-  TAKE(avx512vbmi, XNN_ENABLE_AVX512VBMI)
-  TAKE(avx512vnni, XNN_ENABLE_AVX512VNNI)
-  TAKE(avx512vnnigfni, XNN_ENABLE_AVX512VNNIGFNI)
-  TAKE(avx512fp16, XNN_ENABLE_AVX512FP16)
-  TAKE(avx512amx, XNN_ENABLE_AVX512AMX)
-  TAKE(avxvnni, XNN_ENABLE_AVXVNNI)
-  TAKE(avxvnniint8, XNN_ENABLE_AVXVNNIINT8)
-  TAKE(avx256skx, XNN_ENABLE_AVX256SKX)
-  TAKE(avx256vnni, XNN_ENABLE_AVX256VNNI)
-  TAKE(avx256vnnigfni, XNN_ENABLE_AVX256VNNIGFNI)
-  #undef TAKE
-}
-#endif
-
-"""
-_RESTRICT = """
-static uint32_t forced_uarch = UINT32_MAX;
-
-uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch) {
-  if (xnn_init_hardware_config() == NULL) {
-    return 0;
-  }
-  #if XNN_ARCH_X86 || XNN_ARCH_X86_64
-    if (keep_flags != UINT64_MAX) {
-      set_x86_flags(hardware_config.arch_flags & keep_flags);
-    }
-    if (uarch != UINT32_MAX) {
-      forced_uarch = uarch;
-    }
-  #endif
-  return hardware_config.arch_flags;
-}
-
-uint32_t xnn_hardware_uarch() {
-  return forced_uarch != UINT32_MAX ? forced_uarch : (uint32_t) cpuinfo_get_core(0)->uarch;
-}
-"""
-_POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_pooling_op->padding_top, average_pooling_op->stride_height);
-  const size_t indirect_bot_height = divide_round_up(average_pooling_op->padding_bottom, average_pooling_op->stride_height);
-"""
 _CONVOLUTION = """  if (num_threads > 1) {
     const size_t num_other_tiles = groups * %sdivide_round_up(%soutput_size, mr);
 """
 
 XNNPACK_PATCHES = [
+    *corrections.PATCHES,
+    *forced_hardware.PATCHES,
     # The planner of the workspace never put a tensor before the first one that is live at the same time. Along a chain
     # of layers each tensor came after the last, and none was reused: ResNet-50's workspace had 44 MB instead of 7.
     Patch(
@@ -332,30 +252,15 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
-    # A matrix kernel with fewer rows than its tile computes the last row again in place of each missing one, with the
-    # quantization parameters that lie after the last row's: the tile's rows minus one of them must be there and equal
-    # the last row's. The greatest tile of a dynamically quantized kernel has 16 rows (AMX); 10 are too few from 12 on.
-    Patch(
-        "include/xnnpack.h",
-        "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
-        "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
-    ),
-    # The last part of a row was read with a whole register from the second operand: up to 62 bytes past its end, where
-    # 16 are there (padding.py). The first one is read by a mask.
-    Patch(
-        "src/f16-vbinary/gen/f16-vprelu-avx512fp16-u64.c",
-        """va, _mm512_loadu_ph(b));
-
-    _mm512_mask_storeu_epi16""",
-        """va, _mm512_castsi512_ph(_mm512_maskz_loadu_epi16(vmask, b)));
-
-    _mm512_mask_storeu_epi16""",
-    ),
     # Weights are read once for each tile of rows, the first time from memory: 4 KB ahead hides its latency.
     _prefetch("gemm", "loadu"),
     _prefetch("igemm", "load"),
     # The kernels above, in the lists of files and in the processor's tables.
-    *(Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n") for kernel in KERNELS),
+    *(
+        Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n")
+        for kernel in KERNELS
+        if kernel.listing
+    ),
     *_add_gemm("gemm"),
     *_add_gemm("igemm"),
     Patch(
@@ -436,32 +341,6 @@ void* xnn_get_pointer_to_write_weights(
         "dynamic-fully-connected-nc", "output_channels", "dynamic_fully_connected_op->context.gemm.gemm.gemm.w_stride"
     ),
     _keep_in_cache("batch-matrix-multiply-nc", "n", "w_stride"),
-    # A clamp after a node that limits its output became part of it also where the two ranges do not overlap, which
-    # leaves no range; and where that node is no clamp, the bounds were written over its padding.
-    Patch(
-        "src/subgraph.c",
-        """      if (is_clamp(consumer) && has_clamp(producer)) {
-""",
-        """      if (is_clamp(consumer) && has_clamp(producer) &&
-          math_max_f32(producer->activation.output_min, consumer->activation.output_min) <
-              math_min_f32(producer->activation.output_max, consumer->activation.output_max)) {
-""",
-    ),
-    Patch(
-        "src/subgraph.c",
-        """        producer->params.unary.clamp.min =
-            math_max_f32(producer->params.unary.clamp.min,
-                          consumer->params.unary.clamp.min);
-        producer->params.unary.clamp.max =
-            math_min_f32(producer->params.unary.clamp.max,
-                          consumer->params.unary.clamp.max);
-""",
-        """        if (is_clamp(producer)) {
-          producer->params.unary.clamp.min = producer->activation.output_min;
-          producer->params.unary.clamp.max = producer->activation.output_max;
-        }
-""",
-    ),
     # AMX multiplies 64 inputs by 64 outputs at once, whether a layer has that many or not. XNNPACK took it for every
     # int8 layer of a processor that has it; now a layer takes what is faster for its width.
     Patch(
@@ -516,106 +395,4 @@ XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     _choose_int8("convolution-nhwc", "_parameter;\n    }\n  }\n\n" + _PACKING % ", ", _CONVOLUTION_WIDTH),
     _choose_int8("fully-connected-nc", "_parameter;\n  }\n\n", "1, input_channels, output_channels"),
     _choose_int8("fully-connected-nc", "  }\n\n" + _PACKING % " ", "1, input_channels, output_channels"),
-    # Rows of an average pooling that begin or end in padding have tables of their own; where an image is so low that a row
-    # does both, the two tables overlapped, and rows read pixels of others.
-    Patch(
-        "src/operators/average-pooling-nhwc.c",
-        _POOLED_ROWS,
-        _POOLED_ROWS.replace("const size_t", "size_t")
-        + """  if (indirect_top_height + indirect_bot_height > output_height) {
-    indirect_top_height = output_height;
-    indirect_bot_height = 0;
-  }
-""",
-    ),
-    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
-    *(
-        Patch(
-            f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
-            f"_mm512_storeu_ph((uint16_t*) c{row} + 1, vacc{row}x1);",
-            f"_mm512_storeu_ph((uint16_t*) c{row} + 32, vacc{row}x1);",
-        )
-        for kind in ("gemm", "igemm")
-        for rows in (1, 7)
-        for row in range(rows)
-    ),
-    # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
-    # columns lie at a multiple of 8, not of 16, where an aligned load faults.
-    *(
-        Patch(
-            f"src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-{rows}x4c8-minmax-{isa}-ld128.c",
-            "const __m128 vksum = _mm_load_ps((const float*) w);",
-            "const __m128 vksum = _mm_loadu_ps((const float*) w);",
-        )
-        for isa, most in (("sse2", 4), ("sse41", 3), ("avx", 4))
-        for rows in (1, most)
-    ),
-    # Kernels of older processors can be forced, and those of a microarchitecture that XNNPACK asks for by name:
-    # `xnn_restrict_hardware`, called before `xnn_initialize`, takes flags away and returns the rest; with all flags kept
-    # it is a query. A library whose kernels are emulated has every flag to begin with.
-    Patch(
-        "src/xnnpack/hardware-config.h",
-        "XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();\n",
-        """XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();
-// uarch: one of cpuinfo's, or UINT32_MAX for the processor's own.
-XNN_INTERNAL uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
-XNN_INTERNAL uint32_t xnn_hardware_uarch();
-""",
-    ),
-    Patch(
-        "src/configs/hardware-config.c",
-        "static void init_hardware_config(void) {\n",
-        _X86_FLAGS + "static void init_hardware_config(void) {\n",
-    ),
-    Patch(
-        "src/configs/hardware-config.c",
-        """hardware_config.arch_flags |= xnn_arch_hvx;
-  #endif  // XNN_ARCH_HEXAGON
-
-}
-""",
-        """hardware_config.arch_flags |= xnn_arch_hvx;
-  #endif  // XNN_ARCH_HEXAGON
-  #if EDGECORE_XNNPACK_EMULATED
-    set_x86_flags(UINT64_MAX);
-  #endif
-}
-""",
-    ),
-    Patch(
-        "src/configs/hardware-config.c",
-        "  XNN_INIT_ONCE(hardware);\n  return &hardware_config;\n}\n",
-        "  XNN_INIT_ONCE(hardware);\n  return &hardware_config;\n}\n" + _RESTRICT,
-    ),
-    Patch(
-        "src/configs/gemm-config.c",
-        "if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnnigfni && "
-        "cpuinfo_get_core(0)->uarch != cpuinfo_uarch_zen4) {\n",
-        "if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnnigfni && "
-        "xnn_hardware_uarch() != cpuinfo_uarch_zen4) {\n",
-    ),
-    Patch(
-        "src/configs/gemm-config.c",
-        "      switch (cpuinfo_get_core(0)->uarch) {\n        case cpuinfo_uarch_zen:\n",
-        "      switch (xnn_hardware_uarch()) {\n        case cpuinfo_uarch_zen:\n",
-    ),
 ]
-
-
-def generate(kernels: list[Kernel], source: Path) -> None:
-    """Write the kernels' files under ``source`` by its own generator."""
-    shutil.copytree(TEMPLATES, source / "src" / "edgecore")
-    for kernel in kernels:
-        options = [word for option in kernel.options.split() for word in ("-D", option)]
-        command = [sys.executable, "tools/xngen.py", kernel.template, *options, "-o", kernel.path]
-        subprocess.run(command, cwd=source, check=True)
-
-
-def apply(patches: list[Patch], source: Path) -> None:
-    """Patch the files under ``source``. Raises ValueError when a text is not there exactly once."""
-    for patch in patches:
-        file = source / patch.path
-        text = file.read_text()
-        if text.count(patch.old) != 1:
-            raise ValueError(f"{patch.path} is not the file that patches.py was written for; update the patch.")
-        file.write_text(text.replace(patch.old, patch.new))

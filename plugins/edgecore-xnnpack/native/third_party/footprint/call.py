@@ -37,7 +37,7 @@ class Provided:
 
 @dataclass
 class Room:
-    """What may be read and written after a buffer's end."""
+    """Numbers of bytes that may be read and written after a buffer's end."""
 
     readable: int = 0
     writable: int = 0

@@ -21,7 +21,7 @@ RESERVED = {"in", "is", "lambda", "not", "or", "and", "from", "min", "max"}
 
 
 class Context(Protocol):
-    """What an expression needs to know of its file."""
+    """Facts of a source file that its expressions are evaluated with."""
 
     simd: dict[str, int]
     constants: dict[str, int]

@@ -1,0 +1,140 @@
+"""Corrections of kernels and operators of XNNPACK that give wrong numbers or touch memory that is not theirs."""
+
+from __future__ import annotations
+
+from patch import Kernel, Patch
+
+_LOG = "src/f32-vlog/rational-3-3.c.in"
+_LOG_TILES = {
+    "scalar": "1,2,4,8",
+    "sse2": "4,8,12,16",
+    "avx2": "8,16,24,32",
+    "fma3": "8,16,24,32",
+    "avx512f": "16,32,48,64",
+    "neon": "4,8,12,16",
+}
+
+KERNELS = [
+    *(
+        Kernel(_LOG, f"ARCH={arch} BATCH_TILES={tiles} DIV=DIV", f"src/f32-vlog/gen/f32-vlog-{arch}-rational-3-3-div.c")
+        for arch, tiles in _LOG_TILES.items()
+    ),
+]
+
+_POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_pooling_op->padding_top, average_pooling_op->stride_height);
+  const size_t indirect_bot_height = divide_round_up(average_pooling_op->padding_bottom, average_pooling_op->stride_height);
+"""
+
+
+def _log_patches() -> list[Patch]:
+    """Give the logarithm of infinity and of NaN, which came out as 88.4 and 88.8, so that sums of them hid a NaN.
+
+    x - min(x, FLT_MAX) is 0 for every finite x, infinity for infinity and NaN for NaN (of a NaN, either choice of the
+    minimum gives NaN), and is added to what the kernel computed. Finite x above 2.4e38 (FLT_MAX / sqrt(2)) stay as they
+    were: 88.4, or infinity with AVX512, where at most 88.73 is right.
+    """
+    special = "xnn_sub_f32(%s, xnn_min_f32(%s, vmax))"
+    each, loop, tail = "vx_${ABC[N]}", "      vx = xnn_mul_f32(vx, vsqrt2);\n", "        xnn_store_tail_f32(output, vy,"
+    start = "      // Scale `x` with `sqrt(2)` so that the exponent is rounded up.\n" + loop
+    scale = f"        $for N in range(0, SIMD_TILE):\n          {each} = xnn_mul_f32({each}, vsqrt2);\n"
+    sums = "          vy_${ABC[N]} = xnn_fmadd_f32(vexp_${ABC[N]}, vln2, vy_${ABC[N]});\n"
+    load = "        xnn_simd_f32_t vx = xnn_load_tail_f32(input, batch >> XNN_LOG2_SIZEOF_FLOAT);\n"
+    one = special % ("vx", "vx")
+    before = f"        $for N in range(0, SIMD_TILE):\n          const xnn_simd_f32_t vspecial_${{ABC[N]}} = {special % (each, each)};\n"
+    constant = "    XNN_SIMD_CONST_F32(vone, 1.0f);\n"
+    add = "vy = xnn_add_f32(vy, vspecial);\n"
+    store = "      xnn_storeu_f32(output, vy);\n"
+    return [
+        Patch(_LOG, constant, constant + "    XNN_SIMD_CONST_F32(vmax, 3.402823466e+38f);\n"),
+        Patch(_LOG, scale, before + scale),
+        Patch(_LOG, sums, sums + "        $for N in range(0, SIMD_TILE):\n"
+              "          vy_${ABC[N]} = xnn_add_f32(vy_${ABC[N]}, vspecial_${ABC[N]});\n"),
+        Patch(_LOG, start, f"      const xnn_simd_f32_t vspecial = {one};\n{start}"),
+        Patch(_LOG, store, f"      {add}{store}"),
+        Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {one};\n"),
+        Patch(_LOG, tail, f"        {add}{tail}"),
+    ]  # fmt: skip
+
+
+PATCHES = [
+    *_log_patches(),
+    # A matrix kernel with fewer rows than its tile computes the last row again in place of each missing one, with the
+    # quantization parameters that lie after the last row's: the tile's rows minus one of them must be there and equal
+    # the last row's. The greatest tile of a dynamically quantized kernel has 16 rows (AMX); 10 are too few from 12 on.
+    Patch(
+        "include/xnnpack.h",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
+        "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
+    ),
+    # The last part of a row was read with a whole register from the second operand: up to 62 bytes past its end, where
+    # 16 are there (padding.py). The first one is read by a mask.
+    Patch(
+        "src/f16-vbinary/gen/f16-vprelu-avx512fp16-u64.c",
+        """va, _mm512_loadu_ph(b));
+
+    _mm512_mask_storeu_epi16""",
+        """va, _mm512_castsi512_ph(_mm512_maskz_loadu_epi16(vmask, b)));
+
+    _mm512_mask_storeu_epi16""",
+    ),
+    # A clamp after a node that limits its output became part of it also where the two ranges do not overlap, which
+    # leaves no range; and where that node is no clamp, the bounds were written over its padding.
+    Patch(
+        "src/subgraph.c",
+        """      if (is_clamp(consumer) && has_clamp(producer)) {
+""",
+        """      if (is_clamp(consumer) && has_clamp(producer) &&
+          math_max_f32(producer->activation.output_min, consumer->activation.output_min) <
+              math_min_f32(producer->activation.output_max, consumer->activation.output_max)) {
+""",
+    ),
+    Patch(
+        "src/subgraph.c",
+        """        producer->params.unary.clamp.min =
+            math_max_f32(producer->params.unary.clamp.min,
+                          consumer->params.unary.clamp.min);
+        producer->params.unary.clamp.max =
+            math_min_f32(producer->params.unary.clamp.max,
+                          consumer->params.unary.clamp.max);
+""",
+        """        if (is_clamp(producer)) {
+          producer->params.unary.clamp.min = producer->activation.output_min;
+          producer->params.unary.clamp.max = producer->activation.output_max;
+        }
+""",
+    ),
+    # Rows of an average pooling that begin or end in padding have tables of their own; where an image is so low that a row
+    # does both, the two tables overlapped, and rows read pixels of others.
+    Patch(
+        "src/operators/average-pooling-nhwc.c",
+        _POOLED_ROWS,
+        _POOLED_ROWS.replace("const size_t", "size_t")
+        + """  if (indirect_top_height + indirect_bot_height > output_height) {
+    indirect_top_height = output_height;
+    indirect_bot_height = 0;
+  }
+""",
+    ),
+    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
+    *(
+        Patch(
+            f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 1, vacc{row}x1);",
+            f"_mm512_storeu_ph((uint16_t*) c{row} + 32, vacc{row}x1);",
+        )
+        for kind in ("gemm", "igemm")
+        for rows in (1, 7)
+        for row in range(rows)
+    ),
+    # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
+    # columns lie at a multiple of 8, not of 16, where an aligned load faults.
+    *(
+        Patch(
+            f"src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-{rows}x4c8-minmax-{isa}-ld128.c",
+            "const __m128 vksum = _mm_load_ps((const float*) w);",
+            "const __m128 vksum = _mm_loadu_ps((const float*) w);",
+        )
+        for isa, most in (("sse2", 4), ("sse41", 3), ("avx", 4))
+        for rows in (1, most)
+    ),
+]

@@ -1,0 +1,110 @@
+"""A patch of XNNPACK by which its choice of kernels can be made as on another processor."""
+
+from __future__ import annotations
+
+from patch import Patch
+
+_X86_FLAGS = """#if XNN_ARCH_X86 || XNN_ARCH_X86_64
+// Takes a flag where its kernels were built.
+static void set_x86_flags(uint64_t flags) {
+  hardware_config.arch_flags = 0;
+  #define TAKE(name, built)                                                                  \\
+    hardware_config.use_x86_##name = built && (flags & xnn_arch_x86_##name) != 0;            \\
+    if (hardware_config.use_x86_##name) hardware_config.arch_flags |= xnn_arch_x86_##name;
+  TAKE(ssse3, true)
+  TAKE(sse4_1, true)
+  TAKE(avx, true)
+  TAKE(f16c, true)
+  TAKE(fma3, true)
+  TAKE(avx2, true)
+  TAKE(avx512f, XNN_ENABLE_AVX512F)
+  TAKE(avx512skx, XNN_ENABLE_AVX512SKX)
+  TAKE(avx512vbmi, XNN_ENABLE_AVX512VBMI)
+  TAKE(avx512vnni, XNN_ENABLE_AVX512VNNI)
+  TAKE(avx512vnnigfni, XNN_ENABLE_AVX512VNNIGFNI)
+  TAKE(avx512fp16, XNN_ENABLE_AVX512FP16)
+  TAKE(avx512amx, XNN_ENABLE_AVX512AMX)
+  TAKE(avxvnni, XNN_ENABLE_AVXVNNI)
+  TAKE(avxvnniint8, XNN_ENABLE_AVXVNNIINT8)
+  TAKE(avx256skx, XNN_ENABLE_AVX256SKX)
+  TAKE(avx256vnni, XNN_ENABLE_AVX256VNNI)
+  TAKE(avx256vnnigfni, XNN_ENABLE_AVX256VNNIGFNI)
+  #undef TAKE
+}
+#endif
+
+"""
+_RESTRICT = """
+static uint32_t forced_uarch = UINT32_MAX;
+
+uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch) {
+  if (xnn_init_hardware_config() == NULL) {
+    return 0;
+  }
+  #if XNN_ARCH_X86 || XNN_ARCH_X86_64
+    if (keep_flags != UINT64_MAX) {
+      set_x86_flags(hardware_config.arch_flags & keep_flags);
+    }
+    if (uarch != UINT32_MAX) {
+      forced_uarch = uarch;
+    }
+  #endif
+  return hardware_config.arch_flags;
+}
+
+uint32_t xnn_hardware_uarch() {
+  return forced_uarch != UINT32_MAX ? forced_uarch : (uint32_t) cpuinfo_get_core(0)->uarch;
+}
+"""
+
+PATCHES = [
+    # Kernels of older processors can be forced, and those of a microarchitecture that XNNPACK asks for by name:
+    # `xnn_restrict_hardware`, called before `xnn_initialize`, takes flags away and returns the rest; with all flags kept
+    # it is a query. A library whose kernels are emulated has every flag to begin with.
+    Patch(
+        "src/xnnpack/hardware-config.h",
+        "XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();\n",
+        """XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();
+// uarch: one of cpuinfo's, or UINT32_MAX for the processor's own.
+XNN_INTERNAL uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
+XNN_INTERNAL uint32_t xnn_hardware_uarch();
+""",
+    ),
+    Patch(
+        "src/configs/hardware-config.c",
+        "static void init_hardware_config(void) {\n",
+        _X86_FLAGS + "static void init_hardware_config(void) {\n",
+    ),
+    Patch(
+        "src/configs/hardware-config.c",
+        """hardware_config.arch_flags |= xnn_arch_hvx;
+  #endif  // XNN_ARCH_HEXAGON
+
+}
+""",
+        """hardware_config.arch_flags |= xnn_arch_hvx;
+  #endif  // XNN_ARCH_HEXAGON
+  #if EDGECORE_XNNPACK_EMULATED
+    set_x86_flags(UINT64_MAX);
+  #endif
+}
+""",
+    ),
+    Patch(
+        "src/configs/hardware-config.c",
+        "  XNN_INIT_ONCE(hardware);\n  return &hardware_config;\n}\n",
+        "  XNN_INIT_ONCE(hardware);\n  return &hardware_config;\n}\n" + _RESTRICT,
+    ),
+    Patch(
+        "src/configs/gemm-config.c",
+        "if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnnigfni && "
+        "cpuinfo_get_core(0)->uarch != cpuinfo_uarch_zen4) {\n",
+        "if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnnigfni && "
+        "xnn_hardware_uarch() != cpuinfo_uarch_zen4) {\n",
+    ),
+    Patch(
+        "src/configs/gemm-config.c",
+        "      switch (cpuinfo_get_core(0)->uarch) {\n        case cpuinfo_uarch_zen:\n",
+        "      switch (xnn_hardware_uarch()) {\n        case cpuinfo_uarch_zen:\n",
+    ),
+]
