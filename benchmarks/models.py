@@ -18,6 +18,7 @@ import importlib
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import sys
@@ -214,7 +215,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         start = [row["model"], row.get("family", ""), _millions(row.get("parameters"))]
         if "ms" not in row:
             lines.append([*start, row["status"], *[""] * 7])
-            notes.append(f"- {row['model']}: {row['sentence']}")
+            sentence = re.sub(r"[^\s(]*/site-packages/", "", " ".join(row["sentence"].split()))
+            notes.append(f"- {row['model']}: {sentence}")
             continue
         outside = f"{row['outside_count']} of {row['operators']}"
         if row["outside"]:

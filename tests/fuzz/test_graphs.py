@@ -95,3 +95,13 @@ def test_sentence_that_nobody_expects_is_a_finding(monkeypatch):
     graph, results = graph_of(aten.relu.default)
     with pytest.raises(Finding, match="something else"):
         check([graph], [results], Variant())
+
+
+def test_fault_of_the_program_put_together_by_hand_alone_is_no_finding(monkeypatch):
+    graph, results = graph_of(aten.relu.default)
+
+    def wrong(*_):
+        raise EdgecoreError("not what torch.export makes")
+
+    monkeypatch.setattr("fuzz.check.exported", wrong)
+    assert check([graph], [results], Variant()) == 1
