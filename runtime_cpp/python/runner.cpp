@@ -41,6 +41,13 @@ class SmallArray {
   size_t size_;
 };
 
+// False for the object itself of a method with one output, which needs no list around it.
+bool holds_buffers(PyObject *out) {
+  if (PyList_Check(out) != 0 || PyTuple_Check(out) != 0) return true;
+  const bool is_tensor = PyObject_CheckBuffer(out) != 0 || PyObject_HasAttrString(out, "__dlpack__") != 0;
+  return !is_tensor && PySequence_Check(out) != 0;
+}
+
 const char *type_text(PyObject *object) {
   const nb::object name = nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__");
   return nb::borrow<nb::str>(name).c_str();  // the type keeps its name
@@ -152,8 +159,7 @@ nb::object Runner::call(nb::handle inputs, nb::handle out) {
   }
   SmallArray<Made> made(outputs_.size());
   if (out.is_valid() && !out.is_none()) {
-    // The only buffer needs no list around it.
-    const bool bare = outputs_.size() == 1 && PyList_Check(out.ptr()) == 0 && PyTuple_Check(out.ptr()) == 0;
+    const bool bare = outputs_.size() == 1 && !holds_buffers(out.ptr());
     const size_t count = bare ? 1 : nb::len(out);
     if (count != outputs_.size()) {
       (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' has ", outputs_.size(),

@@ -172,9 +172,9 @@ def load(
     verify: bool = False,
 ) -> Model:
     """Load a `.pte`; see `edgecore.runtime.load`. Needs neither torch nor numpy."""
-    from edgecore import runtime
+    from edgecore.runtime import load as load_file
 
-    return runtime.load(
+    return load_file(
         path, data,
         threads=threads, options=options, providers=providers, trust=trust, share_state=share_state, limits=limits,
         trace=trace, verify=verify,
