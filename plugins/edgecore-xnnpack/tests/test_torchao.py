@@ -76,7 +76,7 @@ def test_integers_stay_integers_in_the_file() -> None:
     for config, size in ((dynamic(torch.int4, PerGroup(32)), whole // 2 + whole // 32 * 2),
                          (weight_only(torch.int8, ROWS), whole), (weight_only(torch.int4, ROWS), whole // 2)):  # fmt: skip
         program = compiled(quantized(nn.Sequential(nn.Linear(256, 256)), config), x)
-        assert len(program.buffer) < size + 256 * 8 + 3000
+        assert len(program.buffer) < size + 256 * 8 + 3500  # names, sizes and hashes are 3.2 kB
 
 
 @pytest.mark.parametrize("config", [dynamic(torch.int4, ROWS), weight_only(torch.int4, ROWS)])
