@@ -233,5 +233,7 @@ def test_a_string_is_fixed_by_the_export():
     twice, mode = named(np.ones(2, np.float32), None)
     np.testing.assert_array_equal(twice, [2, 2])
     assert (mode, [info.dtype for info in named.outputs]) == ("twice", ["float32", "str"])
-    with pytest.raises(ExecutionError, match=r"Input 'mode' \(1\) .* must be None \(its value was fixed when .*\); got str"):
+    with pytest.raises(
+        ExecutionError, match=r"Input 'mode' \(1\) .* must be None \(its value was fixed when .*\); got str"
+    ):
         named(np.ones(2, np.float32), "twice")
