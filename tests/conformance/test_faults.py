@@ -104,7 +104,8 @@ FAULTS = {
             ["aten.mul.Tensor(int32[3, 5, 7], int32[3, 5, 7])", "values differ"],
         ),
         ("claims", "operators/aten.sub.Tensor", ["claims float32, int32 and takes none of", "operator"]),
-        ("leak", "lifetime/load and destroy", ["it leaks 224 bytes of heap with each load"]),
+        # Two blocks of 112 bytes; a library's own buffer that grows meanwhile adds a few bytes to the average.
+        ("leak", "lifetime/load and destroy", ["it leaks 2", "bytes of heap with each load"]),
         ("handles", "partitioner/debug handles", ["does not lead to aten."]),
         ("random", "partitioner/reproducible blobs", ["blob 0", "the second time"]),
         ("undeclared", "options/unknown", ["no_such_option_of_this_backend=True is accepted", "extra"]),
