@@ -82,8 +82,8 @@ int main(int count, char **arguments) {
   if (xnn_initialize(&guarded) != xnn_status_success) return kNotRun;
   int status = 0;
   for (const trial::Family &family : trial::Families()) {
-    if (!Chosen(family.name, count - at, arguments + at)) continue;
-    std::printf("%s\n", family.name);  // before it may fault
+    if (!Chosen(family.name.c_str(), count - at, arguments + at)) continue;
+    std::printf("%s\n", family.name.c_str());  // before it may fault
     const trial::Outcome outcome = trial::Run(family, extent);
     if (outcome.wrong != 0) {
       status = 1;

@@ -160,13 +160,8 @@ void Run(Trial *trial) {
 template <size_t kIndex>
 void AddFunctions(std::vector<Family> *families) {
   if constexpr (kIndex < std::size(kFunctions)) {
-    static const std::string names[] = {
-        std::string(kFunctions[kIndex].name) + " f32", std::string(kFunctions[kIndex].name) + " f16",
-        std::string(kFunctions[kIndex].name) + " int8", std::string(kFunctions[kIndex].name) + " uint8"};
-    families->push_back({names[0].c_str(), Run<kIndex, xnn_datatype_fp32>});
-    families->push_back({names[1].c_str(), Run<kIndex, xnn_datatype_fp16>});
-    families->push_back({names[2].c_str(), Run<kIndex, xnn_datatype_qint8>});
-    families->push_back({names[3].c_str(), Run<kIndex, xnn_datatype_quint8>});
+    AddEachType(kFunctions[kIndex].name, Run<kIndex, xnn_datatype_fp32>, Run<kIndex, xnn_datatype_fp16>,
+                Run<kIndex, xnn_datatype_qint8>, Run<kIndex, xnn_datatype_quint8>, families);
     AddFunctions<kIndex + 1>(families);
   }
 }

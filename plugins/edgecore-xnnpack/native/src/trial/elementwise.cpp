@@ -267,13 +267,8 @@ constexpr int kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_data
 template <size_t kIndex>
 void AddFunctions(std::vector<Family> *families) {
   if constexpr (kIndex < std::size(kFunctions)) {
-    static const std::string names[] = {
-        std::string(kFunctions[kIndex].name) + " f32", std::string(kFunctions[kIndex].name) + " f16",
-        std::string(kFunctions[kIndex].name) + " int8", std::string(kFunctions[kIndex].name) + " uint8"};
-    families->push_back({names[0].c_str(), Elementwise<kIndex, kF32>});
-    families->push_back({names[1].c_str(), Elementwise<kIndex, kF16>});
-    families->push_back({names[2].c_str(), Elementwise<kIndex, kQ8>});
-    families->push_back({names[3].c_str(), Elementwise<kIndex, kU8>});
+    AddEachType(kFunctions[kIndex].name, Elementwise<kIndex, kF32>, Elementwise<kIndex, kF16>, Elementwise<kIndex, kQ8>,
+                Elementwise<kIndex, kU8>, families);
     AddFunctions<kIndex + 1>(families);
   }
 }

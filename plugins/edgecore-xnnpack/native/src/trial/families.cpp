@@ -79,6 +79,14 @@ std::vector<Family> Families() {
   return all;
 }
 
+void AddEachType(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
+                 decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families) {
+  families->push_back({name + " f32", f32});
+  families->push_back({name + " f16", f16});
+  families->push_back({name + " int8", int8});
+  families->push_back({name + " uint8", uint8});
+}
+
 Outcome Run(const Family &family, Extent extent) {
   Trial trial(extent);
   trial.outcome.family = family.name;

@@ -55,9 +55,13 @@ class Trial {
 };
 
 struct Family {
-  const char *name;
+  std::string name;
   void (*run)(Trial *trial);
 };
+
+// Adds a family for each type of an operation: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
+void AddEachType(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
+                 decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
 // All of them, of the files of this folder.
 std::vector<Family> Families();
