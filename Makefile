@@ -8,6 +8,7 @@
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
+#   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make wheels  publishable wheels in dist/publish
 #
@@ -39,7 +40,7 @@ xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -nam
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-graphs bench wheels install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-graphs bench docs wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -56,6 +57,7 @@ test:
 
 test-all:
 	@$(MAKE) --no-print-directory test PYTEST_ARGS="$(PYTEST_ARGS) --full"
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
 	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend || exit 1; done
@@ -70,20 +72,19 @@ lint: install $(DONE)/lint
 	$(PY) -m mypy
 	tools/clang_format.sh --check
 
-ctest: $(DONE)/native-tests
+ctest: $(DONE)/native-tests $(DONE)/upstream-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
+	$(SAY) "XNNPACK's own tests of its operators: the quick ones"
+	ctest --test-dir build/xnnpack-upstream -L quick --output-on-failure --no-tests=error -j $(JOBS)
 	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
 	$(PYTHON) $(RUN_KERNELS)
 
-test-kernels: $(DONE)/native-tests
+test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	$(SAY) "XNNPACK's kernels on all shapes, as chosen on each kind of processor"
 	$(PYTHON) $(RUN_KERNELS) --full --row
-	$(SAY) "XNNPACK's own tests of its operators (the first time they are compiled: half an hour on two cores)"
-	$(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --sources build/xnnpack-sources
-	cmake -S plugins/edgecore-xnnpack/native/tests/upstream -B build/xnnpack-upstream -G Ninja \
-		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSOURCES=$(CURDIR)/build/xnnpack-sources
+	$(SAY) "XNNPACK's own tests of its operators (the first time they are compiled: some minutes)"
 	cmake --build build/xnnpack-upstream
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
@@ -131,6 +132,13 @@ fuzz-graphs: install $(DONE)/test
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py
+
+docs: install $(DONE)/docs
+	$(SAY) "documentation"
+	rm -rf build/docs/doxygen build/docs/html && mkdir -p build/docs/doxygen
+	doxygen docs/Doxyfile
+	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -b html -d build/docs/doctrees docs build/docs/html
+	@echo "build/docs/html/index.html"
 
 format: $(DONE)/lint
 	$(PY) -m ruff check --fix
@@ -183,6 +191,12 @@ $(DONE)/test: pyproject.toml $(DONE)/torch
 	$(PIP) install --quiet --group test executorch==1.5.1 transformers expecttest
 	@touch $@
 
+$(DONE)/docs: pyproject.toml tools/system_packages.sh | $(PY)
+	@$(PY) -c 'import sys; sys.exit("Sphinx needs Python 3.11: PYTHON=python3.11 make docs" if sys.version_info < (3, 11) else 0)'
+	tools/system_packages.sh $(PYTHON) doxygen
+	$(PIP) install --quiet --group docs
+	@touch $@
+
 $(DONE)/release: pyproject.toml | $(PY)
 	$(PIP) install --quiet --group release
 	@touch $@
@@ -196,6 +210,14 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpac
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
+	@touch $@
+
+$(DONE)/upstream-tests: $(wildcard plugins/edgecore-xnnpack/native/tests/upstream/*) $(DONE)/xnnpack-library
+	$(SAY) "XNNPACK's own tests of its operators: build of the quick ones"
+	$(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py --sources build/xnnpack-sources
+	cmake -S plugins/edgecore-xnnpack/native/tests/upstream -B build/xnnpack-upstream -G Ninja \
+		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DSOURCES=$(CURDIR)/build/xnnpack-sources
+	cmake --build build/xnnpack-upstream --target quick
 	@touch $@
 
 # --- Our packages, built as wheels and installed from them ------------------------------------------------------------

@@ -33,12 +33,12 @@ registry.find("Fake0Backend")
 SCAN = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from edgecore.plugin import entries
-entries.scan()
+from edgecore.plugin import entry_points
+entry_points.scan()
 best = 1.0
 for _ in range(50):
     start = time.perf_counter()
-    entries.scan()
+    entry_points.scan()
     best = min(best, time.perf_counter() - start)
 print(best)
 """

@@ -1,5 +1,5 @@
 # What the wheel ships for other builds: headers, CMake package, and the sources of core, kernels, host and tools with
-# their generated readers and the flatbuffers headers under them. The version stands in pyproject.toml alone.
+# their generated readers and the flatbuffers headers under them. The version is in pyproject.toml alone.
 include(CMakePackageConfigHelpers)
 file(STRINGS ${PROJECT_SOURCE_DIR}/pyproject.toml version REGEX "^version = ")
 string(REGEX MATCH "[0-9.]+" version "${version}")
@@ -9,7 +9,7 @@ install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake ${PROJECT_B
 
 set(native edgecore/native)
 install(DIRECTORY runtime_cpp/include runtime_cpp/core runtime_cpp/kernels runtime_cpp/host runtime_cpp/tools
-        DESTINATION ${native} PATTERN tests EXCLUDE)
+        DESTINATION ${native} PATTERN tests EXCLUDE PATTERN "*_test.cpp" EXCLUDE)
 install(FILES runtime_cpp/CMakeLists.txt DESTINATION ${native})
 install(FILES ${EDGECORE_READERS} DESTINATION ${native}/generated)
 find_path(EDGECORE_FLATBUFFERS flatbuffers/flatbuffers.h REQUIRED)

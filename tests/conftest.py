@@ -1,11 +1,13 @@
-"""Makes the helpers beside the tests (`zoo`, `kernels/native`, ...) importable from every test."""
+"""Makes the helpers beside the tests (`zoo`, `kernels/native`, ...) importable, and verifies programs after every pass."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+os.environ.setdefault("EDGECORE_VERIFY_PASSES", "1")
 sys.path[:0] = [str(HERE), str(HERE / "kernels"), str(HERE / "interop")]
 
 

@@ -26,7 +26,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgecore.ir.dialect import COMPLEX, VIEW_COPIES, edge_operators
-from edgecore.ir.dtype_rules import DTYPE_LETTERS, MAX_SLOTS, is_slot, key_of, slots_of
+from edgecore.ir.dtype_rules import MAX_SLOTS, is_slot, key_of, slots_of
+from edgecore.ir.dtypes import DTYPE_LETTERS
 
 PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dtype_rules.json"
 LETTER_DTYPES = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}

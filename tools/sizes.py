@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / "runtime_cpp"
 FLAGS = ["-std=c++17", "-Os", "-DNDEBUG", "-fno-exceptions", "-fno-rtti", "-fno-pie", "-flto", "-ffunction-sections"]
 FLAGS += ["-fdata-sections", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables", f"-I{RUNTIME}"]
-FLAGS += [f"-I{RUNTIME / 'include'}"]
+FLAGS += [f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'kernels'}"]
 LINK = ["-no-pie", "-static", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,edgecore_size_app", "-Wl,--build-id=none"]
 # What the C library and the compiler's own would add.
 LINK += ["-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,noseparate-code", "-s"]
@@ -36,7 +36,8 @@ def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:
     """Bytes of the stripped file: the core, the application and these sources."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        core = [*sorted((RUNTIME / "core").glob("*.cpp")), RUNTIME / "tests" / "size_app.cpp"]
+        sources_of_core = sorted(path for path in (RUNTIME / "core").glob("*.cpp") if not path.stem.endswith("_test"))
+        core = [*sources_of_core, RUNTIME / "tests" / "size_app.cpp"]
         output = folder / "app"
         command = [compiler, *FLAGS, "-isystem", generated_readers(folder), *LINK, *options, "-o", output]
         subprocess.run([*command, *core, *sources], check=True)
@@ -52,7 +53,7 @@ def kernel_options(table: str, *definitions: str) -> list[str]:
 def kernel_sources(*tables: str) -> list[Path]:
     """The sources of all operators, and of those of the three tables that are wanted."""
     left_out = {"library.cpp", "table.cpp", "exports.cpp"} - set(tables)
-    return [path for path in sorted((RUNTIME / "kernels").glob("*.cpp")) if path.name not in left_out]
+    return [path for path in sorted((RUNTIME / "kernels").glob("[lo]*/*.cpp")) if path.name not in left_out]
 
 
 def selection_bytes(files: str, compiler: str) -> int:

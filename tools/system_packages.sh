@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that the build needs and this machine lacks. Without root and sudo it names them and fails.
-# Usage: system_packages.sh PYTHON
+# Usage: system_packages.sh PYTHON [MORE PACKAGES]
 set -eu
 python=${1:-python3}
+[ $# = 0 ] || shift
 
 wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build patchelf
 libgtest-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
-gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user"
+gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user $*"
 # The interpreter may be none of Debian's: ask it, not dpkg, for what Debian packages apart.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"

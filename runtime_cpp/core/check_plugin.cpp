@@ -16,7 +16,7 @@ Fit negotiate(const PluginVersions &plugin, const HostVersions &host) {
     return built_for > order(host.newest) ? Fit::kUpdateHost : Fit::kUpdatePlugin;
   }
   if (built_for < order(host.oldest)) return Fit::kUpdatePlugin;
-  if (plugin.built_for.major > host.newest.major || order(plugin.least_host) > order(host.newest)) {
+  if (plugin.built_for.major > host.newest.major || order(plugin.min_host) > order(host.newest)) {
     return Fit::kUpdateHost;
   }
   return Fit::kFits;
@@ -29,12 +29,12 @@ Status check_versions(const PluginVersions &plugin, const HostVersions &host, St
   (void)fail(error, EDGECORE_NOT_SUPPORTED, "The plugin ", package, package.empty() ? "in " : " in ", where,
              " was built for version ", plugin.built_for.major, ".", plugin.built_for.minor,
              " of the native interface");
-  const bool names_least = plugin.built_for.major != 0 && plugin.built_for.major == host.newest.major;
-  if (names_least && fit == Fit::kUpdateHost) {
-    (void)extend(error, " and needs at least ", plugin.least_host.major, ".", plugin.least_host.minor);
+  const bool names_min = plugin.built_for.major != 0 && plugin.built_for.major == host.newest.major;
+  if (names_min && fit == Fit::kUpdateHost) {
+    (void)extend(error, " and needs at least ", plugin.min_host.major, ".", plugin.min_host.minor);
   }
   (void)extend(error, "; this edgecore has ", host.newest.major, ".", host.newest.minor);
-  if (names_least || host.oldest.major != host.newest.major || host.oldest.minor != host.newest.minor) {
+  if (names_min || host.oldest.major != host.newest.major || host.oldest.minor != host.newest.minor) {
     (void)extend(error, " and works with plugins of ", host.oldest.major, ".", host.oldest.minor, " or later");
   }
   if (fit == Fit::kUpdateHost) return extend(error, ": update the package edgecore.");
@@ -46,7 +46,7 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
   if (backend == nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "The library ", where, " gives no backend table.");
   const bool named = backend->header.struct_size >= offsetof(edgecore_backend, options);
   PluginVersions versions = {{backend->header.major, backend->header.minor}, {0, 0}};
-  if (named) versions.least_host = {backend->least_host_major, backend->least_host_minor};
+  if (named) versions.min_host = {backend->min_host_major, backend->min_host_minor};
   EDGECORE_TRY(
       check_versions(versions, kHostVersions, named ? StringView(backend->distribution) : StringView(), where, error));
   if (backend->header.struct_size < offsetof(edgecore_backend, buffer_create)) {

@@ -5,8 +5,9 @@
 
 #include "core/checked.h"
 #include "core/extended_header.h"
-#include "core/scalar_type.h"
+#include "core/private_copy.h"
 #include "core/schema.h"
+#include "edgecore/scalar_type.h"
 #include "flat_tensor_generated.h"
 
 namespace edgecore {
@@ -127,7 +128,7 @@ Result<const DataFile *> DataFile::load(Bytes file, StringView name, Allocator *
   const Result<Extent> extent = read_header(file, name, limits, error);
   EDGECORE_TRY(extent.status());
   const Bytes tables_bytes(file.data(), static_cast<size_t>((*extent).flatbuffer_size));
-  const Result<Bytes> copy = copy_bytes(tables_bytes, *allocator, name, error);
+  const Result<Bytes> copy = private_copy(tables_bytes, *allocator, name, error);
   EDGECORE_TRY(copy.status());
   flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), limits.nesting, limits.tables);
   if (!fb::ptd::VerifyFlatTensorBuffer(verifier)) return invalid(error, name, "its tables are damaged.");

@@ -7,10 +7,9 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kMostNeeds = 256;
-constexpr uint64_t kLeastAlignment = 64;
+constexpr uint64_t kMaxNeeds = 256;
 
-// A need in the form that declared and returned needs share.
+// A memory need, either declared in the file or returned by prepare.
 struct Need {
   uint32_t kind;
   bool on_host;
@@ -28,7 +27,8 @@ Need returned_need(const edgecore_prepared &prepared, size_t i) {
   return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
 }
 
-// Bytes of all needs of one kind, on the host or elsewhere; a shared group counts as its greatest member.
+// Sums the bytes of all needs of one kind, on the host or on a device. A shared group counts as its largest member.
+// Saturates at UINT64_MAX.
 template <typename NeedAt>
 uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
   uint64_t total = 0;
@@ -39,7 +39,7 @@ uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_inde
     for (size_t j = 0; j < count && !need.group.empty(); ++j) {
       const Need other = need_at_index(j);
       if (other.group != need.group || other.kind != kind || other.on_host != on_host) continue;
-      if (j < i) bytes = 0;  // its group is in the total already
+      if (j < i) bytes = 0;  // the group was added for its first member
       if (j > i && bytes != 0 && other.bytes > bytes) bytes = other.bytes;
     }
     if (add_overflows(total, bytes, &total)) return UINT64_MAX;
@@ -57,24 +57,25 @@ class Preparation {
   Preparation(MethodImpl &method, size_t pc, Error &error)
       : method_(method),
         instruction_(method.instructions[pc]),
-        state_(method.delegates[instruction_.target]),
+        state_(method.delegates.slots[instruction_.target]),
         pc_(pc),
         error_(error) {}
 
   Status run() {
     state_.prepared_for = nullptr;
     memset(&prepared_, 0, sizeof(prepared_));
-    prepared_.header = {sizeof(prepared_), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    prepared_.header = header_of<edgecore_prepared>();
     method_.call_error.clear();
     for (size_t i = 0; i < instruction_.args.size(); ++i) instruction_.call->staging[i].written = false;
-    method_.preparing = instruction_.call->staging;
-    const int32_t code = state_.backend->table->prepare(state_.instance, method_.args.data(), instruction_.args.size(),
-                                                        sizeof(edgecore_value), &prepared_, &method_.call_error);
-    method_.preparing = nullptr;
+    method_.run_state.preparing = instruction_.call->staging;
+    const int32_t code =
+        state_.backend->table->prepare(state_.instance, method_.run_state.args.data(), instruction_.args.size(),
+                                       sizeof(edgecore_value), &prepared_, &method_.call_error);
+    method_.run_state.preparing = nullptr;
     if (code != EDGECORE_OK) return refuse(code, method_.call_error.sentence());
     EDGECORE_TRY(check_needs());
     EDGECORE_TRY(check_declared());
-    EDGECORE_TRY(give_memory());
+    EDGECORE_TRY(assign_memory());
     remember_shapes();
     state_.prepared_for = instruction_.call;
     return Status();
@@ -93,7 +94,7 @@ class Preparation {
   }
 
   Status check_needs() {
-    if (prepared_.need_count > kMostNeeds ||
+    if (prepared_.need_count > kMaxNeeds ||
         (prepared_.need_count != 0 &&
          (prepared_.needs == nullptr || prepared_.need_stride < sizeof(edgecore_memory_need)))) {
       return refuse(EDGECORE_INTERNAL, "prepare returned a broken list of ", prepared_.need_count, " memory needs.");
@@ -110,7 +111,7 @@ class Preparation {
     return Status();
   }
 
-  // What was declared when compiling bounds what prepare may ask for.
+  // Refuses a delegate that asks for more memory than its compiler declared in the file.
   Status check_declared() {
     const MethodInfo info = method_.owner->method(method_.index);
     const size_t delegate = instruction_.target;
@@ -141,19 +142,19 @@ class Preparation {
       return refuse(EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED, "there is no memory for the ", bytes,
                     " bytes that it needs.");
     }
-    method_.delegate_total += bytes;
+    method_.memory.delegates += bytes;
     return data;
   }
 
-  Status give_memory() {
+  Status assign_memory() {
     const size_t count = static_cast<size_t>(prepared_.need_count);
     if (count > state_.block_capacity) EDGECORE_TRY(grow_tables(count));
     state_.blocks = {state_.blocks.data(), count};
     uint64_t scratch = 0;
-    uint64_t alignment = kLeastAlignment;
+    uint64_t alignment = kMinAlignment;
     for (size_t i = 0; i < count; ++i) {
       const edgecore_memory_need &need = need_at(prepared_, i);
-      const uint64_t wanted = need.alignment > kLeastAlignment ? need.alignment : kLeastAlignment;
+      const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
       if (need.space != 0) continue;  // the backend's own memory; only accounted for
@@ -171,12 +172,13 @@ class Preparation {
       EDGECORE_TRY(grow_block(*block, need.bytes, wanted));
       state_.blocks[i].data = block->data;
     }
-    if (scratch > method_.scratch_area.bytes || alignment > method_.scratch_alignment) {
-      const uint64_t bytes = scratch > method_.scratch_area.bytes ? scratch : method_.scratch_area.bytes;
+    if (scratch > method_.delegates.scratch_area.bytes || alignment > method_.delegates.scratch_alignment) {
+      const uint64_t bytes =
+          scratch > method_.delegates.scratch_area.bytes ? scratch : method_.delegates.scratch_area.bytes;
       const Result<void *> area = allocate(bytes, alignment);
       EDGECORE_TRY(area.status());
-      method_.scratch_area = {*area, bytes};
-      method_.scratch_alignment = alignment;
+      method_.delegates.scratch_area = {*area, bytes};
+      method_.delegates.scratch_alignment = alignment;
     }
     return Status();
   }
@@ -196,7 +198,7 @@ class Preparation {
     return Status();
   }
 
-  // Keeps the content: persistent memory outlives a change of shapes.
+  // Enlarges a block and keeps its content, because persistent memory must survive a change of shapes.
   Status grow_block(edgecore_memory_block &block, uint64_t bytes, uint64_t alignment) {
     const bool aligned = reinterpret_cast<uintptr_t>(block.data) % alignment == 0;
     if (block.data != nullptr && block.bytes >= bytes && aligned) return Status();
@@ -210,7 +212,7 @@ class Preparation {
 
   Status find_group(const edgecore_memory_need &need, edgecore_memory_block **block) {
     const StringView name(need.shared_group);
-    for (MemoryGroup *group = method_.groups; group != nullptr; group = group->next) {
+    for (MemoryGroup *group = method_.delegates.groups; group != nullptr; group = group->next) {
       if (group->kind == need.kind && group->name == name) {
         *block = &group->block;
         return Status();
@@ -221,8 +223,8 @@ class Preparation {
     EDGECORE_TRY(method_.make_array(1, group, error_));
     EDGECORE_TRY(method_.make_array(name.size(), text, error_));
     memcpy(text.data(), name.data(), name.size());
-    group[0] = {{nullptr, 0}, need.kind, StringView(text.data(), text.size()), method_.groups};
-    method_.groups = group.data();
+    group[0] = {{nullptr, 0}, need.kind, StringView(text.data(), text.size()), method_.delegates.groups};
+    method_.delegates.groups = group.data();
     *block = &group[0].block;
     return Status();
   }
@@ -230,8 +232,8 @@ class Preparation {
   void remember_shapes() {
     int64_t *shapes = instruction_.call->shapes;
     for (size_t i = 0; i < instruction_.args.size(); ++i) {
-      if (method_.args[i].tag != EDGECORE_TAG_TENSOR) continue;
-      const edgecore_tensor &tensor = *method_.args[i].as.tensor;
+      if (method_.run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
+      const edgecore_tensor &tensor = *method_.run_state.args[i].as.tensor;
       instruction_.call->flags[i] = tensor.flags;
       for (const int64_t size : shape_of(tensor)) *shapes++ = size;
     }
@@ -245,12 +247,12 @@ class Preparation {
   edgecore_prepared prepared_;
 };
 
-// Whether an argument has another shape than at the last prepare, or has become read-only since.
+// Returns true if the shape or the flags of an argument have changed since the last prepare of this call.
 bool arguments_changed(const MethodImpl &method, const Instruction &instruction) {
   const int64_t *shapes = instruction.call->shapes;
   for (size_t i = 0; i < instruction.args.size(); ++i) {
-    if (method.args[i].tag != EDGECORE_TAG_TENSOR) continue;
-    const edgecore_tensor &tensor = *method.args[i].as.tensor;
+    if (method.run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
+    const edgecore_tensor &tensor = *method.run_state.args[i].as.tensor;
     if (tensor.flags != instruction.call->flags[i]) return true;
     for (const int64_t size : shape_of(tensor)) {
       if (size != *shapes++) return true;
@@ -259,37 +261,38 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
   return false;
 }
 
-// Called by a backend when work that it left pending has ended; from any thread.
+// Called by a backend, from any thread, when work that it left pending has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  Completion *completion = method.completion;  // the method may end as soon as `fired` is seen
+  Completion *completion =
+      method.run_state.completion;  // read first: the method may be destroyed as soon as `fired` is set
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
-  method.waits.code = code;
-  __atomic_store_n(&method.waits.fired, 1, __ATOMIC_RELEASE);
+  method.run_state.pending.code = code;
+  __atomic_store_n(&method.run_state.pending.fired, 1, __ATOMIC_RELEASE);
   completion->ready();
 }
 
 void fill_arguments(MethodImpl &method, const Instruction &instruction) {
-  method.arg_count = instruction.args.size();
+  method.run_state.arg_count = instruction.args.size();
   for (size_t i = 0; i < instruction.args.size(); ++i) {
-    method.args[i] = method.values[static_cast<size_t>(instruction.args[i])];
+    method.run_state.args[i] = method.bindings.values[static_cast<size_t>(instruction.args[i])];
   }
 }
 
 }  // namespace
 
-Status MethodImpl::prepare_at_greatest_shapes(Error &error) {
+Status MethodImpl::prepare_at_max_shapes(Error &error) {
   for (size_t pc = 0; pc < instructions.size(); ++pc) {
     if (instructions[pc].op != Op::kDelegate) continue;
     fill_arguments(*this, instructions[pc]);
     EDGECORE_TRY(Preparation(*this, pc, error).run());
   }
-  return config.devices == nullptr ? Status() : config.devices->place(*this, error);
+  return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }
 
 Status MethodImpl::call_delegate(size_t pc, Error &error) {
   const Instruction &instruction = instructions[pc];
-  DelegateState &state = delegates[instruction.target];
+  DelegateState &state = delegates.slots[instruction.target];
   DelegateCall &call = *instruction.call;
   fill_arguments(*this, instruction);
   const StringView backend(state.backend->table->backend_id);
@@ -297,7 +300,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     const uint64_t event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kPrepare, backend, pc, -1);
     const Status status = Preparation(*this, pc, error).run();
     if (config.tracer != nullptr) config.tracer->end(event);
-    if (status.code() == EDGECORE_INVALID_PROGRAM) {  // the greatest shapes were accepted when the method was loaded
+    if (status.code() == EDGECORE_INVALID_PROGRAM) {  // the maximum shapes were accepted when the method was loaded
       error.code = EDGECORE_INVALID_ARGUMENT;
       return extend(error, " The shapes of the inputs do not fit the program, or each other.");
     }
@@ -309,27 +312,27 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     (void)stage_out(pc, false, error);
     return staged;
   }
-  // Another delegate's prepare may have moved the scratch area.
+  // The prepare of another delegate may have replaced the scratch area by a larger one.
   for (size_t i = 0; i < state.blocks.size(); ++i) {
     if (state.scratch_offsets[i] == kNotScratch) continue;
-    state.blocks[i].data = static_cast<uint8_t *>(scratch_area.data) + state.scratch_offsets[i];
+    state.blocks[i].data = static_cast<uint8_t *>(delegates.scratch_area.data) + state.scratch_offsets[i];
   }
   edgecore_execute_info info;
   memset(&info, 0, sizeof(info));
-  info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  info.header = header_of<edgecore_execute_info>();
   info.memory = state.blocks.data();
   info.memory_count = state.blocks.size();
-  if (completion != nullptr) {
+  if (run_state.completion != nullptr) {
     info.completion = complete;
     info.completion_arg = this;
-    waits.fired = 0;
+    run_state.pending.fired = 0;
   }
   call_error.clear();
-  const int32_t code = state.backend->table->execute(state.instance, &info, args.data(), instruction.args.size(),
-                                                     sizeof(edgecore_value), &call_error);
-  if (code == EDGECORE_PENDING && completion != nullptr) {
-    waits.waiting = true;
-    waits.pc = pc;
+  const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
+                                                     instruction.args.size(), sizeof(edgecore_value), &call_error);
+  if (code == EDGECORE_PENDING && run_state.completion != nullptr) {
+    run_state.pending.waiting = true;
+    run_state.pending.pc = pc;
     return Status(EDGECORE_PENDING);
   }
   return end_delegate_call(pc, code, error);
@@ -338,7 +341,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
 Status MethodImpl::end_delegate_call(size_t pc, int32_t code, Error &error) {
   if (code == EDGECORE_OK) return stage_out(pc, true, error);
   (void)stage_out(pc, false, error);
-  const StringView backend(delegates[instructions[pc].target].backend->table->backend_id);
+  const StringView backend(delegates.slots[instructions[pc].target].backend->table->backend_id);
   const bool pending = code == EDGECORE_PENDING;
   return fail(
       error, pending ? EDGECORE_INTERNAL : code, "Method '", name, "', instruction ", pc, ", backend '", backend,

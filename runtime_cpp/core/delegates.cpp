@@ -36,12 +36,12 @@ Status check_trust(const MethodImpl &method, const DelegateInfo &info, uint32_t 
 }  // namespace
 
 Status MethodImpl::load_delegates(Error &error) {
-  EDGECORE_TRY(make_array(owner->method(index).delegate_count(), delegates, error));
-  for (size_t i = 0; i < delegates.size(); ++i) EDGECORE_TRY(load_delegate(i, error));
+  EDGECORE_TRY(make_array(owner->method(index).delegate_count(), delegates.slots, error));
+  for (size_t i = 0; i < delegates.slots.size(); ++i) EDGECORE_TRY(load_delegate(i, error));
   for (size_t pc = 0; pc < instructions.size(); ++pc) {
     Instruction &instruction = instructions[pc];
     if (instruction.op != Op::kDelegate) continue;
-    const DelegateState &state = delegates[instruction.target];
+    const DelegateState &state = delegates.slots[instruction.target];
     const uint64_t expected = state.backend->table->argument_count(state.delegate);
     if (expected != instruction.args.size()) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": delegate ",
@@ -56,14 +56,14 @@ Status MethodImpl::load_delegates(Error &error) {
     size_t sizes = 0;
     for (size_t i = 0; i < staging.size(); ++i) {
       const size_t value = static_cast<size_t>(instruction.args[i]);
-      if (list_of[value] != nullptr) {
+      if (bindings.list_of[value] != nullptr) {
         return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": argument ", i,
-                    " of delegate ", instruction.target, " is ", tag_name(values[value].tag),
+                    " of delegate ", instruction.target, " is ", tag_name(bindings.values[value].tag),
                     "; delegates take tensors and numbers.");
       }
-      if (tensor_of[value] != nullptr) sizes += static_cast<size_t>(tensor_of[value]->tensor.dl.ndim);
+      if (bindings.tensor_of[value] != nullptr) sizes += static_cast<size_t>(bindings.tensor_of[value]->tensor.dl.ndim);
       edgecore_buffer_requirement &requirement = staging[i].requirement;
-      requirement.header = {sizeof(requirement), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+      requirement.header = header_of<edgecore_buffer_requirement>();
       requirement.alignment = 16;
       requirement.granule = 1;
       if (state.backend->table->buffer_requirement != nullptr) {
@@ -89,12 +89,12 @@ Status MethodImpl::load_delegates(Error &error) {
     call[0].flags = flags.data();
     instruction.call = call.data();
   }
-  return prepare_at_greatest_shapes(error);
+  return prepare_at_max_shapes(error);
 }
 
 Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
   const DelegateInfo info = owner->method(index).delegate(delegate_index);
-  DelegateState &state = delegates[delegate_index];
+  DelegateState &state = delegates.slots[delegate_index];
   state.scope = {owner, this, config.context};
   state.backend = find_backend(config.backends, info.backend_id);
   if (state.backend == nullptr) {
@@ -131,7 +131,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
   }
   edgecore_delegate_info load;
   memset(&load, 0, sizeof(load));
-  load.header = {sizeof(load), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  load.header = header_of<edgecore_delegate_info>();
   load.scope = &state.scope;
   load.method = name.c();
   load.delegate_index = delegate_index;
@@ -143,10 +143,10 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
   load.compatibility = info.compatibility.c();
   int32_t code = table.delegate_load(state.backend->program, &load, &state.delegate, &call_error);
   if (code == EDGECORE_OK) {
-    loaded_delegates = delegate_index + 1;
+    delegates.loaded = delegate_index + 1;
     edgecore_instance_info instance;
     memset(&instance, 0, sizeof(instance));
-    instance.header = {sizeof(instance), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    instance.header = header_of<edgecore_instance_info>();
     instance.scope = &state.scope;
     instance.flags = config.tracer == nullptr ? 0 : EDGECORE_INSTANCE_PROFILED;
     code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
@@ -158,8 +158,8 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
 }
 
 void MethodImpl::destroy_delegates() {
-  for (; loaded_delegates > 0; --loaded_delegates) {
-    DelegateState &state = delegates[loaded_delegates - 1];
+  for (; delegates.loaded > 0; --delegates.loaded) {
+    DelegateState &state = delegates.slots[delegates.loaded - 1];
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }

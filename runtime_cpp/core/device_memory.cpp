@@ -16,7 +16,7 @@ class Uses {
   explicit Uses(MethodImpl &method) : method_(method) {}
 
   Status find(Error &error) {
-    const size_t count = method_.values.size();
+    const size_t count = method_.bindings.values.size();
     EDGECORE_TRY(method_.make_array(count, values_, error));
     for (Use &use : values_) use.call = kUnused;
     for (const int32_t value : span_of(method_.plan->inputs())) note_host(static_cast<size_t>(value), true);
@@ -27,7 +27,7 @@ class Uses {
       if (instruction.op == Op::kDelegate) note_delegate(instruction, static_cast<uint32_t>(pc));
     }
     for (const int32_t value : span_of(method_.plan->outputs())) note_host(static_cast<size_t>(value), false);
-    for (const ListSlot *list : method_.list_of) {
+    for (const ListSlot *list : method_.bindings.list_of) {
       if (list == nullptr) continue;
       for (const int32_t value : list->tensor_values) {
         if (value >= 0) note_host(static_cast<size_t>(value), false);
@@ -40,16 +40,16 @@ class Uses {
   // written it, and nothing else reads the same place of the arena without having written there.
   bool can_move(size_t value) const {
     const Use &use = values_[value];
-    const TensorSlot *slot = method_.tensor_of[value];
-    if (!straight_ || slot == nullptr || slot->place != Place::kPlanned || slot->home_capacity == 0) return false;
-    if ((slot->home_flags & EDGECORE_TENSOR_STATE) != 0) return false;
+    const TensorSlot *slot = method_.bindings.tensor_of[value];
+    if (!straight_ || slot == nullptr || slot->storage != Storage::kPlanned || slot->base.capacity == 0) return false;
+    if ((slot->base.flags & EDGECORE_TENSOR_STATE) != 0) return false;
     if (use.on_host || use.call == kUnused || !use.written_first || !use.read) return false;
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(slot->home);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(slot->base.data);
     for (size_t i = 0; i < values_.size(); ++i) {
-      const TensorSlot *other = method_.tensor_of[i];
-      if (i == value || other == nullptr || other->place != Place::kPlanned) continue;
-      const uintptr_t at = reinterpret_cast<uintptr_t>(other->home);
-      const bool apart = at >= begin + slot->home_capacity || begin >= at + other->home_capacity;
+      const TensorSlot *other = method_.bindings.tensor_of[i];
+      if (i == value || other == nullptr || other->storage != Storage::kPlanned) continue;
+      const uintptr_t at = reinterpret_cast<uintptr_t>(other->base.data);
+      const bool apart = at >= begin + slot->base.capacity || begin >= at + other->base.capacity;
       if (!apart && !values_[i].written_first && (values_[i].on_host || values_[i].call != kUnused)) return false;
     }
     return true;
@@ -90,7 +90,8 @@ class Uses {
       } else {
         const Instruction &first = method_.instructions[use.call];
         const uint32_t kind = first.call->staging[use.argument].requirement.memory_kind;
-        const bool same = method_.delegates[first.target].backend == method_.delegates[instruction.target].backend;
+        const bool same =
+            method_.delegates.slots[first.target].backend == method_.delegates.slots[instruction.target].backend;
         use.read = use.read || !staging.written;
         use.on_host = use.on_host || !same || kind != staging.requirement.memory_kind;
       }
@@ -115,8 +116,8 @@ Status create(MethodImpl &method, const LoadedBackend &backend, const edgecore_b
                 "' gives no buffer of ", bytes, " bytes in memory of kind ", need.memory_kind, ": ",
                 method.call_error.sentence());
   }
-  owned[0] = {backend.table, *out, method.buffers};
-  method.buffers = owned.data();
+  owned[0] = {backend.table, *out, method.delegates.buffers};
+  method.delegates.buffers = owned.data();
   return Status();
 }
 
@@ -157,7 +158,7 @@ class Devices final : public DeviceMemory {
                 "' wants arguments in memory of its device, but lacks functions to create and map buffers there.");
   }
 
-  Status place(MethodImpl &method, Error &error) const override {
+  Status assign_buffers(MethodImpl &method, Error &error) const override {
     bool wanted = false;
     for (const Instruction &instruction : method.instructions) {
       for (size_t i = 0; instruction.op == Op::kDelegate && i < instruction.args.size(); ++i) {
@@ -168,9 +169,9 @@ class Devices final : public DeviceMemory {
     Uses uses(method);
     EDGECORE_TRY(uses.find(error));
     uint64_t steps = method.owner->limits().items;  // of work on a damaged file; past it values are copied
-    for (size_t value = 0; value < method.values.size() && steps >= method.values.size(); ++value) {
+    for (size_t value = 0; value < method.bindings.values.size() && steps >= method.bindings.values.size(); ++value) {
       if (uses.call(value) == kUnused) continue;
-      steps -= method.values.size();
+      steps -= method.bindings.values.size();
       if (!uses.can_move(value)) continue;
       const Instruction &writer = method.instructions[uses.call(value)];
       edgecore_buffer_requirement need = writer.call->staging[uses.argument(value)].requirement;
@@ -179,18 +180,18 @@ class Devices final : public DeviceMemory {
         for (size_t i = 0; reader.op == Op::kDelegate && i < reader.args.size(); ++i) {
           if (static_cast<size_t>(reader.args[i]) != value) continue;
           const edgecore_buffer_requirement &other = reader.call->staging[i].requirement;
-          const uint64_t padded = padded_bytes(*method.tensor_of[value], other);
+          const uint64_t padded = padded_bytes(*method.bindings.tensor_of[value], other);
           if (padded > bytes) bytes = padded;
           if (other.alignment > need.alignment) need.alignment = other.alignment;
         }
       }
-      TensorSlot &slot = *method.tensor_of[value];
+      TensorSlot &slot = *method.bindings.tensor_of[value];
       edgecore_tensor &tensor = slot.tensor;
-      EDGECORE_TRY(create(method, *method.delegates[writer.target].backend, need, bytes, &tensor.buffer, error));
-      method.delegate_total += bytes;
+      EDGECORE_TRY(create(method, *method.delegates.slots[writer.target].backend, need, bytes, &tensor.buffer, error));
+      method.memory.delegates += bytes;
       tensor.dl.device_type = EDGECORE_DEVICE_EXTENSION;
-      tensor.dl.data = slot.home = nullptr;
-      slot.readable = slot.home_readable = 0;
+      tensor.dl.data = slot.base.data = nullptr;
+      slot.readable = slot.base.readable = 0;
     }
     return Status();
   }
@@ -202,7 +203,7 @@ class Devices final : public DeviceMemory {
     if (staging.device == nullptr) {
       const uint64_t bytes = padded_bytes(argument.slot, staging.requirement);
       EDGECORE_TRY(create(method, argument.backend, staging.requirement, bytes, &staging.device, error));
-      method.staging_total += bytes;
+      method.memory.staging += bytes;
     }
     if (copies) EDGECORE_TRY(copy(method, argument, tensor.dl.data, true, error));
     staging.original = tensor.dl.data;
@@ -221,8 +222,8 @@ class Devices final : public DeviceMemory {
   }
 
   void destroy(MethodImpl &method) const override {
-    for (; method.buffers != nullptr; method.buffers = method.buffers->next) {
-      method.buffers->table->buffer_destroy(method.buffers->buffer);
+    for (; method.delegates.buffers != nullptr; method.delegates.buffers = method.delegates.buffers->next) {
+      method.delegates.buffers->table->buffer_destroy(method.delegates.buffers->buffer);
     }
   }
 };

@@ -6,20 +6,20 @@ namespace {
 
 bool lacks_memory(const edgecore_tensor &tensor) { return tensor.dl.data == nullptr && element_count(tensor) != 0; }
 
-void go_home(TensorSlot &slot) {
-  slot.tensor.dl.data = slot.home;
-  slot.tensor.capacity = slot.home_capacity;
-  slot.tensor.flags = slot.home_flags;
-  slot.readable = slot.home_readable;
+void restore_base(TensorSlot &slot) {
+  slot.tensor.dl.data = slot.base.data;
+  slot.tensor.capacity = slot.base.capacity;
+  slot.tensor.flags = slot.base.flags;
+  slot.readable = slot.base.readable;
 }
 
-class Run {
+class Interpreter {
  public:
-  Run(MethodImpl &method, Error &error) : method_(method), error_(error) {
-    call_.header = {sizeof(call_), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  Interpreter(MethodImpl &method, Error &error) : method_(method), error_(error) {
+    call_.header = header_of<edgecore_call>();
     call_.host = &method.host;
     call_.scope = &method.scope;
-    call_.args = method.args.data();
+    call_.args = method.run_state.args.data();
     call_.arg_stride = sizeof(edgecore_value);
     call_.reserved = 0;
     call_.error = &method.call_error;
@@ -27,20 +27,21 @@ class Run {
 
   Status start() {
     EDGECORE_TRY(check_ready());
-    for (TensorSlot *slot : method_.rebound) go_home(*slot);
-    for (const int32_t value : method_.moved) {
-      method_.values[static_cast<size_t>(value)].as.tensor = &method_.tensor_of[static_cast<size_t>(value)]->tensor;
+    for (TensorSlot *slot : method_.bindings.rebound) restore_base(*slot);
+    for (const int32_t value : method_.bindings.moved) {
+      method_.bindings.values[static_cast<size_t>(value)].as.tensor =
+          &method_.bindings.tensor_of[static_cast<size_t>(value)]->tensor;
     }
     return run();
   }
 
-  // Goes on behind the delegate call that was pending.
+  // Ends the delegate call that was pending and continues with the next instruction.
   Status resume() {
-    PendingRun &waits = method_.waits;
-    pc_ = waits.pc;
-    steps_ = waits.steps;
-    const Status status = method_.end_delegate_call(pc_, waits.code, error_);
-    if (method_.config.tracer != nullptr) method_.config.tracer->end(waits.call_event);
+    const PendingRun &pending = method_.run_state.pending;
+    pc_ = pending.pc;
+    steps_ = pending.steps;
+    const Status status = method_.end_delegate_call(pc_, pending.code, error_);
+    if (method_.config.tracer != nullptr) method_.config.tracer->end(pending.call_event);
     if (method_.config.scratch != nullptr) method_.config.scratch->reset();
     EDGECORE_TRY(status);
     ++pc_;
@@ -61,21 +62,21 @@ class Run {
                           [&] { return call_kernel(instruction); });
           break;
         case Op::kDelegate:
-          status = traced(EventKind::kDelegate, method_.delegates[instruction.target].backend->table->backend_id,
+          status = traced(EventKind::kDelegate, method_.delegates.slots[instruction.target].backend->table->backend_id,
                           [&] { return method_.call_delegate(pc_, error_); });
           break;
         case Op::kMove:
-          method_.values[instruction.other] = method_.values[instruction.target];
+          method_.bindings.values[instruction.other] = method_.bindings.values[instruction.target];
           break;
         case Op::kJumpFalse:
           status = jump(instruction, &next);
           break;
         case Op::kFree:
-          free(*method_.tensor_of[instruction.target]);
+          free(*method_.bindings.tensor_of[instruction.target]);
           break;
       }
-      if (method_.waits.waiting) {
-        method_.waits.steps = steps_;
+      if (method_.run_state.pending.waiting) {
+        method_.run_state.pending.steps = steps_;
         return status;
       }
       if (method_.config.scratch != nullptr) method_.config.scratch->reset();
@@ -86,7 +87,8 @@ class Run {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const size_t value = static_cast<size_t>(outputs[i]);
       EDGECORE_TRY(refresh_list(value));
-      if (method_.values[value].tag == EDGECORE_TAG_TENSOR && lacks_memory(*method_.values[value].as.tensor)) {
+      if (method_.bindings.values[value].tag == EDGECORE_TAG_TENSOR &&
+          lacks_memory(*method_.bindings.values[value].as.tensor)) {
         return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name, "' (value ", value,
                     ") was moved from a tensor that has no memory.");
       }
@@ -94,7 +96,8 @@ class Run {
     return Status();
   }
 
-  // Counts instructions and the list entries that are read for them: no file keeps the caller waiting for ever.
+  // Counts instructions and the list entries that they read, and fails past the limit: a file with an endless loop must
+  // not block the caller for ever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
@@ -110,8 +113,8 @@ class Run {
     if (tracer == nullptr) return work();
     const uint64_t event = tracer->begin(kind, name, pc_, -1);
     const Status status = work();
-    if (method_.waits.waiting) {
-      method_.waits.call_event = event;
+    if (method_.run_state.pending.waiting) {
+      method_.run_state.pending.call_event = event;
     } else {
       tracer->end(event);
     }
@@ -119,17 +122,17 @@ class Run {
   }
 
   Status check_ready() {
-    for (size_t i = 0; i < method_.input_set.size(); ++i) {
-      if (method_.input_set[i] != 0) continue;
+    for (size_t i = 0; i < method_.bindings.input_set.size(); ++i) {
+      if (method_.bindings.input_set[i] != 0) continue;
       name_input(method_, i, error_);
       error_.code = EDGECORE_INVALID_STATE;
       return extend(error_, " was not set before this run.");
     }
-    if (method_.shapes_given) EDGECORE_TRY(method_.check_relations(error_));
+    if (method_.bindings.symbols_unchecked) EDGECORE_TRY(method_.check_relations(error_));
     const Span<const int32_t> outputs = span_of(method_.plan->outputs());
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const TensorSlot *slot = method_.tensor_of[static_cast<size_t>(outputs[i])];
-      if (slot == nullptr || slot->place != Place::kOutput || slot->home != nullptr) continue;
+      const TensorSlot *slot = method_.bindings.tensor_of[static_cast<size_t>(outputs[i])];
+      if (slot == nullptr || slot->storage != Storage::kOutput || slot->base.data != nullptr) continue;
       return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name,
                   "' has no memory yet: call set_output first.");
     }
@@ -148,13 +151,13 @@ class Run {
     return extend(error_, pieces...);
   }
 
-  // Reads the entries of a list from the values that hold them.
+  // Updates the entries of a list from the values that hold them.
   Status refresh_list(size_t value) {
-    ListSlot *slot = method_.list_of[value];
+    ListSlot *slot = method_.bindings.list_of[value];
     if (slot == nullptr) return Status();
     EDGECORE_TRY(spend(slot->int_values.size() + slot->tensor_values.size()));
     for (size_t i = 0; i < slot->int_values.size(); ++i) {
-      const edgecore_value &entry = method_.values[static_cast<size_t>(slot->int_values[i])];
+      const edgecore_value &entry = method_.bindings.values[static_cast<size_t>(slot->int_values[i])];
       if (entry.tag != EDGECORE_TAG_INT) {
         return fail(error_, EDGECORE_INVALID_TYPE, "Method '", method_.name, "', instruction ", pc_, ": entry ", i,
                     " of the integer list in value ", value, " is ", tag_name(entry.tag), ".");
@@ -163,21 +166,21 @@ class Run {
     }
     for (size_t i = 0; i < slot->tensor_values.size(); ++i) {
       const int32_t entry = slot->tensor_values[i];
-      slot->tensors[i] = entry < 0 ? nullptr : method_.values[static_cast<size_t>(entry)].as.tensor;
+      slot->tensors[i] = entry < 0 ? nullptr : method_.bindings.values[static_cast<size_t>(entry)].as.tensor;
     }
     return Status();
   }
 
   Status fill_arguments(const Instruction &instruction) {
-    const size_t count = method_.arg_count = instruction.args.size();
+    const size_t count = method_.run_state.arg_count = instruction.args.size();
     for (size_t i = 0; i < count; ++i) {
       const size_t value = static_cast<size_t>(instruction.args[i]);
-      if (method_.list_of[value] != nullptr) EDGECORE_TRY(refresh_list(value));
-      method_.args[i] = method_.values[value];
+      if (method_.bindings.list_of[value] != nullptr) EDGECORE_TRY(refresh_list(value));
+      method_.run_state.args[i] = method_.bindings.values[value];
     }
     EDGECORE_TRY(instruction.is_view ? bind_view(instruction) : check_result(instruction));
     for (size_t i = 0; i < count; ++i) {
-      const edgecore_value &arg = method_.args[i];
+      const edgecore_value &arg = method_.run_state.args[i];
       bool lacks = arg.tag == EDGECORE_TAG_TENSOR && lacks_memory(*arg.as.tensor);
       for (uint64_t j = 0; arg.tag == EDGECORE_TAG_TENSOR_LIST && j < arg.as.list->count; ++j) {
         const edgecore_tensor *tensor = arg.as.list->items.tensors[j];
@@ -192,15 +195,16 @@ class Run {
     return Status();
   }
 
-  // The file names the result last. (Kernels resize every output before they write, which checks the same.)
+  // Checks that the result, which is the last argument in the file, may be written. This covers outputs that a kernel
+  // does not resize; resize() refuses read-only tensors itself.
   Status check_result(const Instruction &instruction) {
-    const ListSlot *list = method_.list_of[instruction.other];
-    const edgecore_value &value = method_.values[instruction.other];
+    const ListSlot *list = method_.bindings.list_of[instruction.other];
+    const edgecore_value &value = method_.bindings.values[instruction.other];
     bool writable = value.tag != EDGECORE_TAG_TENSOR || (value.as.tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
     for (size_t i = 0; list != nullptr && i < list->tensor_values.size(); ++i) {
       const int32_t entry = list->tensor_values[i];
       if (entry < 0) continue;
-      const edgecore_tensor *tensor = method_.values[static_cast<size_t>(entry)].as.tensor;
+      const edgecore_tensor *tensor = method_.bindings.values[static_cast<size_t>(entry)].as.tensor;
       writable = writable && (tensor->flags & EDGECORE_TENSOR_READ_ONLY) == 0;
     }
     if (writable) return Status();
@@ -208,28 +212,28 @@ class Run {
                          ", is a constant or a read-only input.");
   }
 
-  // A view shares the memory of its base, with the base's limits.
+  // Gives a view the memory of its base tensor: data, capacity, readable bytes and read-only flags.
   Status bind_view(const Instruction &instruction) {
-    if (instruction.args.size() != 3 || method_.args[0].tag != EDGECORE_TAG_TENSOR ||
-        method_.args[2].tag != EDGECORE_TAG_TENSOR) {
+    if (instruction.args.size() != 3 || method_.run_state.args[0].tag != EDGECORE_TAG_TENSOR ||
+        method_.run_state.args[2].tag != EDGECORE_TAG_TENSOR) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM,
                            "a view needs a tensor, a shape and an output tensor.");
     }
-    const TensorSlot &base = slot_of(method_.args[0].as.tensor);
-    TensorSlot &view = slot_of(method_.args[2].as.tensor);
-    // The caller's memory may be smaller than the greatest shape, which the view could keep until the next run.
-    if (view.place == Place::kInput) {
+    const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
+    TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
+    // An input's memory has the size of the caller's tensor. A view with the input's maximum shape could outlive it.
+    if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
     if (base.element_size != view.element_size) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", view.element_size,
                            " bytes per element, its base ", base.element_size, ".");
     }
-    if ((view.home_flags & EDGECORE_TENSOR_RESIZABLE) == 0 && current_bytes(view) > base.tensor.capacity) {
+    if ((view.base.flags & EDGECORE_TENSOR_RESIZABLE) == 0 && current_bytes(view) > base.tensor.capacity) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
-    // A resizable view may still have the shape of the last run.
+    // A resizable view may still have the shape of the last run, which may not fit now.
     if (current_bytes(view) > base.tensor.capacity) {
       for (int32_t i = 0; i < view.tensor.dl.ndim; ++i) view.tensor.dl.shape[i] = 0;
       update_strides(view.tensor);
@@ -238,8 +242,8 @@ class Run {
     view.tensor.capacity = base.tensor.capacity;
     view.readable = base.readable;
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
-    // Giving the view its shape is no write to the base.
-    view.tensor.flags = view.home_flags & ~kInherited;
+    // The kernel sets the shape of the view, which is no write to the base: read-only flags are added after the call.
+    view.tensor.flags = view.base.flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();
   }
@@ -251,17 +255,17 @@ class Run {
     method_.call_error.clear();
     const int32_t code = method_.kernels[instruction.target].run(&call_);
     if (code != EDGECORE_OK) return kernel_failed(instruction, code, method_.call_error.sentence());
-    if (instruction.is_view) method_.args[count - 1].as.tensor->flags |= inherited_;
+    if (instruction.is_view) method_.run_state.args[count - 1].as.tensor->flags |= inherited_;
     const size_t last = static_cast<size_t>(instruction.args[count - 1]);
-    if (method_.tensor_of[last] == nullptr && method_.list_of[last] == nullptr &&
-        method_.args[count - 1].tag <= EDGECORE_TAG_BOOL) {
-      method_.values[last] = method_.args[count - 1];
+    if (method_.bindings.tensor_of[last] == nullptr && method_.bindings.list_of[last] == nullptr &&
+        method_.run_state.args[count - 1].tag <= EDGECORE_TAG_BOOL) {
+      method_.bindings.values[last] = method_.run_state.args[count - 1];
     }
     return Status();
   }
 
   Status jump(const Instruction &instruction, size_t *next) {
-    const edgecore_value &condition = method_.values[instruction.target];
+    const edgecore_value &condition = method_.bindings.values[instruction.target];
     bool holds = true;
     if (condition.tag == EDGECORE_TAG_BOOL) {
       holds = condition.as.b != 0;
@@ -278,9 +282,9 @@ class Run {
     return Status();
   }
 
-  // Takes a view's memory from it. Other memory is not the program's to free.
+  // Unbinds a view from the memory of its base. The memory of other tensors belongs to arenas, the file or the caller.
   static void free(TensorSlot &slot) {
-    if (slot.place == Place::kView) go_home(slot);
+    if (slot.storage == Storage::kView) restore_base(slot);
   }
 
   MethodImpl &method_;
@@ -294,34 +298,33 @@ class Run {
 }  // namespace
 
 Status MethodImpl::check_idle(Error &error) const {
-  if (!waits.waiting) return Status();
+  if (!run_state.pending.waiting) return Status();
   return fail(error, EDGECORE_INVALID_STATE, "Method '", name,
               "' has a pending run: it must end (resume) before anything else is done with the method.");
 }
 
-Status MethodImpl::run(Error &error) {
-  waits.run_event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kExecute, name, 0, -1);
-  return left(Run(*this, error).start());
+Status MethodImpl::start_run(Error &error) {
+  run_state.pending.run_event = config.tracer == nullptr ? 0 : config.tracer->begin(EventKind::kExecute, name, 0, -1);
+  return finish_run(Interpreter(*this, error).start());
 }
 
-Status MethodImpl::go_on(Error &error) {
-  if (!waits.waiting) {
+Status MethodImpl::resume_run(Error &error) {
+  if (!run_state.pending.waiting) {
     return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "' has no pending run that could be resumed.");
   }
-  if (__atomic_load_n(&waits.fired, __ATOMIC_ACQUIRE) == 0) return Status(EDGECORE_PENDING);
-  waits.waiting = false;
-  return left(Run(*this, error).resume());
+  if (__atomic_load_n(&run_state.pending.fired, __ATOMIC_ACQUIRE) == 0) return Status(EDGECORE_PENDING);
+  run_state.pending.waiting = false;
+  return finish_run(Interpreter(*this, error).resume());
 }
 
-// A run has ended, or waits.
-Status MethodImpl::left(Status status) {
-  if (waits.waiting) return status;
-  if (config.tracer != nullptr) config.tracer->end(waits.run_event);
-  // The memory of planned inputs has served other tensors by now.
+Status MethodImpl::finish_run(Status status) {
+  if (run_state.pending.waiting) return status;
+  if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
+  // Planned inputs must be set again: other tensors used their memory during the run.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorSlot *slot = tensor_of[static_cast<size_t>(inputs[i])];
-    if (slot != nullptr && slot->place == Place::kPlanned) input_set[i] = 0;
+    const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];
+    if (slot != nullptr && slot->storage == Storage::kPlanned) bindings.input_set[i] = 0;
   }
   return status;
 }

@@ -1,12 +1,9 @@
-// Reading numbers of file headers, and private copies of what is going to be checked.
+// Unaligned little-endian numbers of file headers.
 #ifndef EDGECORE_CORE_EXTENDED_HEADER_H_
 #define EDGECORE_CORE_EXTENDED_HEADER_H_
 
+#include <stdint.h>
 #include <string.h>
-
-#include "edgecore/allocator.h"
-#include "edgecore/span.h"
-#include "edgecore/status.h"
 
 namespace edgecore {
 
@@ -23,9 +20,6 @@ inline uint32_t read_u32(const uint8_t *bytes) {
   memcpy(&value, bytes, sizeof(value));
   return value;
 }
-
-// Copies `bytes` to private memory, so that nobody changes them after they were checked. A readable tail follows.
-Result<Bytes> copy_bytes(Bytes bytes, Allocator &allocator, StringView what, Error &error);
 
 }  // namespace edgecore
 

@@ -1,6 +1,6 @@
 // Are the shapes of inputs those that the program was exported for?
 #include "core/method_impl.h"
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
@@ -68,35 +68,35 @@ size_t MethodImpl::symbol_count() const {
 
 Status MethodImpl::check_shape(size_t input, const edgecore_tensor &tensor, Span<const int64_t> shape,
                                Error &error) const {
-  const Span<const int64_t> greatest(tensor.max_shape, static_cast<size_t>(tensor.dl.ndim));
+  const Span<const int64_t> max_shape(tensor.max_shape, static_cast<size_t>(tensor.dl.ndim));
   const bool resizable = (tensor.flags & EDGECORE_TENSOR_RESIZABLE) != 0;
-  if (shape.size() != greatest.size()) {
+  if (shape.size() != max_shape.size()) {
     name_input(*this, input, error);
-    return extend(error, " must have ", greatest.size(), greatest.size() == 1 ? " dim (" : " dims (",
-                  resizable ? "at most " : "", greatest, "), got shape ", shape, ".");
+    return extend(error, " must have ", max_shape.size(), max_shape.size() == 1 ? " dim (" : " dims (",
+                  resizable ? "at most " : "", max_shape, "), got shape ", shape, ".");
   }
   const DimMetas *dims = resizable ? dims_of_input(*this, input) : nullptr;
   for (uint32_t i = 0; i < shape.size(); ++i) {
     const fb::meta::Dim *dim = dims == nullptr ? nullptr : dims->Get(i);
-    const int64_t min = dim != nullptr ? dim->min() : resizable ? 0 : greatest[i];
-    const bool fits = shape[i] >= min && shape[i] <= greatest[i] && (dim == nullptr || is_multiple(*dim, shape[i]));
-    if (!fits) return refuse_dim(*this, input, i, min, greatest[i], shape, error);
+    const int64_t min = dim != nullptr ? dim->min() : resizable ? 0 : max_shape[i];
+    const bool fits = shape[i] >= min && shape[i] <= max_shape[i] && (dim == nullptr || is_multiple(*dim, shape[i]));
+    if (!fits) return refuse_dim(*this, input, i, min, max_shape[i], shape, error);
   }
   return Status();
 }
 
 Status MethodImpl::check_relations(Error &error) {
-  for (SymbolValue &symbol : symbols) symbol.known = false;
+  for (SymbolValue &symbol : bindings.symbols) symbol.known = false;
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     const DimMetas *dims = dims_of_input(*this, i);
-    const TensorSlot *slot = tensor_of[static_cast<size_t>(inputs[i])];
+    const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];
     for (uint32_t d = 0; d < size_of(dims); ++d) {
       const fb::meta::Dim &dim = *dims->Get(d);
       if (dim.symbol() < 0) continue;
       const int64_t size = slot->tensor.dl.shape[d];
       const int64_t value = (size - dim.offset()) / dim.multiple();
-      SymbolValue &symbol = symbols[static_cast<size_t>(dim.symbol())];
+      SymbolValue &symbol = bindings.symbols[static_cast<size_t>(dim.symbol())];
       if (!symbol.known) symbol = {true, i, d, value};
       if (symbol.value == value) continue;
       name_input(*this, i, error);
@@ -110,7 +110,7 @@ Status MethodImpl::check_relations(Error &error) {
                     symbol.value * other.multiple() + other.offset(), "; got ", size, ".");
     }
   }
-  shapes_given = false;
+  bindings.symbols_unchecked = false;
   return Status();
 }
 

@@ -12,14 +12,14 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
   const size_t result = static_cast<size_t>(args[last]);
-  const ListSlot *list = method.list_of[result];
+  const ListSlot *list = method.bindings.list_of[result];
   for (size_t i = 0; i < last; ++i) {
     if (args[i] == args[last]) {
-      return method.tensor_of[result] != nullptr || (list != nullptr && !list->tensor_values.empty());
+      return method.bindings.tensor_of[result] != nullptr || (list != nullptr && !list->tensor_values.empty());
     }
   }
   if (list == nullptr || list->tensor_values.empty()) return false;
-  const ListSlot *before = method.list_of[static_cast<size_t>(args[last - 1])];
+  const ListSlot *before = method.bindings.list_of[static_cast<size_t>(args[last - 1])];
   if (before != nullptr && before->tensor_values.size() == list->tensor_values.size()) {
     bool same = true;
     compared += list->tensor_values.size();
@@ -36,9 +36,9 @@ bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t
   return true;
 }
 
-// Whether `moved` may take the place of `tensor`: whoever knows the declared tensor relies on its type, its layout and
-// its greatest shape.
-bool can_stand_for(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
+// Returns true if `moved` can replace `tensor` in a value: kernels and delegates that were prepared with the declared
+// tensor rely on its dtype, dim order and maximum shape.
+bool can_replace(const edgecore_tensor &moved, const edgecore_tensor &tensor) {
   if (moved.scalar_type != tensor.scalar_type || moved.dl.ndim != tensor.dl.ndim) return false;
   for (int32_t i = 0; i < tensor.dl.ndim; ++i) {
     if (moved.dim_order[i] != tensor.dim_order[i] || moved.max_shape[i] > tensor.max_shape[i]) return false;
@@ -53,12 +53,12 @@ void append_operator(Error &error, OperatorName name) {
   append(error, name.overload);
 }
 
-struct Found {
+struct KernelMatch {
   const edgecore_kernel *kernel = nullptr;
   const edgecore_kernel_library *library = nullptr;
 };
 
-Found find_kernel(const edgecore_kernel_library &library, OperatorName name) {
+KernelMatch find_kernel(const edgecore_kernel_library &library, OperatorName name) {
   const uint8_t *entry = reinterpret_cast<const uint8_t *>(library.kernels);
   for (uint64_t i = 0; i < library.kernel_count; ++i, entry += library.kernel_stride) {
     const edgecore_kernel *kernel = reinterpret_cast<const edgecore_kernel *>(entry);
@@ -73,7 +73,7 @@ Found find_kernel(const edgecore_kernel_library &library, OperatorName name) {
 
 Status MethodImpl::build_instructions(Error &error) {
   EDGECORE_TRY(make_array(owner->method(index).instruction_count(), instructions, error));
-  EDGECORE_TRY(make_array(values.size(), used, error));
+  EDGECORE_TRY(make_array(bindings.values.size(), bindings.used, error));
   size_t pc = 0;
   size_t most_args = 0;
   size_t moves = 0;
@@ -116,12 +116,12 @@ Status MethodImpl::build_instructions(Error &error) {
           out.op = Op::kMove;
           out.target = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_from());
           out.other = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
-          used[out.target] = 1;
-          if (tensor_of[out.other] == nullptr) break;
-          if (!can_stand_for(tensor_of[out.target]->tensor, tensor_of[out.other]->tensor)) {
+          bindings.used[out.target] = 1;
+          if (bindings.tensor_of[out.other] == nullptr) break;
+          if (!can_replace(bindings.tensor_of[out.target]->tensor, bindings.tensor_of[out.other]->tensor)) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, " moves value ",
                         out.target, " to value ", out.other,
-                        ", a tensor of another element type, rank or dim order, or of a smaller greatest shape.");
+                        ", a tensor of another element type, rank or dim order, or of a smaller maximum shape.");
           }
           ++moves;
           break;
@@ -130,7 +130,7 @@ Status MethodImpl::build_instructions(Error &error) {
           out.target = static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->cond_value_index());
           out.other = static_cast<uint32_t>(first) +
                       static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
-          used[out.target] = 1;
+          bindings.used[out.target] = 1;
           break;
         default:  // validated: FreeCall
           out.op = Op::kFree;
@@ -139,39 +139,39 @@ Status MethodImpl::build_instructions(Error &error) {
       }
       if (out.args.size() > most_args) most_args = out.args.size();
       for (const int32_t arg : out.args) {
-        if (used[static_cast<size_t>(arg)] == kWithEntries) continue;
-        used[static_cast<size_t>(arg)] = kWithEntries;
-        if (const ListSlot *slot = list_of[static_cast<size_t>(arg)]) {
-          for (const int64_t entry : slot->int_values) used[static_cast<size_t>(entry)] = 1;
+        if (bindings.used[static_cast<size_t>(arg)] == kWithEntries) continue;
+        bindings.used[static_cast<size_t>(arg)] = kWithEntries;
+        if (const ListSlot *slot = bindings.list_of[static_cast<size_t>(arg)]) {
+          for (const int64_t entry : slot->int_values) bindings.used[static_cast<size_t>(entry)] = 1;
         }
       }
     }
   }
-  EDGECORE_TRY(make_array(most_args, args, error));
+  EDGECORE_TRY(make_array(most_args, run_state.args, error));
 
-  EDGECORE_TRY(make_array(moves, moved, error));
+  EDGECORE_TRY(make_array(moves, bindings.moved, error));
   Span<uint8_t> rebinds;
-  EDGECORE_TRY(make_array(values.size(), rebinds, error));
+  EDGECORE_TRY(make_array(bindings.values.size(), rebinds, error));
   size_t rebind_count = 0;
   moves = 0;
   for (const Instruction &instruction : instructions) {
-    if (instruction.op == Op::kMove && tensor_of[instruction.other] != nullptr) {
-      moved[moves++] = static_cast<int32_t>(instruction.other);
+    if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
+      bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
       rebinds[instruction.target] = 1;  // as the moved value it may become a view
     }
     if (!instruction.is_view) continue;
     rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;
   }
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (tensor_of[i] == nullptr) continue;
-    const Place place = tensor_of[i]->place;
-    rebinds[i] |= place == Place::kInput || place == Place::kOutput || place == Place::kView;
+  for (size_t i = 0; i < bindings.values.size(); ++i) {
+    if (bindings.tensor_of[i] == nullptr) continue;
+    const Storage storage = bindings.tensor_of[i]->storage;
+    rebinds[i] |= storage == Storage::kInput || storage == Storage::kOutput || storage == Storage::kView;
     rebind_count += rebinds[i];
   }
-  EDGECORE_TRY(make_array(rebind_count, rebound, error));
+  EDGECORE_TRY(make_array(rebind_count, bindings.rebound, error));
   rebind_count = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (tensor_of[i] != nullptr && rebinds[i] != 0) rebound[rebind_count++] = tensor_of[i];
+  for (size_t i = 0; i < bindings.values.size(); ++i) {
+    if (bindings.tensor_of[i] != nullptr && rebinds[i] != 0) bindings.rebound[rebind_count++] = bindings.tensor_of[i];
   }
   return Status();
 }
@@ -182,24 +182,24 @@ Status MethodImpl::resolve_kernels(Error &error) {
   size_t missing = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = info.operator_name(i);
-    Found found;
+    KernelMatch match;
     for (const edgecore_kernel_library *library : config.kernels) {
-      const Found candidate = find_kernel(*library, op);
+      const KernelMatch candidate = find_kernel(*library, op);
       if (candidate.kernel == nullptr) continue;
-      if (found.kernel != nullptr) {
+      if (match.kernel != nullptr) {
         const Status status = fail(error, EDGECORE_REGISTRATION_ALREADY_REGISTERED, "Method '", name, "': operator ");
         append_operator(error, op);
         append(error, " has a kernel in package '");
-        append(error, StringView(found.library->package));
+        append(error, StringView(match.library->package));
         append(error, "' and another in '");
         append(error, StringView(library->package));
         append(error, "'; load only one of them.");
         return status;
       }
-      found = candidate;
+      match = candidate;
     }
-    kernels[i] = {found.kernel == nullptr ? nullptr : found.kernel->run, op};
-    if (found.kernel == nullptr) ++missing;
+    kernels[i] = {match.kernel == nullptr ? nullptr : match.kernel->run, op};
+    if (match.kernel == nullptr) ++missing;
   }
   if (missing == 0) return Status();
   const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,

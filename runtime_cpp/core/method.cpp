@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/method_impl.h"
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
@@ -12,13 +12,14 @@ Status build(MethodImpl &method, Error &error) {
   EDGECORE_TRY(method.build_arenas(error));
   EDGECORE_TRY(method.build_values(error));
   EDGECORE_TRY(method.build_instructions(error));
-  EDGECORE_TRY(method.make_array(size_of(method.plan->inputs()), method.input_set, error));
-  for (size_t i = 0; i < method.input_set.size(); ++i) {
-    const uint32_t tag = method.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
+  EDGECORE_TRY(method.make_array(size_of(method.plan->inputs()), method.bindings.input_set, error));
+  for (size_t i = 0; i < method.bindings.input_set.size(); ++i) {
+    const uint32_t tag =
+        method.bindings.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
     // Nobody can set a string or a list: export baked it in.
-    method.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
+    method.bindings.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
   }
-  EDGECORE_TRY(method.make_array(method.symbol_count(), method.symbols, error));
+  EDGECORE_TRY(method.make_array(method.symbol_count(), method.bindings.symbols, error));
   EDGECORE_TRY(method.resolve_kernels(error));
   return method.load_delegates(error);
 }
@@ -38,7 +39,7 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t give
                 inputs.size() == 1 ? " input" : " inputs", "; there is no input ", index, ".");
   }
   const size_t value = static_cast<size_t>(inputs[index]);
-  const uint32_t tag = method.declared[value].tag;
+  const uint32_t tag = method.bindings.declared[value].tag;
   const bool fits =
       tag == given || (given == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
   if (!fits) {
@@ -80,7 +81,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given,
   const Result<size_t> found = input_value(method, index, given.tag, error);
   EDGECORE_TRY(found.status());
   edgecore_value value = given;
-  const edgecore_value &declared = method.declared[*found];
+  const edgecore_value &declared = method.bindings.declared[*found];
   if (declared.tag == EDGECORE_TAG_DOUBLE && given.tag == EDGECORE_TAG_INT)
     value.as.d = static_cast<double>(given.as.i);
   if (declared.tag == EDGECORE_TAG_BOOL) {
@@ -88,7 +89,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given,
     value.as.b = given.as.i;
   }
   value.tag = declared.tag;
-  if (method.used[*found] == 0) {
+  if (method.bindings.used[*found] == 0) {
     const bool same = value.tag == EDGECORE_TAG_DOUBLE ? memcmp(&value.as.d, &declared.as.d, sizeof(double)) == 0
                                                        : value.as.i == declared.as.i;
     if (!same) {
@@ -99,8 +100,8 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given,
                        value.as.i, ".");
     }
   }
-  method.values[*found] = value;
-  method.input_set[index] = 1;
+  method.bindings.values[*found] = value;
+  method.bindings.input_set[index] = 1;
   return Status();
 }
 
@@ -147,7 +148,7 @@ Status Method::set_input(size_t index, const TensorArgument &given, Error &error
   MethodImpl &method = MethodImpl::of(this);
   const Result<size_t> value = input_value(method, index, EDGECORE_TAG_TENSOR, error);
   EDGECORE_TRY(value.status());
-  TensorSlot &slot = *method.tensor_of[*value];
+  TensorSlot &slot = *method.bindings.tensor_of[*value];
   edgecore_tensor &tensor = slot.tensor;
   EDGECORE_TRY(check_tensor(method, index, tensor, given, error));
   uint64_t bytes = slot.element_size;
@@ -156,23 +157,23 @@ Status Method::set_input(size_t index, const TensorArgument &given, Error &error
   if (given.readable_bytes != 0 && given.readable_bytes < bytes) {
     return bad_input(method, index, error, "needs ", bytes, " bytes, ", given.readable_bytes, " can be read.");
   }
-  if (slot.place == Place::kConstant) return bad_input(method, index, error, "is a constant of the program.");
-  if (slot.place != Place::kPlanned && reinterpret_cast<uintptr_t>(given.data) % slot.element_size != 0) {
+  if (slot.storage == Storage::kConstant) return bad_input(method, index, error, "is a constant of the program.");
+  if (slot.storage != Storage::kPlanned && reinterpret_cast<uintptr_t>(given.data) % slot.element_size != 0) {
     return bad_input(method, index, error, "is not aligned to its element size of ", slot.element_size, " bytes.");
   }
   if (!given.shape.empty()) memcpy(tensor.dl.shape, given.shape.data(), given.shape.size() * sizeof(int64_t));
   update_strides(tensor);
-  if (slot.place == Place::kPlanned) {
-    if (bytes != 0) memcpy(slot.home, given.data, static_cast<size_t>(bytes));
+  if (slot.storage == Storage::kPlanned) {
+    if (bytes != 0) memcpy(slot.base.data, given.data, static_cast<size_t>(bytes));
   } else {
-    slot.home = given.data;
-    slot.home_capacity = bytes;
-    slot.home_readable = given.readable_bytes == 0 ? bytes : given.readable_bytes;
-    slot.home_flags =
-        given.writable ? slot.home_flags & ~EDGECORE_TENSOR_READ_ONLY : slot.home_flags | EDGECORE_TENSOR_READ_ONLY;
+    slot.base.data = given.data;
+    slot.base.capacity = bytes;
+    slot.base.readable = given.readable_bytes == 0 ? bytes : given.readable_bytes;
+    slot.base.flags =
+        given.writable ? slot.base.flags & ~EDGECORE_TENSOR_READ_ONLY : slot.base.flags | EDGECORE_TENSOR_READ_ONLY;
   }
-  method.input_set[index] = 1;
-  method.shapes_given = !method.symbols.empty();
+  method.bindings.input_set[index] = 1;
+  method.bindings.symbols_unchecked = !method.bindings.symbols.empty();
   return Status();
 }
 
@@ -194,14 +195,14 @@ Status Method::set_input_none(size_t index, Error &error) {
 
 bool Method::input_is_copied(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
-  const TensorSlot *slot = method.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
-  return slot == nullptr || slot->place == Place::kPlanned;
+  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
+  return slot == nullptr || slot->storage == Storage::kPlanned;
 }
 
 bool Method::output_needs_memory(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
-  const TensorSlot *slot = method.tensor_of[static_cast<size_t>(span_of(method.plan->outputs())[index])];
-  return slot != nullptr && slot->place == Place::kOutput;
+  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->outputs())[index])];
+  return slot != nullptr && slot->storage == Storage::kOutput;
 }
 
 Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error) {
@@ -216,7 +217,7 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
     return fail(error, EDGECORE_INVALID_STATE, "Output ", index, " of method '", method.name,
                 "' has its memory from the program; it takes none.");
   }
-  TensorSlot &slot = *method.tensor_of[static_cast<size_t>(outputs[index])];
+  TensorSlot &slot = *method.bindings.tensor_of[static_cast<size_t>(outputs[index])];
   uint64_t needed = slot.element_size;
   for (int32_t i = 0; i < slot.tensor.dl.ndim; ++i) needed *= static_cast<uint64_t>(slot.tensor.max_shape[i]);
   if (data == nullptr || bytes < needed || reinterpret_cast<uintptr_t>(data) % slot.element_size != 0) {
@@ -224,35 +225,35 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
                 " bytes aligned to ", slot.element_size, "; ", data == nullptr ? 0 : bytes,
                 " were given, or they are not aligned.");
   }
-  slot.home = data;
-  slot.home_capacity = bytes;
-  slot.home_readable = bytes;
+  slot.base.data = data;
+  slot.base.capacity = bytes;
+  slot.base.readable = bytes;
   return Status();
 }
 
 Status Method::execute(Error &error) {
   MethodImpl &method = MethodImpl::of(this);
   EDGECORE_TRY(method.check_idle(error));
-  method.completion = nullptr;
-  return method.run(error);
+  method.run_state.completion = nullptr;
+  return method.start_run(error);
 }
 
 Status Method::start(Completion &completion, Error &error) {
   MethodImpl &method = MethodImpl::of(this);
   EDGECORE_TRY(method.check_idle(error));
-  method.completion = &completion;
-  return method.run(error);
+  method.run_state.completion = &completion;
+  return method.start_run(error);
 }
 
-Status Method::resume(Error &error) { return MethodImpl::of(this).go_on(error); }
+Status Method::resume(Error &error) { return MethodImpl::of(this).resume_run(error); }
 
-bool Method::pending() const { return MethodImpl::of(this).waits.waiting; }
+bool Method::pending() const { return MethodImpl::of(this).run_state.pending.waiting; }
 
 Status Method::set_option(StringView backend_id, const edgecore_option &option, Error &error) {
   MethodImpl &method = MethodImpl::of(this);
   EDGECORE_TRY(method.check_idle(error));
   bool found = false;
-  for (const DelegateState &state : method.delegates) {
+  for (const DelegateState &state : method.delegates.slots) {
     const edgecore_backend &table = *state.backend->table;
     if (StringView(table.backend_id) != backend_id) continue;
     found = true;
@@ -272,24 +273,24 @@ Status Method::set_option(StringView backend_id, const edgecore_option &option, 
 
 const edgecore_value &Method::output(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
-  return method.values[static_cast<size_t>(span_of(method.plan->outputs())[index])];
+  return method.bindings.values[static_cast<size_t>(span_of(method.plan->outputs())[index])];
 }
 
 void Method::reset() {
-  for (StateSlot *state = MethodImpl::of(this).states; state != nullptr; state = state->next) {
+  for (StateSlot *state = MethodImpl::of(this).bindings.states; state != nullptr; state = state->next) {
     if (state->bytes == 0) continue;
     if (state->initial == nullptr) {
-      memset(state->slot->home, 0, static_cast<size_t>(state->bytes));
+      memset(state->slot->base.data, 0, static_cast<size_t>(state->bytes));
     } else {
-      memcpy(state->slot->home, state->initial, static_cast<size_t>(state->bytes));
+      memcpy(state->slot->base.data, state->initial, static_cast<size_t>(state->bytes));
     }
   }
 }
 
-bool Method::shares_state() const { return MethodImpl::of(this).shares_state; }
+bool Method::shares_state() const { return MethodImpl::of(this).bindings.shares_state; }
 
-uint64_t Method::planned_bytes() const { return MethodImpl::of(this).planned_total; }
-uint64_t Method::delegate_bytes() const { return MethodImpl::of(this).delegate_total; }
-uint64_t Method::staging_bytes() const { return MethodImpl::of(this).staging_total; }
+uint64_t Method::planned_bytes() const { return MethodImpl::of(this).memory.planned; }
+uint64_t Method::delegate_bytes() const { return MethodImpl::of(this).memory.delegates; }
+uint64_t Method::staging_bytes() const { return MethodImpl::of(this).memory.staging; }
 
 }  // namespace edgecore

@@ -11,32 +11,37 @@
 
 namespace edgecore {
 
-// Who provides a tensor's memory.
-enum class Place : uint8_t {
-  kPlanned,   // an arena
-  kConstant,  // the file, or external data
-  kInput,     // borrowed from the caller
-  kOutput,    // given by the caller
-  kView,      // another tensor, through executorch_prim::et_view
+// Where a tensor's memory comes from.
+enum class Storage : uint8_t {
+  kPlanned,   // an arena of the method
+  kConstant,  // the file, or a data file
+  kInput,     // the caller, by set_input
+  kOutput,    // the caller, by set_output
+  kView,      // another tensor, by an instruction with executorch_prim::et_view
+};
+
+// The memory that a tensor has at the beginning of each run. An instruction that binds a view changes the tensor
+// itself.
+struct BaseStorage {
+  void *data;         // NULL: none yet
+  uint64_t capacity;  // bytes that the tensor may use
+  uint64_t readable;  // bytes from `data` on that may be read
+  uint32_t flags;     // EDGECORE_TENSOR_*
 };
 
 struct TensorSlot {
-  edgecore_tensor tensor;  // first, so that a tensor's address is its slot's
-  uint64_t readable;       // bytes from the tensor's data on that may be read
-  Place place;
-  uint8_t element_size;
-  // What the tensor's data, capacity, flags and `readable` are at the beginning of a run; a view changes them.
-  void *home;
-  uint64_t home_capacity;
-  uint64_t home_readable;
-  uint32_t home_flags;
+  edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
+  uint64_t readable;       // bytes from tensor.dl.data on that may be read
+  Storage storage;
+  uint8_t element_size;  // bytes
+  BaseStorage base;
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
 
-// A mutable buffer of a method.
+// A mutable buffer that belongs to one method.
 struct StateSlot {
   TensorSlot *slot;
-  const uint8_t *initial;  // NULL: zeros
+  const uint8_t *initial;  // its values after loading and reset; NULL: zeros
   uint64_t bytes;
   StateSlot *next;
 };
@@ -53,10 +58,10 @@ enum class Op : uint8_t { kKernel, kDelegate, kMove, kJumpFalse, kFree };
 
 struct Instruction {
   Op op;
-  bool is_view;               // executorch_prim::et_view: the last argument takes the memory of the first
-  uint32_t target;            // operator, delegate, or the value that is read
-  uint32_t other;             // value that is written (kernels: the result), or instruction to jump to
-  Span<const int32_t> args;   // without the repeated result
+  bool is_view;               // executorch_prim::et_view: the last argument gets the memory of the first
+  uint32_t target;            // index of the operator or delegate, or of the value that is read
+  uint32_t other;             // value that is written (kKernel: the result), or instruction to jump to
+  Span<const int32_t> args;   // values; without the result, which the file repeats at the end
   struct DelegateCall *call;  // of kDelegate
 };
 
@@ -65,18 +70,19 @@ struct Kernel {
   OperatorName name;
 };
 
-// Memory for one argument that does not meet its buffer requirement; allocated when it is first needed.
+// A copy of one delegate argument, for calls in which the argument does not meet its buffer requirement. Its memory is
+// allocated when it is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;
-  void *buffer;             // host memory
-  edgecore_buffer *device;  // instead of it, where the requirement has a memory kind
-  uint64_t capacity;
-  void *original;  // the tensor's data while it is replaced; NULL otherwise
-  bool written;    // prepare gave it its shape: an output
-  bool repeated;   // and another argument is the same tensor
+  void *buffer;             // the copy in host memory
+  edgecore_buffer *device;  // the copy in device memory, if the requirement has a memory kind
+  uint64_t capacity;        // bytes of `buffer`
+  void *original;           // the tensor's own data while the copy replaces it; NULL otherwise
+  bool written;             // prepare set the shape of this argument: it is an output
+  bool repeated;            // `written`, and another argument is the same tensor
 };
 
-// A buffer that the method made; destroyed after the instances.
+// A device buffer that the method created. Destroyed after the instances.
 struct OwnedBuffer {
   const edgecore_backend *table;
   edgecore_buffer *buffer;
@@ -86,10 +92,11 @@ struct OwnedBuffer {
 // One delegate instruction.
 struct DelegateCall {
   Staging *staging;  // one per argument
-  int64_t *shapes;   // of all tensor arguments at the last prepare
-  uint32_t *flags;   // of all arguments then
+  int64_t *shapes;   // the shapes of all tensor arguments at the last prepare, one after the other
+  uint32_t *flags;   // the flags of all arguments at the last prepare
 };
 
+// Memory that delegates share by the name of a group.
 struct MemoryGroup {
   edgecore_memory_block block;
   uint32_t kind;
@@ -99,19 +106,22 @@ struct MemoryGroup {
 
 constexpr uint64_t kNotScratch = UINT64_MAX;
 
+// Alignment in bytes of scratch memory and staging copies if a backend asks for less: one cache line.
+constexpr uint64_t kMinAlignment = 64;
+
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
   edgecore_delegate *delegate;
   edgecore_instance *instance;
-  const DelegateCall *prepared_for;    // NULL: not prepared
-  Span<edgecore_memory_block> blocks;  // one per need of the last prepare
-  size_t block_capacity;
-  edgecore_memory_block *owned;  // persistent and staging memory outside of groups, by need
-  uint64_t *scratch_offsets;     // by need: place in the method's scratch area, or kNotScratch
+  const DelegateCall *prepared_for;    // the call that it is prepared for; NULL: none
+  Span<edgecore_memory_block> blocks;  // the memory for each need of the last prepare
+  size_t block_capacity;               // entries of the tables `blocks`, `owned` and `scratch_offsets`
+  edgecore_memory_block *owned;        // for each need: persistent or staging memory outside of groups
+  uint64_t *scratch_offsets;           // for each need: offset in the method's scratch area, or kNotScratch
 };
 
-// A symbolic size while the shapes of inputs are compared: the dim that gave it its value.
+// The value of a symbolic size while the shapes of inputs are compared, and the dim that it was read from.
 struct SymbolValue {
   bool known;
   uint32_t input;
@@ -119,15 +129,15 @@ struct SymbolValue {
   int64_t value;
 };
 
-// A run that waits for a delegate.
+// A run that waits for a delegate, and where it will continue.
 struct PendingRun {
   bool waiting;
-  int32_t fired;  // written by the completion, last
-  int32_t code;
-  size_t pc;
-  uint64_t steps;
-  uint64_t run_event;
-  uint64_t call_event;
+  int32_t fired;        // 1: the device is done. Set by the completion after all other members, with release order
+  int32_t code;         // result of the delegate call; set by the completion
+  size_t pc;            // instruction of the delegate call
+  uint64_t steps;       // instructions and list entries so far
+  uint64_t run_event;   // event of the tracer for the run
+  uint64_t call_event;  // event of the tracer for the delegate call
 };
 
 struct MethodImpl;
@@ -140,11 +150,11 @@ struct DelegateArgument {
 
 class DeviceMemory {
  public:
-  // Refuses a requirement that the backend gives no memory for.
+  // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into its memory; after all calls were prepared.
-  virtual Status place(MethodImpl &method, Error &error) const = 0;
-  // Around execute: moves an argument into a buffer, and back.
+  // Moves values that only delegates of one backend use into its memory. Called once, after all calls were prepared.
+  virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
+  // Called before and after execute: copies an argument into a device buffer, and back.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual void destroy(MethodImpl &method) const = 0;
@@ -153,49 +163,72 @@ class DeviceMemory {
   ~DeviceMemory() = default;
 };
 
+// The values of a method and the memory that they are bound to. Built by values.cpp when the method is loaded, except
+// where a comment says otherwise.
+struct Bindings {
+  Span<edgecore_value> values;     // current values; written by set_input, moves and kernels
+  Span<edgecore_value> declared;   // the values as the file has them
+  Span<TensorSlot *> tensor_of;    // for each value its slot; NULL if it is no tensor
+  Span<ListSlot *> list_of;        // for each value its slot; NULL if it is no list
+  Span<MutableBytes> arenas;       // planned memory
+  StateSlot *states = nullptr;     // mutable buffers of this method alone
+  bool shares_state = false;       // it also has buffers of the StateStore
+  Span<uint8_t> used;              // for each value: an instruction reads it. Built by instructions.cpp
+  Span<TensorSlot *> rebound;      // slots whose base storage is restored before each run. Built by instructions.cpp
+  Span<int32_t> moved;             // tensor values that a MoveCall rebinds. Built by instructions.cpp
+  Span<uint8_t> input_set;         // for each input: it may be used by a run. Written by set_input and finish_run
+  Span<SymbolValue> symbols;       // symbolic sizes of inputs. Written by check_relations
+  bool symbols_unchecked = false;  // set by set_input, cleared by check_relations
+};
+
+// The delegates of a method and their memory. Built by delegates.cpp and delegate_call.cpp.
+struct DelegateSlots {
+  Span<DelegateState> slots;
+  size_t loaded = 0;                                  // entries of `slots` that destroy_delegates has to end
+  OwnedBuffer *buffers = nullptr;                     // device buffers. Created by device_memory.cpp
+  edgecore_memory_block scratch_area = {nullptr, 0};  // shared by all delegates; each prepare may enlarge it
+  uint64_t scratch_alignment = 1;
+  MemoryGroup *groups = nullptr;
+};
+
+// The current call. Written by execute.cpp and delegate_call.cpp.
+struct RunState {
+  Span<edgecore_value> args;         // the arguments of the current instruction; allocated by instructions.cpp
+  size_t arg_count = 0;              // how many of `args` the instruction has
+  Staging *preparing = nullptr;      // of the delegate call whose prepare is running: resize marks outputs there
+  Completion *completion = nullptr;  // of the run, if it may become pending; set by Method::start
+  PendingRun pending = {};
+};
+
+// Bytes of memory for Method::planned_bytes, delegate_bytes and staging_bytes.
+struct MemoryTotals {
+  uint64_t planned = 0;    // added by values.cpp
+  uint64_t delegates = 0;  // added by delegate_call.cpp and device_memory.cpp
+  uint64_t staging = 0;    // added by staging.cpp and device_memory.cpp
+};
+
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
       : config(method_config), owner(&owner), index(method_index) {}
 
+  // Set by Method::load.
   MethodConfig config;
   const Program *owner;
   size_t index;
   const fb::ExecutionPlan *plan = nullptr;
   const fb::meta::Method *meta = nullptr;  // NULL: the file has none
   StringView name;
-  edgecore_host host;  // as kernels see it: without event functions when nobody listens
+  edgecore_host host;  // the services for kernels; without event functions if there is no tracer
   edgecore_scope scope;
-  Error call_error;  // what a kernel or backend says, before the place is added
-
-  Span<edgecore_value> values;
-  Span<edgecore_value> declared;  // the values as the file has them
-  Span<TensorSlot *> tensor_of;   // by value; NULL if it is no tensor
-  Span<ListSlot *> list_of;
-  Span<uint8_t> used;  // by value: an instruction reads it
-  Span<MutableBytes> arenas;
-  Span<Kernel> kernels;
+  // Built by instructions.cpp.
+  Span<Kernel> kernels;  // for each operator of the file
   Span<Instruction> instructions;
-  Span<DelegateState> delegates;
-  size_t loaded_delegates = 0;  // entries of `delegates` that destroy() has to end
-  Span<uint8_t> input_set;
-  Span<SymbolValue> symbols;         // of the dims of inputs
-  bool shapes_given = false;         // since they were compared with each other
-  Span<TensorSlot *> rebound;        // slots to put back to their home before a run
-  Span<int32_t> moved;               // tensor values that a MoveCall rebinds
-  Span<edgecore_value> args;         // of the current instruction
-  size_t arg_count = 0;              // how many it has
-  Staging *preparing = nullptr;      // of the call whose prepare runs: resize marks what is written
-  Completion *completion = nullptr;  // of the run, if it may become pending
-  PendingRun waits = {};
-  OwnedBuffer *buffers = nullptr;
-  edgecore_memory_block scratch_area = {nullptr, 0};
-  uint64_t scratch_alignment = 1;
-  MemoryGroup *groups = nullptr;
-  StateSlot *states = nullptr;  // of this method alone
-  bool shares_state = false;
-  uint64_t planned_total = 0;
-  uint64_t delegate_total = 0;
-  uint64_t staging_total = 0;
+
+  Bindings bindings;
+  DelegateSlots delegates;
+  RunState run_state;
+  MemoryTotals memory;
+  Error call_error;  // message of a kernel or backend, before the instruction is put in front of it
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
@@ -211,7 +244,7 @@ struct MethodImpl : Method {
   Status load_delegate(size_t delegate_index, Error &error);
   void destroy_delegates();
   // delegate_call.cpp
-  Status prepare_at_greatest_shapes(Error &error);
+  Status prepare_at_max_shapes(Error &error);
   Status call_delegate(size_t pc, Error &error);
   Status end_delegate_call(size_t pc, int32_t code, Error &error);
   // staging.cpp
@@ -219,17 +252,18 @@ struct MethodImpl : Method {
   Status stage_out(size_t pc, bool copy, Error &error);
   // input_shapes.cpp
   size_t symbol_count() const;
-  // Of one input by itself.
+  // Compares the shape of one input with what the file allows.
   Status check_shape(size_t input, const edgecore_tensor &tensor, Span<const int64_t> shape, Error &error) const;
-  // Dims that depend on each other; all inputs are set.
+  // Compares dims of inputs that have the same symbol. All inputs are set.
   Status check_relations(Error &error);
   // execute.cpp
-  Status run(Error &error);
-  Status go_on(Error &error);
-  Status left(Status status);
+  Status start_run(Error &error);
+  Status resume_run(Error &error);
+  // Ends the run's event and marks planned inputs as not set, unless the run is pending. Returns `status`.
+  Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
-  // Zeroed array in the method's memory.
+  // Allocates a zeroed array in the method's memory. Errors: MEMORY_ALLOCATION_FAILED.
   template <typename T>
   Result<Span<T>> array(size_t count, Error &error) {
     size_t bytes;
@@ -250,8 +284,14 @@ struct MethodImpl : Method {
   }
 };
 
-// Begins a sentence: "Input 'x' (0) of method 'forward'".
+// Begins an error: "Input 'x' (0) of method 'forward'".
 void name_input(const MethodImpl &method, size_t index, Error &error);
+
+// Compares two spans of integers item by item.
+template <typename T>
+bool same_items(Span<const T> a, Span<const T> b) {
+  return a.size() == b.size() && (a.empty() || __builtin_memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
 
 inline TensorSlot &slot_of(edgecore_tensor *tensor) { return *reinterpret_cast<TensorSlot *>(tensor); }
 
@@ -259,7 +299,7 @@ inline Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
   return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
 }
 
-// Elements at the current shape; tensors were checked for overflow at their greatest.
+// Counts the elements at the current shape. Cannot overflow: loading checks that the maximum shape does not.
 inline uint64_t element_count(const edgecore_tensor &tensor) {
   uint64_t count = 1;
   for (const int64_t size : shape_of(tensor)) count *= static_cast<uint64_t>(size);
@@ -268,13 +308,13 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Bytes of the slot at its greatest shape, with the granule and the tail that a delegate asks for.
+// Counts the bytes of the slot at its maximum shape, with the granule and the tail padding that a delegate asks for.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
-// Strides of a dense tensor of the slot's shape and dim order.
+// Sets the strides of a dense tensor with the tensor's shape and dim order.
 void update_strides(edgecore_tensor &tensor);
 
-// Name of a value's kind, for sentences.
+// Names the kind of a value for errors: "a tensor".
 StringView tag_name(uint32_t tag);
 
 }  // namespace edgecore

@@ -1,8 +1,8 @@
 // MethodInfo: what a validated program says about one method.
 #include "core/checked.h"
 #include "core/program_tables.h"
-#include "core/scalar_type.h"
 #include "edgecore/program.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {

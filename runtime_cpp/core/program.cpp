@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/extended_header.h"
+#include "core/private_copy.h"
 #include "core/program_tables.h"
 #include "edgecore/method.h"
 
@@ -13,7 +14,7 @@ namespace edgecore {
 namespace {
 
 constexpr size_t kHeaderOffset = 8;
-constexpr size_t kHeaderLength = 24;    // least length of an extended header
+constexpr size_t kHeaderLength = 24;    // min length of an extended header
 constexpr size_t kHeaderWithSize = 32;  // with the size of the segment data
 
 // Where the parts of the file lie.
@@ -137,7 +138,7 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' of ", mapped.size(),
                   " bytes is not metadata.");
     }
-    const Result<Bytes> copy = copy_bytes(mapped, *config.allocator, kMetaKey, error);
+    const Result<Bytes> copy = private_copy(mapped, *config.allocator, kMetaKey, error);
     EDGECORE_TRY(copy.status());
     flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
     if (!fb::meta::VerifyMetaBuffer(verifier)) {
@@ -150,17 +151,6 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
 }
 
 }  // namespace
-
-Result<Bytes> copy_bytes(Bytes bytes, Allocator &allocator, StringView what, Error &error) {
-  void *copy = allocator.allocate(bytes.size() + kArenaTail, kArenaAlignment);
-  if (copy == nullptr) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the private copy of ", what, " (",
-                bytes.size(), " bytes).");
-  }
-  memcpy(copy, bytes.data(), bytes.size());
-  memset(static_cast<uint8_t *>(copy) + bytes.size(), 0, kArenaTail);
-  return Bytes(static_cast<const uint8_t *>(copy), bytes.size());
-}
 
 Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, Error &error) {
   if (config.allocator == nullptr) {
@@ -175,8 +165,8 @@ Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, E
     return fail(error, EDGECORE_INVALID_PROGRAM, "The program part has ", extent.program_size,
                 " bytes; the limit flatbuffer_bytes is ", limit, ".");
   }
-  const Result<Bytes> copy =
-      copy_bytes(Bytes(file.data(), static_cast<size_t>(extent.program_size)), *config.allocator, "the program", error);
+  const Result<Bytes> copy = private_copy(Bytes(file.data(), static_cast<size_t>(extent.program_size)),
+                                          *config.allocator, "the program", error);
   EDGECORE_TRY(copy.status());
   flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
   if (!fb::VerifyProgramBuffer(verifier)) {
@@ -266,6 +256,6 @@ bool Program::shares_state(StringView qualified_name) const {
 
 bool Program::has_meta() const { return tables_->meta != nullptr; }
 
-StringView Program::profile() const { return has_meta() ? view_of(tables_->meta->profile()) : StringView(); }
+StringView Program::target_runtime() const { return has_meta() ? view_of(tables_->meta->profile()) : StringView(); }
 
 }  // namespace edgecore

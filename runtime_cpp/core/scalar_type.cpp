@@ -1,4 +1,4 @@
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {

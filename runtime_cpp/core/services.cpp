@@ -38,11 +38,11 @@ int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key
   return data.status().code();
 }
 
-// Whether the call that runs has the tensor as more than one argument.
+// Returns true if the tensor is more than one argument of the current call.
 bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   size_t count = 0;
-  for (size_t i = 0; i < method.arg_count; ++i) {
-    const edgecore_value &arg = method.args[i];
+  for (size_t i = 0; i < method.run_state.arg_count; ++i) {
+    const edgecore_value &arg = method.run_state.args[i];
     if (arg.tag == EDGECORE_TAG_TENSOR) count += arg.as.tensor == tensor;
     for (uint64_t j = 0; arg.tag == EDGECORE_TAG_TENSOR_LIST && j < arg.as.list->count; ++j) {
       count += arg.as.list->items.tensors[j] == tensor;
@@ -51,14 +51,14 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   return count > 1;
 }
 
-// Notes that the delegate whose prepare runs writes the tensor.
+// Records that the delegate whose prepare is running gives this tensor its shape, so the tensor is an output.
 void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
   const bool repeated = is_repeated(method, tensor);
-  for (size_t i = 0; i < method.arg_count; ++i) {
-    const edgecore_value &arg = method.args[i];
+  for (size_t i = 0; i < method.run_state.arg_count; ++i) {
+    const edgecore_value &arg = method.run_state.args[i];
     if (arg.tag != EDGECORE_TAG_TENSOR || arg.as.tensor != tensor) continue;
-    method.preparing[i].written = true;
-    method.preparing[i].repeated = repeated;
+    method.run_state.preparing[i].written = true;
+    method.run_state.preparing[i].repeated = repeated;
   }
 }
 
@@ -66,7 +66,7 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                                      edgecore_error *error) {
   const Span<const int64_t> current = shape_of(*tensor);
   const Span<const int64_t> wanted(shape, ndim < 0 ? 0 : static_cast<size_t>(ndim));
-  if (scope != nullptr && scope->method != nullptr && MethodImpl::of(scope->method).preparing != nullptr) {
+  if (scope != nullptr && scope->method != nullptr && MethodImpl::of(scope->method).run_state.preparing != nullptr) {
     mark_written(MethodImpl::of(scope->method), tensor);
   }
   const bool read_only = (tensor->flags & EDGECORE_TENSOR_READ_ONLY) != 0;
@@ -81,12 +81,12 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
                 " is a constant or a read-only input, which may not be written")
         .code();
   }
-  const Span<const int64_t> greatest(tensor->max_shape, current.size());
+  const Span<const int64_t> max_shape(tensor->max_shape, current.size());
   if (ndim != tensor->dl.ndim || (tensor->flags & EDGECORE_TENSOR_RESIZABLE) == 0) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot take shape ", wanted)
         .code();
   }
-  // Whoever read the shape of that argument before relies on it.
+  // The kernel may have read the shape of the other argument already.
   if (scope != nullptr && scope->method != nullptr && is_repeated(MethodImpl::of(scope->method), tensor)) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", current,
                 " is another argument as well and cannot take shape ", wanted)
@@ -94,12 +94,12 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
   }
   uint64_t bytes = static_cast<uint64_t>(tensor->dl.dtype.bits) / 8;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] < 0 || wanted[i] > greatest[i]) {
-      return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of greatest shape ", greatest, " cannot take shape ",
+    if (wanted[i] < 0 || wanted[i] > max_shape[i]) {
+      return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of maximum shape ", max_shape, " cannot take shape ",
                   wanted)
           .code();
     }
-    bytes *= static_cast<uint64_t>(wanted[i]);  // cannot overflow: the greatest shape did not
+    bytes *= static_cast<uint64_t>(wanted[i]);  // cannot overflow: the maximum shape did not
   }
   if (bytes > tensor->capacity) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", wanted, " needs ", bytes,
@@ -137,7 +137,7 @@ void EDGECORE_CALL service_progress(edgecore_scope *, edgecore_str, uint64_t, ui
 edgecore_host core_services() {
   edgecore_host host;
   memset(&host, 0, sizeof(host));
-  host.header = {sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  host.header = header_of<edgecore_host>();
   host.fail = service_fail;
   host.log = service_log;
   host.scratch = service_scratch;

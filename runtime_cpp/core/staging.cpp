@@ -6,10 +6,8 @@
 namespace edgecore {
 namespace {
 
-constexpr uint64_t kLeastAlignment = 64;
-
-// A copy is an event of its own, so that what a requirement costs is seen.
-void copy_bytes(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
+// Copies the current bytes of an argument, as an event of the trace: it shows the cost of a buffer requirement.
+void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =
       tracer == nullptr ? 0 : tracer->begin(EventKind::kCopy, argument.backend.table->backend_id, argument.pc, -1);
@@ -24,30 +22,30 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// An output's old content is needed only where the delegate may keep part of it.
+// Returns true if the delegate may read the argument's content: inputs, and outputs that may keep a part of it.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;
 }
 
-// Replaces the data by a copy that meets the requirement.
+// Replaces the data of an argument by a copy that meets the requirement.
 Status copy_in(MethodImpl &method, const DelegateArgument &argument, Error &error) {
   Staging &staging = argument.staging;
   edgecore_tensor &tensor = argument.slot.tensor;
-  const uint64_t greatest = padded_bytes(argument.slot, staging.requirement);
-  if (staging.capacity < greatest) {
+  const uint64_t max_bytes = padded_bytes(argument.slot, staging.requirement);
+  if (staging.capacity < max_bytes) {
     const uint64_t wanted = staging.requirement.alignment;
-    const uint64_t alignment = wanted > kLeastAlignment ? wanted : kLeastAlignment;
-    staging.buffer = method.config.allocator->allocate(static_cast<size_t>(greatest), static_cast<size_t>(alignment));
-    staging.capacity = staging.buffer == nullptr ? 0 : greatest;
+    const uint64_t alignment = wanted > kMinAlignment ? wanted : kMinAlignment;
+    staging.buffer = method.config.allocator->allocate(static_cast<size_t>(max_bytes), static_cast<size_t>(alignment));
+    staging.capacity = staging.buffer == nullptr ? 0 : max_bytes;
     if (staging.buffer == nullptr) {
       return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", method.name, "': no memory for a copy of ",
-                  greatest, " bytes that a backend's buffer requirement makes necessary.");
+                  max_bytes, " bytes that a backend's buffer requirement makes necessary.");
     }
-    memset(staging.buffer, 0, static_cast<size_t>(greatest));
-    method.staging_total += greatest;
+    memset(staging.buffer, 0, static_cast<size_t>(max_bytes));
+    method.memory.staging += max_bytes;
   }
-  if (is_read(argument)) copy_bytes(method, argument, staging.buffer, tensor.dl.data);
+  if (is_read(argument)) traced_copy(method, argument, staging.buffer, tensor.dl.data);
   staging.original = tensor.dl.data;
   tensor.dl.data = staging.buffer;
   return Status();
@@ -63,12 +61,12 @@ uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement 
 
 Status MethodImpl::stage_in(size_t pc, Error &error) {
   const Instruction &instruction = instructions[pc];
-  const LoadedBackend &backend = *delegates[instruction.target].backend;
+  const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   for (size_t i = 0; i < instruction.args.size(); ++i) {
-    if (args[i].tag != EDGECORE_TAG_TENSOR) continue;
-    const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(args[i].as.tensor)};
+    if (run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
+    const DelegateArgument argument = {backend, pc, instruction.call->staging[i], slot_of(run_state.args[i].as.tensor)};
     const edgecore_tensor &tensor = argument.slot.tensor;
-    if (tensor.buffer != nullptr) continue;  // lives there, or an earlier argument moved it
+    if (tensor.buffer != nullptr) continue;  // in device memory, or moved there for an earlier argument
     if (tensor.dl.data == nullptr && current_bytes(argument.slot) != 0) {
       return fail(error, EDGECORE_INVALID_STATE, "Method '", name, "', instruction ", pc, ", backend '",
                   backend.table->backend_id, "': argument ", i, " (value ", instruction.args[i], ") has no memory.");
@@ -84,13 +82,13 @@ Status MethodImpl::stage_in(size_t pc, Error &error) {
 
 Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
   const Instruction &instruction = instructions[pc];
-  const LoadedBackend &backend = *delegates[instruction.target].backend;
+  const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   Status status;
-  // Backwards, because one tensor may be two arguments.
+  // From last to first: a tensor that is two arguments must get back what it had before the first.
   for (size_t i = instruction.args.size(); i-- > 0;) {
     Staging &staging = instruction.call->staging[i];
-    if (args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;
-    const DelegateArgument argument = {backend, pc, staging, slot_of(args[i].as.tensor)};
+    if (run_state.args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;
+    const DelegateArgument argument = {backend, pc, staging, slot_of(run_state.args[i].as.tensor)};
     edgecore_tensor &tensor = argument.slot.tensor;
     tensor.dl.data = staging.original;
     staging.original = nullptr;
@@ -98,7 +96,7 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
       const Status copied = config.devices->stage_out(*this, argument, copy && staging.written, error);
       if (status.ok()) status = copied;
     } else if (copy && staging.written) {
-      copy_bytes(*this, argument, tensor.dl.data, staging.buffer);
+      traced_copy(*this, argument, tensor.dl.data, staging.buffer);
     }
   }
   return status;

@@ -5,15 +5,10 @@
 #include <new>
 
 #include "core/method_impl.h"
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
-
-template <typename T>
-bool same_items(Span<const T> a, Span<const T> b) {
-  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 void fill(const StateStore::Buffer &buffer) {
   if (buffer.bytes == 0) return;
@@ -62,9 +57,9 @@ void StateStore::reset() {
 
 void Method::visit_state(StateVisitor &visitor) const {
   const MethodImpl &method = MethodImpl::of(this);
-  for (uint32_t i = 0; i < method.tensor_of.size(); ++i) {
-    const TensorSlot *slot = method.tensor_of[i];
-    if (slot == nullptr || (slot->home_flags & EDGECORE_TENSOR_STATE) == 0) continue;
+  for (uint32_t i = 0; i < method.bindings.tensor_of.size(); ++i) {
+    const TensorSlot *slot = method.bindings.tensor_of[i];
+    if (slot == nullptr || (slot->base.flags & EDGECORE_TENSOR_STATE) == 0) continue;
     const fb::Tensor &tensor = *method.plan->values()->Get(i)->val_as_Tensor();
     StateBuffer buffer;
     if (tensor.extra_tensor_info() != nullptr) {
@@ -73,7 +68,7 @@ void Method::visit_state(StateVisitor &visitor) const {
     buffer.scalar_type = slot->tensor.scalar_type;
     buffer.sizes = span_of(tensor.sizes());
     buffer.dim_order = span_of(tensor.dim_order());
-    buffer.memory = {static_cast<uint8_t *>(slot->home), static_cast<size_t>(tensor_bytes(tensor))};
+    buffer.memory = {static_cast<uint8_t *>(slot->base.data), static_cast<size_t>(tensor_bytes(tensor))};
     visitor.visit(buffer);
   }
 }

@@ -2,7 +2,7 @@
 // again: indices are in range, vectors that matter exist, tensors have a size in bytes and a place for it.
 #include "core/checked.h"
 #include "core/program_tables.h"
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
@@ -129,10 +129,10 @@ class PlanValidator {
     return Status();
   }
 
-  Status check_tensor_list(uint32_t index, Span<const int32_t> items, int32_t least) {
+  Status check_tensor_list(uint32_t index, Span<const int32_t> items, int32_t min_index) {
     EDGECORE_TRY(count_items(items.size()));
     for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i] == -1 && least == -1) continue;
+      if (items[i] == -1 && min_index == -1) continue;
       if (!is_kind(items[i], fb::KernelTypes::Tensor)) {
         return invalid("entry ", i, " of the tensor list in value ", index, " refers to value ", items[i],
                        ", which is not a tensor.");

@@ -2,34 +2,29 @@
 #include <string.h>
 
 #include "core/method_impl.h"
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
-
-template <typename T>
-bool same_items(Span<const T> a, Span<const T> b) {
-  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 StringView qualified_name(const fb::Tensor &tensor) {
   return tensor.extra_tensor_info() == nullptr ? StringView()
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// Where the plan has a buffer that methods share, and where it is.
-struct Moved {
-  const uint8_t *planned;
-  uint8_t *data;
+// A mutable buffer that methods share: the file plans it in an arena of each method, but it lives in the StateStore.
+struct SharedBuffer {
+  const uint8_t *planned;  // its address in this method's arena
+  uint8_t *data;           // its address in the store
   uint64_t bytes;
-  Moved *next;
+  SharedBuffer *next;
 };
 
 struct Builder {
   MethodImpl &method;
   Error &error;
-  Moved *moved = nullptr;
-  uint64_t moved_count = 0;
+  SharedBuffer *shared = nullptr;
+  uint64_t shared_count = 0;
 
   template <typename... Pieces>
   Status invalid(int32_t code, const Pieces &...pieces) {
@@ -39,9 +34,9 @@ struct Builder {
   Status find_external(const fb::Tensor &tensor, uint32_t index, uint64_t bytes, edgecore_bytes *data) {
     const StringView key = view_of(tensor.extra_tensor_info()->fully_qualified_name());
     Error reason;
-    const Result<NamedBytes> found = method.owner->external_data(key, reason);
-    if (!found.ok()) return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, ": ", reason.sentence());
-    const NamedBytes named = *found;
+    const Result<NamedBytes> result = method.owner->external_data(key, reason);
+    if (!result.ok()) return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, ": ", reason.sentence());
+    const NamedBytes named = *result;
     const Span<const int32_t> sizes = span_of(tensor.sizes());
     const Span<const uint8_t> order = span_of(tensor.dim_order());
     const bool same = named.scalar_type == static_cast<int32_t>(tensor.scalar_type()) &&
@@ -60,8 +55,8 @@ struct Builder {
     return Status();
   }
 
-  // Memory of a tensor whose bytes are in the file or in external data.
-  Status place_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot) {
+  // Gives a tensor its data in the file or in a data file: as its memory, or as the initial value of its buffer.
+  Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
     if (is_external(tensor)) {
@@ -71,22 +66,22 @@ struct Builder {
       EDGECORE_TRY(stored.status());
       data = {(*stored).data(), readable_from((*stored).data(), bytes)};
     }
-    if (slot.place == Place::kPlanned) return add_state(tensor, slot, data.data);
+    if (slot.storage == Storage::kPlanned) return add_state(tensor, slot, data.data);
     if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
       return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "the data of tensor value ", index,
                      " is not aligned to its element size ", slot.element_size, ".");
     }
-    slot.home = const_cast<uint8_t *>(data.data);
-    slot.home_capacity = bytes;
-    slot.home_readable = data.size;
-    slot.home_flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
+    slot.base.data = const_cast<uint8_t *>(data.data);
+    slot.base.capacity = bytes;
+    slot.base.readable = data.size;
+    slot.base.flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     return Status();
   }
 
-  // Makes a planned tensor a mutable buffer: a shared one, or the method's own at its place in the arena.
+  // Makes a planned tensor a mutable buffer: one of the StateStore, or the method's own in its arena.
   Status add_state(const fb::Tensor &tensor, TensorSlot &slot, const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
-    slot.home_flags |= EDGECORE_TENSOR_STATE;
+    slot.base.flags |= EDGECORE_TENSOR_STATE;
     const StringView name = qualified_name(tensor);
     if (is_shared(name, *tensor.allocation_info())) {
       StateStore::Buffer wanted;
@@ -101,55 +96,57 @@ struct Builder {
       wanted.initial = initial;
       const Result<StateStore::Buffer *> buffer = method.config.state->share(wanted, error);
       EDGECORE_TRY(buffer.status());
-      Span<Moved> moves;
-      EDGECORE_TRY(method.make_array(1, moves, error));
-      moves[0] = {static_cast<const uint8_t *>(slot.home), (*buffer)->data, bytes, moved};
-      moved = &moves[0];
-      ++moved_count;
-      slot.home = (*buffer)->data;
-      slot.home_readable = bytes + kArenaTail;
-      method.shares_state = true;
+      Span<SharedBuffer> entry;
+      EDGECORE_TRY(method.make_array(1, entry, error));
+      entry[0] = {static_cast<const uint8_t *>(slot.base.data), (*buffer)->data, bytes, shared};
+      shared = &entry[0];
+      ++shared_count;
+      slot.base.data = (*buffer)->data;
+      slot.base.readable = bytes + kArenaTail;
+      method.bindings.shares_state = true;
       return Status();
     }
     Span<StateSlot> state;
     EDGECORE_TRY(method.make_array(1, state, error));
-    state[0] = {&slot, initial, bytes, method.states};
-    method.states = &state[0];
+    state[0] = {&slot, initial, bytes, method.bindings.states};
+    method.bindings.states = &state[0];
     return Status();
   }
 
-  // What a program computes in place of a shared buffer, or of a part of it, goes where the buffer is.
-  Status follow_moved() {
-    if (moved_count != 0 && method.values.size() > method.owner->limits().items / moved_count) {
-      return invalid(EDGECORE_INVALID_PROGRAM, "it has ", moved_count, " shared buffers and ", method.values.size(),
-                     " values, too many together (limit items).");
+  // Redirects planned tensors that lie within a shared buffer's planned memory to the buffer itself: in-place updates
+  // of the buffer are planned as tensors at its address.
+  Status redirect_to_shared() {
+    if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
+      return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",
+                     method.bindings.values.size(), " values, too many together (limit items).");
     }
-    for (TensorSlot *slot : method.tensor_of) {
-      if (moved == nullptr || slot == nullptr || slot->place != Place::kPlanned) continue;
-      if ((slot->home_flags & EDGECORE_TENSOR_STATE) != 0) continue;
-      const uintptr_t home = reinterpret_cast<uintptr_t>(slot->home);
-      for (const Moved *place = moved; place != nullptr; place = place->next) {
-        const uintptr_t begin = reinterpret_cast<uintptr_t>(place->planned);
-        if (home < begin || home - begin > place->bytes || slot->home_capacity > place->bytes - (home - begin))
+    for (TensorSlot *slot : method.bindings.tensor_of) {
+      if (shared == nullptr || slot == nullptr || slot->storage != Storage::kPlanned) continue;
+      if ((slot->base.flags & EDGECORE_TENSOR_STATE) != 0) continue;
+      const uintptr_t address = reinterpret_cast<uintptr_t>(slot->base.data);
+      for (const SharedBuffer *buffer = shared; buffer != nullptr; buffer = buffer->next) {
+        const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer->planned);
+        if (address < begin || address - begin > buffer->bytes ||
+            slot->base.capacity > buffer->bytes - (address - begin))
           continue;
-        if (slot->home_capacity == 0) continue;
-        slot->home = place->data + (home - begin);
-        slot->home_readable = place->bytes - (home - begin) + kArenaTail;
-        slot->tensor.dl.data = slot->home;
-        slot->readable = slot->home_readable;
+        if (slot->base.capacity == 0) continue;
+        slot->base.data = buffer->data + (address - begin);
+        slot->base.readable = buffer->bytes - (address - begin) + kArenaTail;
+        slot->tensor.dl.data = slot->base.data;
+        slot->readable = slot->base.readable;
         break;
       }
     }
     return Status();
   }
 
-  bool is_shared(StringView name, const fb::AllocationDetails &place) const {
+  bool is_shared(StringView name, const fb::AllocationDetails &allocation) const {
     if (method.config.state == nullptr || method.config.sharing == StateSharing::kNone) return false;
-    if (method.config.sharing == StateSharing::kAll) return !name.empty() || place.memory_id() > 1;
+    if (method.config.sharing == StateSharing::kAll) return !name.empty() || allocation.memory_id() > 1;
     return !name.empty() && method.owner->shares_state(name);
   }
 
-  // How far one may read from an address in the file or in the private copy of its program part.
+  // Counts the readable bytes from an address in the file or in the private copy of its program part.
   uint64_t readable_from(const uint8_t *data, uint64_t bytes) const {
     const Bytes file = method.owner->tables().file;
     const uintptr_t address = reinterpret_cast<uintptr_t>(data);
@@ -158,19 +155,19 @@ struct Builder {
     return bytes + kArenaTail;
   }
 
-  Status build_tensor(const fb::Tensor &tensor, uint32_t index, Place unplanned) {
+  Status build_tensor(const fb::Tensor &tensor, uint32_t index, Storage unplanned) {
     Span<TensorSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
     TensorSlot &slot = slots[0];
     const size_t rank = size_of(tensor.sizes());
-    Span<int64_t> sizes;  // shape, strides, greatest shape
+    Span<int64_t> sizes;  // shape, strides, max shape
     EDGECORE_TRY(method.make_array(3 * rank, sizes, error));
     for (size_t i = 0; i < rank; ++i) sizes[i] = sizes[2 * rank + i] = tensor.sizes()->Get(static_cast<uint32_t>(i));
 
     const ScalarTypeInfo type = scalar_type_info(static_cast<int32_t>(tensor.scalar_type()));
     slot.element_size = type.size;
     edgecore_tensor &out = slot.tensor;
-    out.header = {sizeof(edgecore_tensor), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    out.header = header_of<edgecore_tensor>();
     out.scalar_type = static_cast<int32_t>(tensor.scalar_type());
     out.dl.device_type = EDGECORE_DEVICE_CPU;
     out.dl.ndim = static_cast<int32_t>(rank);
@@ -181,31 +178,31 @@ struct Builder {
     out.dim_order = span_of(tensor.dim_order()).data();
     update_strides(out);
 
-    if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) slot.home_flags |= EDGECORE_TENSOR_RESIZABLE;
+    if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) slot.base.flags |= EDGECORE_TENSOR_RESIZABLE;
     const bool has_data = tensor.data_buffer_idx() != 0 || is_external(tensor);
-    const fb::AllocationDetails *place = tensor.allocation_info();
-    slot.place = place != nullptr ? Place::kPlanned : has_data ? Place::kConstant : unplanned;
-    if (place != nullptr) {
-      const MutableBytes arena = method.arenas[place->memory_id() - 1];
-      const uint64_t offset = planned_offset(*place);
-      slot.home = arena.data() + offset;
-      slot.home_capacity = tensor_bytes(tensor);
-      slot.home_readable = arena.size() - offset;
+    const fb::AllocationDetails *allocation = tensor.allocation_info();
+    slot.storage = allocation != nullptr ? Storage::kPlanned : has_data ? Storage::kConstant : unplanned;
+    if (allocation != nullptr) {
+      const MutableBytes arena = method.bindings.arenas[allocation->memory_id() - 1];
+      const uint64_t offset = planned_offset(*allocation);
+      slot.base.data = arena.data() + offset;
+      slot.base.capacity = tensor_bytes(tensor);
+      slot.base.readable = arena.size() - offset;
     }
-    if (slot.place == Place::kInput) slot.home_flags |= EDGECORE_TENSOR_READ_ONLY;  // until one is set as writable
+    if (slot.storage == Storage::kInput) slot.base.flags |= EDGECORE_TENSOR_READ_ONLY;  // until one is set as writable
     if (has_data) {
-      EDGECORE_TRY(place_data(tensor, index, slot));
-    } else if (slot.place == Place::kPlanned && !qualified_name(tensor).empty()) {
+      EDGECORE_TRY(bind_data(tensor, index, slot));
+    } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
       EDGECORE_TRY(add_state(tensor, slot, nullptr));
     }
-    out.dl.data = slot.home;
-    out.capacity = slot.home_capacity;
-    out.flags = slot.home_flags;
-    slot.readable = slot.home_readable;
+    out.dl.data = slot.base.data;
+    out.capacity = slot.base.capacity;
+    out.flags = slot.base.flags;
+    slot.readable = slot.base.readable;
 
-    method.tensor_of[index] = &slot;
-    method.values[index].tag = EDGECORE_TAG_TENSOR;
-    method.values[index].as.tensor = &out;
+    method.bindings.tensor_of[index] = &slot;
+    method.bindings.values[index].tag = EDGECORE_TAG_TENSOR;
+    method.bindings.values[index].as.tensor = &out;
     return Status();
   }
 
@@ -214,9 +211,9 @@ struct Builder {
     Span<ListSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
     slots[0].list.count = count;
-    method.list_of[index] = slots.data();
-    method.values[index].tag = tag;
-    method.values[index].as.list = &slots[0].list;
+    method.bindings.list_of[index] = slots.data();
+    method.bindings.values[index].tag = tag;
+    method.bindings.values[index].as.list = &slots[0].list;
     return slots.data();
   }
 
@@ -242,9 +239,9 @@ struct Builder {
     return Status();
   }
 
-  Status build_value(uint32_t index, Place unplanned) {
+  Status build_value(uint32_t index, Storage unplanned) {
     const fb::EValue &value = *method.plan->values()->Get(index);
-    edgecore_value &out = method.values[index];
+    edgecore_value &out = method.bindings.values[index];
     switch (value.val_type()) {
       case fb::KernelTypes::Int:
         out.tag = EDGECORE_TAG_INT;
@@ -311,14 +308,14 @@ StringView tag_name(uint32_t tag) {
 
 Status MethodImpl::build_arenas(Error &error) {
   const MethodInfo info = owner->method(index);
-  EDGECORE_TRY(make_array(info.arena_count(), arenas, error));
-  if (!config.arenas.empty() && config.arenas.size() != arenas.size()) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", arenas.size(), " arenas, ",
+  EDGECORE_TRY(make_array(info.arena_count(), bindings.arenas, error));
+  if (!config.arenas.empty() && config.arenas.size() != bindings.arenas.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' plans ", bindings.arenas.size(), " arenas, ",
                 config.arenas.size(), " were given.");
   }
-  // What the tensors reach, which a damaged file's arena size may exceed by far.
+  // Allocate what the tensors need: the arena size in a damaged file may be far larger.
   Span<uint64_t> reached;
-  EDGECORE_TRY(make_array(arenas.size(), reached, error));
+  EDGECORE_TRY(make_array(bindings.arenas.size(), reached, error));
   for (uint32_t i = 0; i < size_of(plan->values()); ++i) {
     const fb::Tensor *tensor = plan->values()->Get(i)->val_as_Tensor();
     if (tensor == nullptr || tensor->allocation_info() == nullptr) continue;
@@ -326,17 +323,17 @@ Status MethodImpl::build_arenas(Error &error) {
     const uint64_t tensor_end = planned_offset(*tensor->allocation_info()) + tensor_bytes(*tensor);
     if (tensor_end > end) end = tensor_end;
   }
-  for (size_t i = 0; i < arenas.size(); ++i) {
-    planned_total += info.arena_bytes(i);
+  for (size_t i = 0; i < bindings.arenas.size(); ++i) {
+    memory.planned += info.arena_bytes(i);
     if (!config.arenas.empty()) {
       const uint64_t needed = info.arena_bytes(i) + kArenaTail;
-      const MutableBytes given = config.arenas[i];
-      if (given.size() < needed || reinterpret_cast<uintptr_t>(given.data()) % kArenaAlignment != 0) {
+      const MutableBytes arena = config.arenas[i];
+      if (arena.size() < needed || reinterpret_cast<uintptr_t>(arena.data()) % kArenaAlignment != 0) {
         return fail(error, EDGECORE_INVALID_ARGUMENT, "Arena ", i, " of method '", name, "' needs ", needed,
-                    " bytes aligned to ", kArenaAlignment, "; ", given.size(),
+                    " bytes aligned to ", kArenaAlignment, "; ", arena.size(),
                     " bytes were given, or they are not aligned.");
       }
-      arenas[i] = given;
+      bindings.arenas[i] = arena;
       continue;
     }
     void *data = reached[i] > SIZE_MAX - kArenaTail
@@ -347,26 +344,26 @@ Status MethodImpl::build_arenas(Error &error) {
                   " of ", reached[i], " bytes.");
     }
     memset(data, 0, static_cast<size_t>(reached[i]) + kArenaTail);
-    arenas[i] = MutableBytes(static_cast<uint8_t *>(data), static_cast<size_t>(reached[i]) + kArenaTail);
+    bindings.arenas[i] = MutableBytes(static_cast<uint8_t *>(data), static_cast<size_t>(reached[i]) + kArenaTail);
   }
   return Status();
 }
 
 Status MethodImpl::build_values(Error &error) {
   const size_t count = size_of(plan->values());
-  EDGECORE_TRY(make_array(count, values, error));
-  EDGECORE_TRY(make_array(count, declared, error));
-  EDGECORE_TRY(make_array(count, tensor_of, error));
-  EDGECORE_TRY(make_array(count, list_of, error));
-  Span<Place> unplanned;
+  EDGECORE_TRY(make_array(count, bindings.values, error));
+  EDGECORE_TRY(make_array(count, bindings.declared, error));
+  EDGECORE_TRY(make_array(count, bindings.tensor_of, error));
+  EDGECORE_TRY(make_array(count, bindings.list_of, error));
+  Span<Storage> unplanned;
   EDGECORE_TRY(make_array(count, unplanned, error));
-  for (Place &place : unplanned) place = Place::kView;
-  for (const int32_t output : span_of(plan->outputs())) unplanned[static_cast<size_t>(output)] = Place::kOutput;
-  for (const int32_t input : span_of(plan->inputs())) unplanned[static_cast<size_t>(input)] = Place::kInput;
+  for (Storage &storage : unplanned) storage = Storage::kView;
+  for (const int32_t output : span_of(plan->outputs())) unplanned[static_cast<size_t>(output)] = Storage::kOutput;
+  for (const int32_t input : span_of(plan->inputs())) unplanned[static_cast<size_t>(input)] = Storage::kInput;
   Builder builder{*this, error};
   for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
-  EDGECORE_TRY(builder.follow_moved());
-  for (size_t i = 0; i < count; ++i) declared[i] = values[i];
+  EDGECORE_TRY(builder.redirect_to_shared());
+  for (size_t i = 0; i < count; ++i) bindings.declared[i] = bindings.values[i];
   Method::reset();
   return Status();
 }

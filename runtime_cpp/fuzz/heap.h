@@ -19,8 +19,8 @@ class FuzzAllocator final : public ScratchAllocator {
     if (size > kMost - used_) return nullptr;
     used_ += size;
     void *data = nullptr;
-    const size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
-    if (posix_memalign(&data, least, size == 0 ? 1 : size) != 0) return nullptr;
+    const size_t min_alignment = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    if (posix_memalign(&data, min_alignment, size == 0 ? 1 : size) != 0) return nullptr;
     blocks_.push_back(data);
     return data;
   }

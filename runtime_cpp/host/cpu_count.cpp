@@ -59,14 +59,14 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Those of `cpus` for which the kernel tells at least `share` of the greatest number; all if it tells none.
+// Those of `cpus` for which the kernel tells at least `share` of the largest number; all if it tells none.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));
-  const double least = share * *std::max_element(speeds.begin(), speeds.end());
+  const double min_speed = share * *std::max_element(speeds.begin(), speeds.end());
   std::vector<int> fast;
   for (size_t i = 0; i < cpus.size(); ++i) {
-    if (speeds[i] >= least) fast.push_back(cpus[i]);
+    if (speeds[i] >= min_speed) fast.push_back(cpus[i]);
   }
   return fast;
 }
@@ -89,32 +89,32 @@ double processors_of(const std::string &quota) {
   return time / period;
 }
 
-// The least quota of a control group and those around it; in a container the path may be one of the host.
+// The smallest quota of a control group and those around it; in a container the path may be one of the host.
 double quota_of(const std::string &folder, std::string group, bool is_version_2) {
-  double least = INFINITY;
+  double min_quota = INFINITY;
   for (;;) {
     const std::string here = folder + group + "/cpu.";
-    least = std::min(
-        least, processors_of(is_version_2 ? line_of(here + "max")
-                                          : line_of(here + "cfs_quota_us") + " " + line_of(here + "cfs_period_us")));
-    if (group.empty()) return least;
+    min_quota = std::min(min_quota, processors_of(is_version_2 ? line_of(here + "max")
+                                                               : line_of(here + "cfs_quota_us") + " " +
+                                                                     line_of(here + "cfs_period_us")));
+    if (group.empty()) return min_quota;
     group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
   }
 }
 
 double quota(const std::string &root) {
-  double least = INFINITY;
+  double min_quota = INFINITY;
   for (const std::string &line : lines_of(root + "/proc/self/cgroup")) {  // NUMBER:CONTROLLERS:PATH
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
     const std::string folder = root + "/sys/fs/cgroup";
-    if (controllers == ",,") least = std::min(least, quota_of(folder, group, true));
+    if (controllers == ",,") min_quota = std::min(min_quota, quota_of(folder, group, true));
     if (controllers.find(",cpu,") != std::string::npos)
-      least = std::min(least, quota_of(folder + "/cpu", group, false));
+      min_quota = std::min(min_quota, quota_of(folder + "/cpu", group, false));
   }
-  return least;
+  return min_quota;
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ uint32_t default_thread_count();
 // The same on Linux for the processors `allowed`, with /proc and /sys under the folder `root`. Performance cores are,
 // of those allowed, the first of these that the kernel tells:
 //   /sys/devices/cpu_core/cpus         processors with cores of two kinds
-//   cpu*/cpu_capacity                  at least half of the greatest: the large and middle cores of Arm systems
-//   cpu*/cpufreq/cpuinfo_max_freq      at least three quarters of the greatest
+//   cpu*/cpu_capacity                  at least half of the largest: the large and middle cores of Arm systems
+//   cpu*/cpufreq/cpuinfo_max_freq      at least three quarters of the largest
 uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowed);
 
 }  // namespace edgecore

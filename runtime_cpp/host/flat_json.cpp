@@ -106,7 +106,7 @@ class Parser {
     const char *first = at_;
     value = 0;
     for (; at_ != end_ && is_digit(*at_); ++at_) {
-      const int64_t digit = negative ? '0' - *at_ : *at_ - '0';  // of its sign: the least integer has no counterpart
+      const int64_t digit = negative ? '0' - *at_ : *at_ - '0';  // of its sign: the minimum integer has no counterpart
       if (__builtin_mul_overflow(value, int64_t{10}, &value) || __builtin_add_overflow(value, digit, &value)) {
         return expected("an integer of 64 bits");
       }

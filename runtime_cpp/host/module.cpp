@@ -16,7 +16,6 @@
 #include "host/heap.h"
 #include "host/library.h"
 #include "host/manifest.h"
-#include "host/placed.h"
 #include "host/saved_state.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
@@ -99,8 +98,6 @@ edgecore_option to_option(const JsonItem &item) {
   return option;
 }
 
-edgecore_header header(size_t size) { return {static_cast<uint32_t>(size), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}; }
-
 }  // namespace
 
 // Destroyed from the last member to the first: methods, backends, program, file.
@@ -164,8 +161,9 @@ struct Module::State {
     backend->loaded.driver = *driver;
     backend->scope.program = program;
     backend->scope.context = &backend->context;
-    const edgecore_program_info info = {
-        header(sizeof info), &backend->scope, {options.data(), options.size(), sizeof(edgecore_option), 0}};
+    const edgecore_program_info info = {header_of<edgecore_program_info>(),
+                                        &backend->scope,
+                                        {options.data(), options.size(), sizeof(edgecore_option), 0}};
     error.clear();
     EDGECORE_TRY(Status(table->program_open(*driver, &info, &backend->loaded.program, &error)));
     backends.push_back(std::move(backend));
@@ -314,7 +312,8 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
   const Program &program = *state_->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
-    EDGECORE_TRY(check_placed(program, i, error));
+    HeapAllocator scratch;
+    EDGECORE_TRY(program.check_allocated(i, scratch, error));
     auto open = std::make_unique<OpenMethod>();
     open->context.threads = threads;
     MethodConfig config;

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {

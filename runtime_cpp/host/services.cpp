@@ -21,8 +21,8 @@ int32_t log_level() {
 }
 
 void EDGECORE_CALL log(edgecore_scope *, int32_t level, edgecore_str text) {
-  static const int32_t least = log_level();
-  if (level < least) return;
+  static const int32_t min_level = log_level();
+  if (level < min_level) return;
   const int32_t shown = std::clamp(level, EDGECORE_LOG_DEBUG, EDGECORE_LOG_ERROR);
   // One call, so that lines of several threads do not mix.
   std::fprintf(stderr, "edgecore %s: %.*s\n", kLevels[shown], static_cast<int>(std::min<uint64_t>(text.size, 4096)),
@@ -32,8 +32,8 @@ void EDGECORE_CALL log(edgecore_scope *, int32_t level, edgecore_str text) {
 void *EDGECORE_CALL allocate(edgecore_scope *, uint64_t size, uint64_t alignment) {
   void *data = nullptr;
   if (size > SIZE_MAX || alignment > SIZE_MAX) return nullptr;
-  const size_t least = std::max<size_t>(static_cast<size_t>(alignment), sizeof(void *));
-  return posix_memalign(&data, least, static_cast<size_t>(size)) == 0 ? data : nullptr;
+  const size_t min_alignment = std::max<size_t>(static_cast<size_t>(alignment), sizeof(void *));
+  return posix_memalign(&data, min_alignment, static_cast<size_t>(size)) == 0 ? data : nullptr;
 }
 
 void EDGECORE_CALL deallocate(edgecore_scope *, void *data, uint64_t, uint64_t) { std::free(data); }

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "core/scalar_type.h"
 #include "edgecore/method.h"
+#include "edgecore/scalar_type.h"
 #include "host/heap.h"
 
 namespace edgecore {

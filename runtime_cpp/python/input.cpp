@@ -233,9 +233,9 @@ bool ArrayView::dense_in(const uint8_t *dim_order) const {
   return true;
 }
 
-bool ArrayView::fits(Span<const int32_t> greatest) const {
-  bool fits = static_cast<size_t>(ndim) == greatest.size();
-  for (size_t i = 0; fits && i < greatest.size(); ++i) fits = shape[i] <= greatest[i];
+bool ArrayView::fits(Span<const int32_t> max_shape) const {
+  bool fits = static_cast<size_t>(ndim) == max_shape.size();
+  for (size_t i = 0; fits && i < max_shape.size(); ++i) fits = shape[i] <= max_shape[i];
   return fits;
 }
 

@@ -57,8 +57,8 @@ class ArrayView {
 
   // Whether it lies in memory without gaps, the dimensions from the outermost in `dim_order` (ndim entries).
   bool dense_in(const uint8_t *dim_order) const;
-  // Whether it has as many dims as `greatest`, and none is larger. What does not is refused without a copy.
-  bool fits(Span<const int32_t> greatest) const;
+  // Whether it has as many dims as `max_shape`, and none is larger. What does not is refused without a copy.
+  bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 
   ArrayView(const ArrayView &) = delete;

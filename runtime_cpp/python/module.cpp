@@ -9,6 +9,7 @@
 #include <deque>
 #include <string>
 
+#include "docs.h"
 #include "edgecore/backend.h"
 #include "host/library.h"
 #include "run.h"
@@ -20,21 +21,22 @@ namespace edgecore::python {
 namespace {
 
 nb::str text(StringView view) {
-  PyObject *made = PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "replace");
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal<nb::str>(made);
+  PyObject *decoded = PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "replace");
+  if (decoded == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(decoded);
 }
 
-// Whose turn it is, by method: methods that share state take turns as calls of one method do.
-struct Turns {
-  std::vector<std::shared_ptr<Turn>> turns;
+// The lock of each method. Methods that share state have the same lock.
+struct ExecutionLocks {
+  std::vector<std::shared_ptr<ExecutionLock>> locks;
 };
 
-// A pending run needs its turn until the module has ended it, so the turns are destroyed last.
-struct Loaded : Turns, Module {};
+// The locks are a base class before Module because they must be destroyed after it: destroying the module ends pending
+// runs, which the locks own.
+struct PyProgram : ExecutionLocks, Module {};
 
-// One dim of an input or output, whose texts live in the module.
-struct Dim {
+// One dim of an input or output. Its strings are in the module's memory.
+struct PyDimInfo {
   std::shared_ptr<const Module> module;
   DimInfo info;
 
@@ -45,11 +47,11 @@ struct Dim {
   }
 };
 
-// An input or output as the file declares it, which lives in the module.
-struct Value {
+// An input or output as the file declares it. Its strings and sizes are in the module's memory.
+struct PyTensorInfo {
   std::shared_ptr<const Module> module;
   ValueInfo info;
-  std::vector<DimInfo> infos;  // of its dims
+  std::vector<DimInfo> dim_infos;
 
   nb::str dtype() const {
     switch (info.tag) {
@@ -74,14 +76,14 @@ struct Value {
   }
   nb::tuple dims() const {
     nb::list dims;
-    for (const DimInfo &dim : infos) dims.append(nb::cast(Dim{module, dim}));
+    for (const DimInfo &dim : dim_infos) dims.append(nb::cast(PyDimInfo{module, dim}));
     return nb::tuple(dims);
   }
   // "float32 [batch: 4..8, 6]"
   nb::str description() const {
     if (!is_tensor()) return dtype();
     nb::list dims;
-    for (const DimInfo &dim : infos) dims.append(Dim{module, dim}.description());
+    for (const DimInfo &dim : dim_infos) dims.append(PyDimInfo{module, dim}.description());
     return nb::str("{} [{}]").format(dtype(), nb::str(", ").attr("join")(dims));
   }
   nb::tuple dim_order() const {
@@ -93,13 +95,13 @@ struct Value {
   bool dynamic() const { return info.tensor.shape_kind == EDGECORE_SHAPE_BOUNDED; }
 };
 
-// Option values of Python as those of the C interface; the strings live as long as this.
+// Converts a dict of options to the structs of the C interface. Owns their strings.
 struct Options {
   std::vector<edgecore_option> items;
   std::deque<std::string> texts;
 
-  explicit Options(const nb::dict &given) {
-    for (const auto &[name, value] : given) add(name, value);
+  explicit Options(const nb::dict &values) {
+    for (const auto &[name, value] : values) add(name, value);
   }
 
   edgecore_str keep(nb::handle object) {
@@ -137,7 +139,7 @@ struct Options {
   }
 };
 
-// Runs `work(error)` without the GIL, and raises what it gives.
+// Calls work(error) without the GIL. Throws the Python exception of a status that is not OK.
 template <typename Work>
 void without_gil(Work work) {
   Error error;
@@ -149,7 +151,7 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// A view of an object's bytes, held while it lives.
+// Borrows the bytes of an object with the buffer protocol for its own lifetime.
 class BytesOf {
  public:
   explicit BytesOf(nb::handle object) {
@@ -164,10 +166,10 @@ class BytesOf {
   Py_buffer buffer_;
 };
 
-void set_limits(Module &module, const nb::dict &given) {
+void set_limits(Module &module, const nb::dict &values) {
   Limits limits = default_limits();
   const auto set = [](auto &limit, nb::handle value) { limit = nb::cast<std::decay_t<decltype(limit)>>(value); };
-  for (const auto &[key, value] : given) {
+  for (const auto &[key, value] : values) {
     const std::string name = nb::cast<const char *>(key);
     if (name == "flatbuffer_bytes") {
       set(limits.flatbuffer_bytes, value);
@@ -197,9 +199,9 @@ void set_limits(Module &module, const nb::dict &given) {
   module.set_limits(limits);
 }
 
-// `file` and the entries of `data`: a path as bytes within a tuple of one, or an object with the buffer protocol.
-std::shared_ptr<Loaded> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits) {
-  auto module = std::make_shared<Loaded>();
+// `file` and the entries of `data` are each a tuple with a path as bytes, or an object with the buffer protocol.
+std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits) {
+  auto module = std::make_shared<PyProgram>();
   set_limits(*module, limits);
   for (size_t i = 0; i < nb::len(data); ++i) {
     const nb::object part = data[i];
@@ -222,35 +224,35 @@ std::shared_ptr<Loaded> open_program(const nb::object &file, const nb::list &dat
   return module;
 }
 
-nb::list backend_ids(const Loaded &module) {
+nb::list backend_ids(const PyProgram &module) {
   nb::list ids;
   for (const StringView id : module.required_backends()) ids.append(text(id));
   return ids;
 }
 
-void load_backend(Loaded &module, const nb::bytes &path, const nb::str &backend_id, const nb::dict &options) {
-  const Options given(options);
+void load_backend(PyProgram &module, const nb::bytes &path, const nb::str &backend_id, const nb::dict &options) {
+  const Options converted(options);
   const StringView id(backend_id.c_str());
   without_gil([&](Error &error) {
-    return module.load_backend(path.c_str(), id, {given.items.data(), given.items.size()}, error);
+    return module.load_backend(path.c_str(), id, {converted.items.data(), converted.items.size()}, error);
   });
 }
 
-void load_kernels(Loaded &module, const nb::bytes &path) {
+void load_kernels(PyProgram &module, const nb::bytes &path) {
   without_gil([&](Error &error) { return module.load_kernels(path.c_str(), error); });
 }
 
-void write_trace(const Loaded &module, const nb::bytes &path) {
+void write_trace(const PyProgram &module, const nb::bytes &path) {
   without_gil([&](Error &error) { return module.write_trace(path.c_str(), error); });
 }
 
-nb::list missing_operators(const Loaded &module) {
+nb::list missing_operators(const PyProgram &module) {
   nb::list names;
   for (const std::string &name : module.missing_operators()) names.append(text(StringView(name.data(), name.size())));
   return names;
 }
 
-void check_digests(const Loaded &module) {
+void check_digests(const PyProgram &module) {
   without_gil([&](Error &error) { return module.program().check_digests(error); });
 }
 
@@ -259,29 +261,30 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-nb::list load_methods(const std::shared_ptr<Loaded> &module, uint32_t threads, bool trust,
+nb::list load_methods(const std::shared_ptr<PyProgram> &module, uint32_t threads, bool trust,
                       const nb::object &share_state, bool trace) {
   const StateSharing sharing = sharing_of(share_state);
   without_gil([&](Error &error) { return module->load_methods({threads, trust, sharing, trace}, error); });
-  const auto shared = std::make_shared<Turn>();
+  const auto shared_lock = std::make_shared<ExecutionLock>();
   nb::list methods;
   for (size_t i = 0; i < module->method_count(); ++i) {
     Method &method = module->method(i);
-    module->turns.push_back(method.shares_state() ? shared : std::make_shared<Turn>());
-    methods.append(nb::cast(new Runner(module, method, module->turns.back()), nb::rv_policy::take_ownership));
+    module->locks.push_back(method.shares_state() ? shared_lock : std::make_shared<ExecutionLock>());
+    methods.append(nb::cast(new PyMethod(module, method, module->locks.back()), nb::rv_policy::take_ownership));
   }
   return methods;
 }
 
-// Method.__call__(*inputs, out=None, **inputs) as the type's own slot.
+// Implements Method.__call__(*inputs, out=None, **named_inputs) as tp_call: a slot costs less per call than a bound
+// function.
 PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   try {
     if (!nb::inst_ready(self)) throw nb::type_error("This Method was not made by edgecore.load.");
-    Runner &runner = *nb::inst_ptr<Runner>(self);
-    if (keywords == nullptr) return runner.call(inputs, nb::handle()).release().ptr();
+    PyMethod &method = *nb::inst_ptr<PyMethod>(self);
+    if (keywords == nullptr) return method.call(inputs, nb::handle()).release().ptr();
     PyObject *out = PyDict_GetItemString(keywords, "out");
-    if (PyDict_Size(keywords) == (out == nullptr ? 0 : 1)) return runner.call(inputs, out).release().ptr();
-    return runner.call(runner.arrange(inputs, keywords), out).release().ptr();
+    if (PyDict_Size(keywords) == (out == nullptr ? 0 : 1)) return method.call(inputs, out).release().ptr();
+    return method.call(method.arrange(inputs, keywords), out).release().ptr();
   } catch (nb::python_error &failure) {
     failure.restore();
   } catch (const nb::builtin_exception &failure) {
@@ -292,82 +295,83 @@ PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   return nullptr;
 }
 
-// Runs `work(error)` without the GIL while no method of the module runs.
+// Calls work(error) without the GIL, with the locks of all methods held.
 template <typename Work>
-void alone(Loaded &module, Work work) {
+void with_all_locks(PyProgram &module, Work work) {
   without_gil([&](Error &error) {
-    std::vector<std::unique_lock<std::mutex>> locks;
-    std::vector<Turn *> taken;  // methods that share state have one turn
-    for (const auto &turn : module.turns) {
-      if (std::find(taken.begin(), taken.end(), turn.get()) != taken.end()) continue;
-      taken.push_back(turn.get());
-      locks.push_back(turn->take());
+    std::vector<std::unique_lock<std::mutex>> held;
+    std::vector<ExecutionLock *> acquired;  // each once: methods that share state have the same lock
+    for (const auto &lock : module.locks) {
+      if (std::find(acquired.begin(), acquired.end(), lock.get()) != acquired.end()) continue;
+      acquired.push_back(lock.get());
+      held.push_back(lock->acquire());
     }
     return work(error);
   });
 }
 
-void reset(Loaded &module) {
-  alone(module, [&](Error &error) { return module.reset(error); });
+void reset(PyProgram &module) {
+  with_all_locks(module, [&](Error &error) { return module.reset(error); });
 }
 
-nb::bytes export_state(Loaded &module) {
+nb::bytes export_state(PyProgram &module) {
   std::vector<uint8_t> state;
-  alone(module, [&](Error &error) { return module.export_state(state, error); });
+  with_all_locks(module, [&](Error &error) { return module.export_state(state, error); });
   return nb::bytes(state.data(), state.size());
 }
 
-void import_state(Loaded &module, const nb::object &state) {
+void import_state(PyProgram &module, const nb::object &state) {
   const BytesOf bytes(state);
-  alone(module, [&](Error &error) { return module.import_state(bytes.get(), error); });
+  with_all_locks(module, [&](Error &error) { return module.import_state(bytes.get(), error); });
 }
 
-void set_options(Loaded &module, const nb::str &backend_id, const nb::dict &options) {
-  const Options given(options);
+void set_options(PyProgram &module, const nb::str &backend_id, const nb::dict &options) {
+  const Options converted(options);
   const StringView id(backend_id.c_str());
-  alone(module, [&](Error &error) { return module.set_options(id, {given.items.data(), given.items.size()}, error); });
+  with_all_locks(module, [&](Error &error) {
+    return module.set_options(id, {converted.items.data(), converted.items.size()}, error);
+  });
 }
 
-nb::tuple inputs(const Runner &runner) {
+nb::tuple inputs(const PyMethod &method) {
   nb::list values;
-  const MethodInfo info = runner.method().info();
+  const MethodInfo info = method.core().info();
   for (size_t i = 0; i < info.input_count(); ++i) {
-    Value value{runner.module(), info.input(i), {}};
-    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.infos.push_back(info.input_dim(i, d));
+    PyTensorInfo value{method.module(), info.input(i), {}};
+    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.dim_infos.push_back(info.input_dim(i, d));
     values.append(nb::cast(std::move(value)));
   }
   return nb::tuple(values);
 }
 
-nb::tuple outputs(const Runner &runner) {
+nb::tuple outputs(const PyMethod &method) {
   nb::list values;
-  const MethodInfo info = runner.method().info();
+  const MethodInfo info = method.core().info();
   for (size_t i = 0; i < info.output_count(); ++i) {
-    Value value{runner.module(), info.output(i), {}};
-    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.infos.push_back(info.output_dim(i, d));
+    PyTensorInfo value{method.module(), info.output(i), {}};
+    for (size_t d = 0; d < value.info.tensor.sizes.size(); ++d) value.dim_infos.push_back(info.output_dim(i, d));
     values.append(nb::cast(std::move(value)));
   }
   return nb::tuple(values);
 }
 
 // "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]"
-nb::str description(const Runner &runner) {
+nb::str description(const PyMethod &method) {
   const auto join = [](const nb::tuple &values) {
     nb::list parts;
     for (size_t i = 0; i < nb::len(values); ++i) {
-      const Value &value = nb::cast<const Value &>(values[i]);
+      const PyTensorInfo &value = nb::cast<const PyTensorInfo &>(values[i]);
       parts.append(
           nb::str("{}{}{}").format(text(value.info.name), value.info.name.empty() ? "" : ": ", value.description()));
     }
     return nb::str(", ").attr("join")(parts);
   };
-  return nb::str("{}({}) -> {}")
-      .format(text(runner.method().info().name()), join(inputs(runner)), join(outputs(runner)));
+  return nb::str("{}({}) -> {}").format(text(method.core().info().name()), join(inputs(method)), join(outputs(method)));
 }
 
-nb::tuple delegates(const Runner &runner) {
+nb::tuple delegates(const PyMethod &method) {
   nb::list ids;
-  const MethodInfo info = runner.method().info();
+  const MethodInfo info = method.core().info();
   for (size_t i = 0; i < info.delegate_count(); ++i) ids.append(text(info.delegate(i).backend_id));
   return nb::tuple(ids);
 }
@@ -380,7 +384,7 @@ void append_kernels(const edgecore_kernel_library &library, nb::list &names) {
   }
 }
 
-// Names of the runtime's own kernels, or of those in the library at `path`.
+// Lists the runtime's own kernels, or those of the library at `path`.
 nb::list kernels(const nb::object &path) {
   nb::list names;
   if (path.is_none()) {
@@ -403,57 +407,83 @@ NB_MODULE(_runtime, module) {
   nb::set_leak_warnings(false);
   bind_tensor(module);
   bind_run(module);
-  nb::class_<Dim>(module, "DimInfo")
-      .def_prop_ro("name", [](const Dim &dim) { return text(dim.info.name); })
-      .def_prop_ro("min", [](const Dim &dim) { return dim.info.min; })
-      .def_prop_ro("max", [](const Dim &dim) { return dim.info.max; })
-      .def("__repr__", [](const Dim &dim) { return nb::str("DimInfo({})").format(dim.description()); });
-  nb::class_<Value>(module, "TensorInfo")
-      .def_prop_ro("name", [](const Value &value) { return text(value.info.name); })
-      .def_prop_ro("dims", &Value::dims)
-      .def_prop_ro("dtype", &Value::dtype)
-      .def_prop_ro("shape", &Value::shape)
-      .def_prop_ro("dim_order", &Value::dim_order)
-      .def_prop_ro("is_tensor", &Value::is_tensor)
-      .def_prop_ro("dynamic", &Value::dynamic)
-      .def_prop_ro("planned", [](const Value &value) { return value.info.tensor.planned; })
-      .def("__repr__", [](const Value &value) {
-        return nb::str("TensorInfo('{}', {}{})")
-            .format(text(value.info.name), value.description(), value.info.tensor.planned ? ", planned" : "");
-      });
+  nb::class_<PyDimInfo>(module, "DimInfo", docs::kDim)
+      .def_prop_ro(
+          "name", [](const PyDimInfo &dim) { return text(dim.info.name); }, docs::kDimName)
+      .def_prop_ro(
+          "min", [](const PyDimInfo &dim) { return dim.info.min; }, docs::kDimMin)
+      .def_prop_ro(
+          "max", [](const PyDimInfo &dim) { return dim.info.max; }, docs::kDimMax)
+      .def(
+          "__repr__", [](const PyDimInfo &dim) { return nb::str("DimInfo({})").format(dim.description()); },
+          docs::kDimRepr);
+  nb::class_<PyTensorInfo>(module, "TensorInfo", docs::kTensorInfo)
+      .def_prop_ro(
+          "name", [](const PyTensorInfo &value) { return text(value.info.name); }, docs::kTensorInfoName)
+      .def_prop_ro("dims", &PyTensorInfo::dims, docs::kTensorInfoDims)
+      .def_prop_ro("dtype", &PyTensorInfo::dtype, docs::kTensorInfoDtype)
+      .def_prop_ro("shape", &PyTensorInfo::shape, docs::kTensorInfoShape)
+      .def_prop_ro("dim_order", &PyTensorInfo::dim_order, docs::kTensorInfoDimOrder)
+      .def_prop_ro("is_tensor", &PyTensorInfo::is_tensor, docs::kTensorInfoIsTensor)
+      .def_prop_ro("dynamic", &PyTensorInfo::dynamic, docs::kTensorInfoDynamic)
+      .def_prop_ro(
+          "planned", [](const PyTensorInfo &value) { return value.info.tensor.planned; }, docs::kTensorInfoPlanned)
+      .def(
+          "__repr__",
+          [](const PyTensorInfo &value) {
+            return nb::str("TensorInfo('{}', {}{})")
+                .format(text(value.info.name), value.description(), value.info.tensor.planned ? ", planned" : "");
+          },
+          docs::kTensorInfoRepr);
   static PyType_Slot method_slots[] = {{Py_tp_call, reinterpret_cast<void *>(call_method)}, {0, nullptr}};
-  nb::class_<Runner>(module, "Method", nb::type_slots(method_slots))
+  nb::class_<PyMethod>(module, "Method", nb::type_slots(method_slots), docs::kMethod)
       .def(
           "start",
-          [](Runner &runner, const nb::args &inputs, const nb::kwargs &keywords) {
-            return nb::len(keywords) == 0 ? runner.start(inputs) : runner.start(runner.arrange(inputs, keywords));
+          [](PyMethod &method, const nb::args &inputs, const nb::kwargs &named_inputs) {
+            return nb::len(named_inputs) == 0 ? method.start(inputs)
+                                              : method.start(method.arrange(inputs, named_inputs));
           },
-          nb::keep_alive<0, 1>())
-      .def("__repr__", [](const Runner &runner) { return nb::str("<edgecore.Method {}>").format(description(runner)); })
-      .def_prop_ro("__signature__",
-                   [](const nb::object &self) {
-                     return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self);
-                   })
-      .def_prop_ro("name", [](const Runner &runner) { return text(runner.method().info().name()); })
-      .def_prop_ro("inputs", inputs)
-      .def_prop_ro("outputs", outputs)
-      .def_prop_ro("delegates", delegates)
-      .def_prop_ro("planned_bytes", [](const Runner &runner) { return runner.method().planned_bytes(); })
-      .def_prop_ro("delegate_bytes", [](const Runner &runner) { return runner.method().delegate_bytes(); })
-      .def_prop_ro("staging_bytes", [](const Runner &runner) { return runner.method().staging_bytes(); });
-  nb::class_<Loaded>(module, "Program")
-      .def_prop_ro("backend_ids", backend_ids)
-      .def_prop_ro("profile", [](const Loaded &self) { return text(self.program().profile()); })
-      .def("check_digests", check_digests)
-      .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a)
-      .def_prop_ro("missing_operators", missing_operators)
-      .def("load_kernels", load_kernels, "path"_a)
-      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a)
-      .def("set_options", set_options, "backend_id"_a, "options"_a)
-      .def("reset", reset)
-      .def("export_state", export_state)
-      .def("import_state", import_state, "state"_a)
-      .def("write_trace", write_trace, "path"_a);
-  module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a);
-  module.def("kernels", kernels, "path"_a = nb::none());
+          nb::keep_alive<0, 1>(), docs::kMethodStart)
+      .def(
+          "__repr__",
+          [](const PyMethod &method) { return nb::str("<edgecore.Method {}>").format(description(method)); },
+          docs::kMethodRepr)
+      .def_prop_ro(
+          "__signature__",
+          [](const nb::object &self) {
+            return nb::module_::import_("edgecore.runtime.signature").attr("signature")(self);
+          },
+          docs::kMethodSignature)
+      .def_prop_ro(
+          "name", [](const PyMethod &method) { return text(method.core().info().name()); }, docs::kMethodName)
+      .def_prop_ro("inputs", inputs, docs::kMethodInputs)
+      .def_prop_ro("outputs", outputs, docs::kMethodOutputs)
+      .def_prop_ro("delegates", delegates, docs::kMethodDelegates)
+      .def_prop_ro(
+          "planned_bytes", [](const PyMethod &method) { return method.core().planned_bytes(); },
+          docs::kMethodPlannedBytes)
+      .def_prop_ro(
+          "delegate_bytes", [](const PyMethod &method) { return method.core().delegate_bytes(); },
+          docs::kMethodDelegateBytes)
+      .def_prop_ro(
+          "staging_bytes", [](const PyMethod &method) { return method.core().staging_bytes(); },
+          docs::kMethodStagingBytes);
+  nb::class_<PyProgram>(module, "Program", docs::kProgram)
+      .def_prop_ro("backend_ids", backend_ids, docs::kProgramBackendIds)
+      .def_prop_ro(
+          "target_runtime", [](const PyProgram &self) { return text(self.program().target_runtime()); },
+          docs::kProgramTargetRuntime)
+      .def("check_digests", check_digests, docs::kProgramCheckDigests)
+      .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a, docs::kProgramLoadBackend)
+      .def_prop_ro("missing_operators", missing_operators, docs::kProgramMissingOperators)
+      .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
+      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a,
+           docs::kProgramLoadMethods)
+      .def("set_options", set_options, "backend_id"_a, "options"_a, docs::kProgramSetOptions)
+      .def("reset", reset, docs::kProgramReset)
+      .def("export_state", export_state, docs::kProgramExportState)
+      .def("import_state", import_state, "state"_a, docs::kProgramImportState)
+      .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
+  module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, docs::kOpenProgram);
+  module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);
 }

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "docs.h"
+
 namespace nb = nanobind;
 
 namespace edgecore::python {
@@ -10,11 +12,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenSignals(50);
 
-// Makes `view` one of a dense copy in `block`, in the order that the method expects.
+// Copies the elements of `view` to `block`, dense and in the dim order that the method expects, and points `view`
+// there.
 Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock &block, Error &error) {
   const TensorInfo &expected = method.info().input(index).tensor;
   const uint64_t bytes = view.bytes();
-  if (bytes > expected.bytes) return {};  // will be refused
+  if (bytes > expected.bytes) return {};  // set_input refuses it
   block = heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
   if (block == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a copy of input ", index, " of method '",
@@ -32,30 +35,30 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
   }
   dense_strides(view.ndim, view.shape, order, view.strides);
   view.data = block.get();
-  view.writable = false;  // a program that writes to its input would change the copy only
+  view.writable = false;  // refuses a program that mutates this input: it would change the copy only
   return {};
 }
 
 }  // namespace
 
-std::unique_ptr<Run> Runner::start(nb::handle inputs) {
+std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
   Error error;
-  const auto given_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
-  if (given_count != inputs_.size()) refuse_count(given_count);
+  const auto input_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
+  if (input_count != inputs_.size()) refuse_count(input_count);
   const ArrayType *kind = nullptr;
-  const std::unique_ptr<Given[]> given(new Given[inputs_.size()]);
+  const std::unique_ptr<InputArg[]> args(new InputArg[inputs_.size()]);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const nb::handle object = PyTuple_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i));
-    if (!read_input(i, object.ptr(), given[i], error).ok()) raise(error);
-    if (kind == nullptr) kind = given[i].view.array_type;
+    if (!read_input(i, object.ptr(), args[i], error).ok()) raise(error);
+    if (kind == nullptr) kind = args[i].view.array_type;
   }
-  const auto results = std::make_shared<Run::Results>(outputs_.size());
+  const auto slots = std::make_shared<PyRun::Slots>(outputs_.size());
   const auto copies = std::make_shared<std::vector<HeapBlock>>(inputs_.size());
   std::vector<ValueInfo> infos;
   for (const Output &output : outputs_) infos.push_back(output.info);
-  const auto run = std::make_shared<StartedRun>(method_, [&method = method_, infos, results, copies](Error &error) {
+  const auto run = std::make_shared<Run>(method_, [&method = method_, infos, slots, copies](Error &error) {
     for (size_t i = 0; i < infos.size(); ++i) {
-      EDGECORE_TRY(python::take_result(method, infos[i], i, (*results)[i], error));
+      EDGECORE_TRY(collect_output(method, infos[i], i, (*slots)[i], error));
     }
     return Status();
   });
@@ -63,42 +66,42 @@ std::unique_ptr<Run> Runner::start(nb::handle inputs) {
   Status status;
   {
     const nb::gil_scoped_release release;
-    const bool may_wait = method_.info().delegate_count() != 0;
-    for (size_t i = 0; may_wait && status.ok() && i < inputs_.size(); ++i) {
+    const bool may_pend = method_.info().delegate_count() != 0;
+    for (size_t i = 0; may_pend && status.ok() && i < inputs_.size(); ++i) {
       if (inputs_[i].info.tag != EDGECORE_TAG_TENSOR || method_.input_is_copied(i)) continue;
-      status = copy_input(method_, i, given[i].view, (*copies)[i], error);
+      status = copy_input(method_, i, args[i].view, (*copies)[i], error);
     }
     if (status.ok()) {
-      const std::unique_lock<std::mutex> lock = turn_->take();
-      status = set_arguments(given.get(), results->data(), error);
-      if (status.ok()) turn_->start(run);
+      const std::unique_lock<std::mutex> lock = lock_->acquire();
+      status = set_arguments(args.get(), slots->data(), error);
+      if (status.ok()) lock_->start(run);
     }
   }
   if (!status.ok()) raise(error);
-  return std::make_unique<Run>(turn_, run, results, kind);
+  return std::make_unique<PyRun>(lock_, run, slots, kind);
 }
 
-bool Run::done() {
+bool PyRun::done() {
   const nb::gil_scoped_release release;
-  return turn_->advance(*started_, std::chrono::milliseconds(0));
+  return lock_->wait(*run_, std::chrono::milliseconds(0));
 }
 
-nb::object Run::wait() {
-  for (bool ended = started_->ended(); !ended;) {
+nb::object PyRun::wait() {
+  for (bool finished = run_->finished(); !finished;) {
     {
       const nb::gil_scoped_release release;
-      ended = turn_->advance(*started_, kBetweenSignals);
+      finished = lock_->wait(*run_, kBetweenSignals);
     }
-    if (!ended && PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!finished && PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  if (!started_->status().ok()) raise(started_->error());
+  if (!run_->status().ok()) raise(run_->error());
   if (outputs_.is_valid()) return outputs_;
-  // Two threads may come here together: what one took, the other must still find.
+  // Two threads may come here at the same time, so the results are copied out of the slots, not moved.
   nb::list list;
-  for (const Made &made : *results_) {
-    Made copy;
-    copy.tensor = made.tensor;
-    copy.value = made.value;
+  for (const OutputSlot &slot : *slots_) {
+    OutputSlot copy;
+    copy.tensor = slot.tensor;
+    copy.value = slot.value;
     list.append(copy.result(kind_));
   }
   if (!outputs_.is_valid()) outputs_ = nb::len(list) == 1 ? nb::object(list[0]) : nb::object(list);
@@ -106,12 +109,15 @@ nb::object Run::wait() {
 }
 
 void bind_run(nb::module_ &module) {
-  nb::class_<Run>(module, "Run")
-      .def("done", &Run::done)
-      .def("wait", &Run::wait)
-      .def("__await__", [](const nb::object &self) {
-        return nb::module_::import_("asyncio").attr("to_thread")(self.attr("wait")).attr("__await__")();
-      });
+  nb::class_<PyRun>(module, "Run", docs::kRun)
+      .def("done", &PyRun::done, docs::kRunDone)
+      .def("wait", &PyRun::wait, docs::kRunWait)
+      .def(
+          "__await__",
+          [](const nb::object &self) {
+            return nb::module_::import_("asyncio").attr("to_thread")(self.attr("wait")).attr("__await__")();
+          },
+          docs::kRunAwait);
 }
 
 }  // namespace edgecore::python

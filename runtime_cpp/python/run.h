@@ -1,4 +1,4 @@
-// A run that Python started and has not waited for.
+// edgecore.Run: a started call of a method.
 #ifndef EDGECORE_PYTHON_RUN_H_
 #define EDGECORE_PYTHON_RUN_H_
 
@@ -7,28 +7,30 @@
 #include <memory>
 #include <vector>
 
-#include "runner.h"
+#include "method.h"
 
 namespace edgecore::python {
 
-// Belongs to a Runner, which outlives it. When it is dropped before the run has ended, the results are dropped as well.
-class Run {
+// Belongs to a PyMethod, which outlives it. Destroying it before the run has finished drops the results too.
+class PyRun {
  public:
-  using Results = std::vector<Made>;
-  Run(std::shared_ptr<Turn> turn, std::shared_ptr<StartedRun> started, std::shared_ptr<Results> results,
-      const ArrayType *kind)
-      : turn_(std::move(turn)), started_(std::move(started)), results_(std::move(results)), kind_(kind) {}
+  using Slots = std::vector<OutputSlot>;
+  PyRun(std::shared_ptr<ExecutionLock> lock, std::shared_ptr<Run> run, std::shared_ptr<Slots> slots,
+        const ArrayType *kind)
+      : lock_(std::move(lock)), run_(std::move(run)), slots_(std::move(slots)), kind_(kind) {}
 
+  // Advances the run without blocking. Returns true once it has finished.
   bool done();
-  // The results, the same objects each time; or the run's error is thrown. Signals are heard meanwhile.
+  // Waits for the run. Returns its results, the same objects each time, or throws its error. Python's signal handlers
+  // run meanwhile.
   nanobind::object wait();
 
  private:
-  std::shared_ptr<Turn> turn_;
-  std::shared_ptr<StartedRun> started_;
-  std::shared_ptr<Results> results_;
+  std::shared_ptr<ExecutionLock> lock_;
+  std::shared_ptr<Run> run_;
+  std::shared_ptr<Slots> slots_;
   const ArrayType *kind_;
-  nanobind::object outputs_;  // of the first wait
+  nanobind::object outputs_;  // set by the first wait() that succeeds
 };
 
 void bind_run(nanobind::module_ &module);

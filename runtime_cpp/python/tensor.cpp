@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "docs.h"
 #include "edgecore/method.h"
 #include "py_buffer.h"
 
@@ -68,7 +69,7 @@ nb::object element(const uint8_t *at, int32_t scalar_type) {
   }
 }
 
-nb::object to_list(const Tensor &tensor, int dim, const uint8_t *at) {
+nb::object to_list(const PyTensor &tensor, int dim, const uint8_t *at) {
   if (dim == tensor.ndim) return element(at, tensor.scalar_type);
   nb::list items;
   for (int64_t i = 0; i < tensor.shape[dim]; ++i) {
@@ -77,15 +78,15 @@ nb::object to_list(const Tensor &tensor, int dim, const uint8_t *at) {
   return items;
 }
 
-// A tensor on its way to another library, in one piece with its shape.
+// A DLPack struct together with the tensor that it describes.
 template <typename Managed>
 struct Exported {
   Managed managed;
-  Tensor tensor;
+  PyTensor tensor;
 
-  static Managed *make(Tensor &&given) {
-    auto *self = new Exported{{}, std::move(given)};
-    const Tensor &tensor = self->tensor;
+  static Managed *make(PyTensor &&source) {
+    auto *self = new Exported{{}, std::move(source)};
+    const PyTensor &tensor = self->tensor;
     self->managed.context = self;
     self->managed.deleter = [](Managed *managed) { delete static_cast<Exported *>(managed->context); };
     self->managed.tensor = {tensor.data(),      EDGECORE_DEVICE_CPU,  0, tensor.ndim, dl_dtype_of(tensor.scalar_type),
@@ -93,7 +94,7 @@ struct Exported {
     return &self->managed;
   }
 
-  // A capsule that nobody consumed still has its name.
+  // Frees the tensor of a capsule that nobody consumed: a consumer renames it.
   static void destroy_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, name()) != 0) {
       auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, name()));
@@ -102,32 +103,32 @@ struct Exported {
   }
 
   static nb::object capsule(Managed *managed) {
-    PyObject *made = PyCapsule_New(managed, name(), destroy_capsule);
-    if (made == nullptr) {
+    PyObject *capsule = PyCapsule_New(managed, name(), destroy_capsule);
+    if (capsule == nullptr) {
       managed->deleter(managed);
       throw nb::python_error();
     }
-    return nb::steal(made);
+    return nb::steal(capsule);
   }
 
   static const char *name() { return std::is_same_v<Managed, VersionedTensor> ? "dltensor_versioned" : "dltensor"; }
 };
 
-nb::object to_dlpack(const Tensor &tensor, const nb::object &, const nb::object &max_version,
+nb::object to_dlpack(const PyTensor &tensor, const nb::object &, const nb::object &max_version,
                      const nb::object &dl_device, const nb::object &copy) {
   if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(EDGECORE_DEVICE_CPU, 0))) {
     throw nb::buffer_error("An edgecore.Tensor is in CPU memory; no other dl_device is supported.");
   }
   if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("An edgecore.Tensor is exported without a copy.");
   if (!max_version.is_none() && nb::cast<int>(max_version[0]) >= 1) {
-    return Exported<VersionedTensor>::capsule(export_versioned(Tensor(tensor)));
+    return Exported<VersionedTensor>::capsule(export_versioned(PyTensor(tensor)));
   }
-  return Exported<ManagedTensor>::capsule(Exported<ManagedTensor>::make(Tensor(tensor)));
+  return Exported<ManagedTensor>::capsule(Exported<ManagedTensor>::make(PyTensor(tensor)));
 }
 
 int get_buffer(PyObject *self, Py_buffer *view, int flags) {
   view->obj = nullptr;
-  auto &tensor = *nb::inst_ptr<Tensor>(self);
+  auto &tensor = *nb::inst_ptr<PyTensor>(self);
   const char *format = format_of(tensor.scalar_type);
   if (format == nullptr) {
     PyErr_SetString(PyExc_BufferError, "The buffer protocol has no format for bfloat16; use DLPack.");
@@ -153,13 +154,13 @@ int get_buffer(PyObject *self, Py_buffer *view, int flags) {
   return 0;
 }
 
-nb::tuple shape_tuple(const Tensor &tensor) {
+nb::tuple shape_tuple(const PyTensor &tensor) {
   nb::list sizes;
   for (int i = 0; i < tensor.ndim; ++i) sizes.append(tensor.shape[i]);
   return nb::tuple(sizes);
 }
 
-nb::str dtype_name(const Tensor &tensor) {
+nb::str dtype_name(const PyTensor &tensor) {
   const StringView name = type_name(tensor.scalar_type);
   return nb::str(name.data(), name.size());
 }
@@ -183,13 +184,13 @@ void BlockCache::give(HeapBlock block) {
   if (block != nullptr && blocks_.size() < kKept) blocks_.push_back(std::move(block));
 }
 
-uint64_t Tensor::element_count() const {
+uint64_t PyTensor::element_count() const {
   uint64_t count = 1;
   for (int i = 0; i < ndim; ++i) count *= static_cast<uint64_t>(shape[i]);
   return count;
 }
 
-bool Tensor::row_major() const {
+bool PyTensor::row_major() const {
   int64_t expected = 1;
   for (int i = ndim - 1; i >= 0; --i) {
     if (shape[i] > 1 && strides[i] != expected) return false;
@@ -198,7 +199,7 @@ bool Tensor::row_major() const {
   return true;
 }
 
-VersionedTensor *export_versioned(Tensor &&tensor) {
+VersionedTensor *export_versioned(PyTensor &&tensor) {
   VersionedTensor *managed = Exported<VersionedTensor>::make(std::move(tensor));
   managed->version = {1, 0};
   return managed;
@@ -206,18 +207,24 @@ VersionedTensor *export_versioned(Tensor &&tensor) {
 
 void bind_tensor(nb::module_ &module) {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(get_buffer)}, {0, nullptr}};
-  nb::class_<Tensor>(module, "Tensor", nb::type_slots(slots),
-                     "A result in memory of its own: take it through the buffer protocol, DLPack or tolist().")
-      .def_prop_ro("shape", shape_tuple)
-      .def_prop_ro("dtype", dtype_name)
-      .def("tolist",
-           [](const Tensor &tensor) { return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data())); })
+  nb::class_<PyTensor>(module, "Tensor", nb::type_slots(slots), docs::kTensor)
+      .def_prop_ro("shape", shape_tuple, docs::kTensorShape)
+      .def_prop_ro("dtype", dtype_name, docs::kTensorDtype)
+      .def(
+          "tolist",
+          [](const PyTensor &tensor) { return to_list(tensor, 0, static_cast<const uint8_t *>(tensor.data())); },
+          docs::kTensorToList)
       .def("__dlpack__", to_dlpack, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
-           "dl_device"_a = nb::none(), "copy"_a = nb::none())
-      .def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(EDGECORE_DEVICE_CPU, 0); })
-      .def("__repr__", [](const Tensor &tensor) {
-        return nb::str("edgecore.Tensor(shape={}, dtype={})").format(shape_tuple(tensor), dtype_name(tensor));
-      });
+           "dl_device"_a = nb::none(), "copy"_a = nb::none(), docs::kTensorDlpack)
+      .def(
+          "__dlpack_device__", [](const PyTensor &) { return nb::make_tuple(EDGECORE_DEVICE_CPU, 0); },
+          docs::kTensorDlpackDevice)
+      .def(
+          "__repr__",
+          [](const PyTensor &tensor) {
+            return nb::str("edgecore.Tensor(shape={}, dtype={})").format(shape_tuple(tensor), dtype_name(tensor));
+          },
+          docs::kTensorRepr);
 }
 
 }  // namespace edgecore::python

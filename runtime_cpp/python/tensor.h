@@ -38,7 +38,7 @@ struct Storage {
   ~Storage() { cache->give(std::move(block)); }
 };
 
-struct Tensor {
+struct PyTensor {
   std::shared_ptr<Storage> storage;
   int32_t scalar_type = 0;
   int ndim = 0;
@@ -52,7 +52,7 @@ struct Tensor {
 };
 
 // The tensor as DLPack hands it over; whoever gets it calls its deleter.
-VersionedTensor *export_versioned(Tensor &&tensor);
+VersionedTensor *export_versioned(PyTensor &&tensor);
 
 void bind_tensor(nanobind::module_ &module);
 

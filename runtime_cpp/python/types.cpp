@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/scalar_type.h"
+#include "edgecore/scalar_type.h"
 
 namespace nb = nanobind;
 

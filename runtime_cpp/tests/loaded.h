@@ -54,7 +54,7 @@ class NullSession {
     Error error;
     EXPECT_EQ(backend_.table->driver_create(&host_, &scope_, &backend_.driver, &error), EDGECORE_OK);
     edgecore_program_info info = {};
-    info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    info.header = header_of<edgecore_program_info>();
     info.scope = &scope_;
     EXPECT_EQ(backend_.table->program_open(backend_.driver, &info, &backend_.program, &error), EDGECORE_OK);
   }

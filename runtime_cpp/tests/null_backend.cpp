@@ -304,7 +304,7 @@ extern "C" const edgecore_backend *null_backend(uint32_t flags) {
   static edgecore_backend table;
   table = {};
   table.header = {sizeof(table), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
-  table.least_host_minor = EDGECORE_ABI_MINOR;
+  table.min_host_minor = EDGECORE_ABI_MINOR;
   table.flags = flags != 0 ? flags : EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS;
   table.backend_id = text("NullBackend");
   table.distribution = text("edgecore-null");

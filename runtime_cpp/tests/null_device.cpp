@@ -36,8 +36,8 @@ int32_t EDGECORE_CALL create(edgecore_driver *driver, uint64_t bytes, uint64_t a
     return fail(driver->host, error, EDGECORE_NOT_SUPPORTED, "the device has memory of kind 7 only.");
   }
   void *memory = nullptr;
-  const size_t least = alignment < sizeof(void *) ? sizeof(void *) : static_cast<size_t>(alignment);
-  if (posix_memalign(&memory, least, bytes == 0 ? 1 : bytes) != 0) return EDGECORE_MEMORY_ALLOCATION_FAILED;
+  const size_t min_alignment = alignment < sizeof(void *) ? sizeof(void *) : static_cast<size_t>(alignment);
+  if (posix_memalign(&memory, min_alignment, bytes == 0 ? 1 : bytes) != 0) return EDGECORE_MEMORY_ALLOCATION_FAILED;
   memset(memory, 0xcd, bytes);
   return make(driver->host, bytes, static_cast<uint8_t *>(memory), true, out);
 }

@@ -1,4 +1,4 @@
-// What tools/sizes.py links: the least that an application does with a model. Never run.
+// What tools/sizes.py links: the minimum that an application does with a model. Never run.
 #include "edgecore/method.h"
 
 #ifdef EDGECORE_SIZE_KERNELS

@@ -25,7 +25,7 @@ class Session {
       EXPECT_TRUE(check_backend(backend.table, backend.table->features, "here", error).ok()) << text_of(error);
       EXPECT_EQ(backend.table->driver_create(&host, &scope, &backend.driver, &error), EDGECORE_OK);
       edgecore_program_info info = {};
-      info.header = {sizeof(info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+      info.header = header_of<edgecore_program_info>();
       info.scope = &scope;
       EXPECT_EQ(backend.table->program_open(backend.driver, &info, &backend.program, &error), EDGECORE_OK);
       backends.push_back(backend);

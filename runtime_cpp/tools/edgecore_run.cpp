@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/scalar_type.h"
 #include "edgecore/module.h"
+#include "edgecore/scalar_type.h"
 #include "npy.h"
 
 namespace edgecore::tools {
@@ -228,7 +228,7 @@ Status run(const Arguments &arguments, Error &error) {
   if (times.size() > 1) {
     std::sort(times.begin() + 1, times.end());
     const size_t count = times.size() - 1;
-    std::printf("median of %zu further runs %.3f ms, least %.3f ms\n", count, times[1 + count / 2], times[1]);
+    std::printf("median of %zu further runs %.3f ms, min %.3f ms\n", count, times[1 + count / 2], times[1]);
   }
   for (size_t i = 0; i < method.info().output_count(); ++i) {
     EDGECORE_TRY(show_output(method, i, arguments.output_dir, error));

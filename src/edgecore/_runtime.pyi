@@ -4,13 +4,31 @@ from typing import Any
 from typing_extensions import Buffer
 
 class Tensor:
-    """A result in memory of its own: take it through the buffer protocol, DLPack or `tolist`."""
+    """A dense tensor that a method returned, in CPU memory of its own.
+
+    Take its elements through the buffer protocol (`memoryview(tensor)`, `numpy.asarray(tensor)`), through DLPack
+    (`torch.from_dlpack(tensor)`), or as Python numbers with `tolist`.
+    """
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of all dims, in elements; `()` for a scalar."""
+
     @property
-    def dtype(self) -> str: ...
-    def tolist(self) -> Any: ...
+    def dtype(self) -> str:
+        """Name of the element type, such as "float32", "int64" or "bool"."""
+
+    def tolist(self) -> Any:
+        """Convert the elements to nested lists of Python numbers.
+
+        Returns:
+            One level of lists for each dim, and numbers inside: int, float, bool or complex. A tensor without dims
+            gives the number alone.
+
+        Raises:
+            TypeError: Elements of this dtype have no Python equivalent (quantized types).
+        """
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,
@@ -19,102 +37,336 @@ class Tensor:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> Any: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+    ) -> Any:
+        """Export the tensor as a DLPack capsule, without a copy.
+
+        Args:
+            stream: Ignored: the memory is on the CPU.
+            max_version: The newest DLPack version (major, minor) that the consumer reads. From (1, 0) on the capsule is
+                versioned.
+            dl_device: None, or (1, 0), which is the CPU.
+            copy: None or False.
+
+        Returns:
+            A capsule named "dltensor_versioned" or "dltensor". It keeps the memory alive.
+
+        Raises:
+            BufferError: `dl_device` is another device, or `copy` is true.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Name the tensor's device for DLPack.
+
+        Returns:
+            (1, 0): the CPU.
+        """
 
 class DimInfo:
-    """One dim of an input or output; `name` is empty where its size is fixed or the file does not say."""
+    """One dim of an input or output tensor."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the symbolic size, such as "batch" or "8*s0"; empty if the size is fixed or the file does not say."""
+
     @property
-    def min(self) -> int: ...
+    def min(self) -> int:
+        """Smallest size that the dim may have, in elements."""
+
     @property
-    def max(self) -> int: ...
+    def max(self) -> int:
+        """Largest size that the dim may have, in elements."""
 
 class TensorInfo:
-    """An input or output; `shape` has the greatest sizes. `name` is empty if another toolchain wrote the file."""
+    """Description of one input or output of a method, as the file declares it.
+
+    It may also be a number, a string or None: then `is_tensor` is false, and `shape`, `dims` and `dim_order` are empty.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name such as "x" or "past[0].key"; empty if another toolchain wrote the file."""
+
     @property
-    def dims(self) -> tuple[DimInfo, ...]: ...
+    def dims(self) -> tuple[DimInfo, ...]:
+        """The dims of the tensor, outermost first."""
+
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> str:
+        """Name of the element type, such as "float32". "int", "float", "bool", "str" or "none" if it is no tensor."""
+
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Maximum size of each dim, in elements."""
+
     @property
-    def dim_order(self) -> tuple[int, ...]: ...
+    def dim_order(self) -> tuple[int, ...]:
+        """Dims from the outermost to the innermost in memory; (0, 2, 3, 1) is channels last."""
+
     @property
-    def is_tensor(self) -> bool: ...
+    def is_tensor(self) -> bool:
+        """True for a tensor, false for a number, a string or None."""
+
     @property
-    def dynamic(self) -> bool: ...
+    def dynamic(self) -> bool:
+        """True if a run may have smaller sizes than `shape`."""
+
     @property
-    def planned(self) -> bool: ...
+    def planned(self) -> bool:
+        """True if the tensor's memory is part of the method's planned memory: then an input is copied there before each
+        run.
+        """
 
 class Run:
-    """A run that `Method.start` began. `await run` gives its results, too.
+    """A call that `Method.start` began. `await run` returns its results, too.
 
-    It goes on by itself while a device works; what the method does afterwards on the CPU, or on another device, begins
-    with `done`, `wait` or the next call of the method. Dropping it drops the results.
+    The device works without the caller. What the method does afterwards, on the CPU or on another device, happens
+    inside `done`, `wait` or the next call of the method. Dropping the object drops the results.
     """
 
     def done(self) -> bool:
-        """Whether it has ended; goes on with it if its device has."""
+        """Advance the run without blocking.
+
+        Returns:
+            True once the run has finished, with results or with an error.
+        """
 
     def wait(self) -> Any:
-        """What a call would have given; the same objects each time.
+        """Wait until the run has finished.
+
+        Returns:
+            The results that calling the method would have returned; the same objects each time.
 
         Raises:
             ExecutionError: The run failed.
         """
 
-    def __await__(self) -> Generator[Any, None, Any]: ...
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the run in a thread of asyncio, so that other tasks go on.
+
+        Returns:
+            An iterator for `await`, whose value is that of `wait`.
+        """
 
 class Method:
+    """A method of a loaded program. Call it to run it.
+
+        outputs = method(*inputs, out=None, **named_inputs)
+
+    Args:
+        *inputs: The values of the first inputs: for a tensor a numpy array, a torch tensor, or an object with the
+            buffer protocol or DLPack, in CPU memory, of the declared dtype and of a shape within the declared sizes; a
+            Python number for a number. Tensors may have any strides: a tensor that is not contiguous in the expected
+            dim order is copied.
+        **named_inputs: The values of the other inputs, by the names of the entries of `inputs`.
+        out: A sequence with one writable buffer for each output, contiguous, of its dtype and of the shape that these
+            inputs give; for a method with one output also the buffer itself. They are then the results.
+
+    Returns:
+        The only output itself, or a list of several outputs. Tensors come as numpy arrays if the first tensor among the
+        inputs is one, as torch tensors if it is one, and as `edgecore.Tensor` otherwise. They belong to the caller:
+        later runs do not change them.
+
+    Raises:
+        ExecutionError: An input does not fit (the error names it, and says what is expected), or a kernel or a backend
+            failed.
+
+    Calls of one method from several threads run one after the other; the GIL is released meanwhile.
+    """
+
     def __call__(self, *inputs: Any, out: Any = None, **named_inputs: Any) -> Any: ...
     def start(self, *inputs: Any, **named_inputs: Any) -> Run:
-        """Begin a run, and return while a device works on it; without such a device it has ended then.
+        """Start a run, and return while a device works on it.
 
-        Inputs are as in a call. Where a backend may still read them they are copied, so that they may be changed at
-        once; a program that writes into an input is called instead. A call or start of the same method, or of one that
-        shares state with it, waits for the run.
+        Inputs are as in a call. A tensor that a backend may still read later is copied, so the caller may change it at
+        once. A run that uses no device has finished on return. The next call or start of this method, or of a method
+        that shares state with it, first waits for the run. A program that writes to an input cannot be started, only
+        called.
+
+        Args:
+            *inputs: The values of the first inputs, as in a call.
+            **named_inputs: The values of the other inputs, by name.
+
+        Returns:
+            The run, to `wait` for or to `await`.
 
         Raises:
-            ExecutionError: An input does not fit. What fails later is raised by the run.
+            ExecutionError: An input does not fit. Later failures are raised by the run.
         """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the method in the file, such as "forward"."""
+
     @property
-    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of all inputs, in the order of the positional arguments."""
+
     @property
-    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Descriptions of all outputs, in the order of the results."""
+
     @property
-    def delegates(self) -> tuple[str, ...]: ...
+    def delegates(self) -> tuple[str, ...]:
+        """Backend ids of all delegates of the method, such as "XnnpackBackend"; one entry for each delegate."""
+
     @property
-    def planned_bytes(self) -> int: ...
+    def planned_bytes(self) -> int:
+        """Bytes of planned memory: the arenas that hold intermediate tensors."""
+
     @property
-    def delegate_bytes(self) -> int: ...
+    def delegate_bytes(self) -> int:
+        """Bytes of memory that delegates have asked for so far."""
+
     @property
-    def staging_bytes(self) -> int: ...
+    def staging_bytes(self) -> int:
+        """Bytes of copies of delegates' arguments that did not meet a buffer requirement, so far."""
 
 class Program:
-    @property
-    def backend_ids(self) -> list[str]: ...
-    @property
-    def profile(self) -> str: ...
-    def check_digests(self) -> None: ...
-    def load_backend(self, path: bytes, backend_id: str, options: dict[str, Any]) -> None: ...
-    @property
-    def missing_operators(self) -> list[str]: ...
-    def load_kernels(self, path: bytes) -> None: ...
-    def set_options(self, backend_id: str, options: dict[str, Any]) -> None: ...
-    def load_methods(self, threads: int, trust: bool, share_state: bool | None, trace: bool) -> list[Method]: ...
-    def reset(self) -> None: ...
-    def export_state(self) -> bytes: ...
-    def import_state(self, state: Buffer) -> None: ...
-    def write_trace(self, path: bytes) -> None: ...
+    """A verified file; the native part of `edgecore.Program`.
 
-def open_program(file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int]) -> Program: ...
-def kernels(path: bytes | None = None) -> list[tuple[str, str]]: ...
+    The order of calls is `open_program`, `load_backend` and `load_kernels` as needed, `load_methods` once, then the
+    rest.
+    """
+
+    @property
+    def backend_ids(self) -> list[str]:
+        """Ids of the backends that the file's delegates need, each once."""
+
+    @property
+    def target_runtime(self) -> str:
+        """Runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty if it is not known."""
+
+    def check_digests(self) -> None:
+        """Compare weights, blobs and `.ptd` data with the SHA-256 hashes in the file.
+
+        Raises:
+            FormatError: Something in the file has changed; the error names it.
+            ExecutionError: Data of a `.ptd` file have changed, or the file has no hashes.
+        """
+
+    def load_backend(self, path: bytes, backend_id: str, options: dict[str, Any]) -> None:
+        """Load the library of a backend and open the backend for this file.
+
+        Args:
+            path: Absolute path of the library, in the encoding of the file system.
+            backend_id: Id that the library must have, such as "XnnpackBackend".
+            options: Values by option name: bool, int, float, str, bytes, or a list or dict that is passed as JSON.
+
+        Raises:
+            ExecutionError: The library cannot be opened, is no backend, was built for another version of the native
+                interface, has another id, or refuses an option.
+        """
+
+    @property
+    def missing_operators(self) -> list[str]:
+        """Names of all operators that the file calls and that have no kernel yet, such as "acme::blur.out"."""
+
+    def load_kernels(self, path: bytes) -> None:
+        """Load a library of kernels for this file.
+
+        Args:
+            path: Absolute path of the library, in the encoding of the file system.
+
+        Raises:
+            ExecutionError: The library cannot be opened, has no kernels, or was built for another version of the native
+                interface.
+        """
+
+    def load_methods(self, threads: int, trust: bool, share_state: bool | None, trace: bool) -> list[Method]:
+        """Build all methods of the file.
+
+        Args:
+            threads: Number of threads that each method computes on, the calling one included; 0: the performance cores.
+            trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
+            share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own.
+                None: as the file says.
+            trace: Record the times of all instructions for `write_trace`.
+
+        Returns:
+            The methods, in the order of the file.
+
+        Raises:
+            ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not
+                suffice; also if the methods are loaded already.
+        """
+
+    def set_options(self, backend_id: str, options: dict[str, Any]) -> None:
+        """Set options of a backend that may change after loading, for all methods. Waits for runs.
+
+        Args:
+            backend_id: Id of a loaded backend.
+            options: Values by option name, as in `load_backend`.
+
+        Raises:
+            ExecutionError: The backend is not loaded, an option is unknown or of another type, or the backend refuses
+            it.
+        """
+
+    def reset(self) -> None:
+        """Give all mutable buffers their initial values. Waits for runs.
+
+        Raises:
+            ExecutionError: A backend cannot reset its state.
+        """
+
+    def export_state(self) -> bytes:
+        """Save all mutable buffers and the state of backends. Waits for runs.
+
+        Returns:
+            Bytes for `import_state`.
+
+        Raises:
+            ExecutionError: A backend keeps state that it cannot export.
+        """
+
+    def import_state(self, state: Buffer) -> None:
+        """Restore what `export_state` returned. Waits for runs.
+
+        Args:
+            state: An object with the buffer protocol.
+
+        Raises:
+            ExecutionError: `state` is damaged or of another program, or a backend refuses it. The state is unchanged
+            then.
+        """
+
+    def write_trace(self, path: bytes) -> None:
+        """Write the times of all runs since loading as an ETDump file.
+
+        Args:
+            path: Path of the file, in the encoding of the file system.
+
+        Raises:
+            ExecutionError: The methods were loaded without `trace`, or the file cannot be written.
+        """
+
+def open_program(file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int]) -> Program:
+    """Open and verify a `.pte` file, or the program in a `.bpte` file.
+
+    Args:
+        file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
+        data: `.ptd` files in the same form.
+        limits: Values by name for the limits that differ from the default.
+
+    Returns:
+        The program, still without methods.
+
+    Raises:
+        FormatError: The file is no `.pte`, or it is damaged.
+        ExecutionError: A file cannot be read, or its version is not supported.
+        KeyError: There is no such limit.
+    """
+
+def kernels(path: bytes | None = None) -> list[tuple[str, str]]:
+    """List the operators that the runtime, or a library of kernels, has kernels for.
+
+    Args:
+        path: None for the runtime itself, or the absolute path of a library, in the encoding of the file system.
+
+    Returns:
+        Pairs of operator name and overload: ("aten::add", "out").
+
+    Raises:
+        ExecutionError: The library cannot be opened, has no kernels, or was built for another version of the native
+            interface.
+    """

@@ -50,8 +50,34 @@ class FormatError(EdgecoreError, ValueError):
     """A file or buffer does not follow its format."""
 
 
+class ErrorCode:
+    """Numbers of the native runtime's errors: `EDGECORE_*` in `edgecore/abi.h`."""
+
+    OK = 0x00
+    INTERNAL = 0x01
+    INVALID_STATE = 0x02
+    END_OF_METHOD = 0x03
+    ALREADY_LOADED = 0x04
+    NOT_SUPPORTED = 0x10
+    NOT_IMPLEMENTED = 0x11
+    INVALID_ARGUMENT = 0x12
+    INVALID_TYPE = 0x13
+    OPERATOR_MISSING = 0x14
+    REGISTRATION_EXCEEDING_MAX = 0x15
+    REGISTRATION_ALREADY_REGISTERED = 0x16
+    NOT_FOUND = 0x20
+    MEMORY_ALLOCATION_FAILED = 0x21
+    ACCESS_FAILED = 0x22
+    INVALID_PROGRAM = 0x23
+    INVALID_EXTERNAL_DATA = 0x24
+    OUT_OF_RESOURCES = 0x25
+    DELEGATE_INVALID_COMPATIBILITY = 0x30
+    DELEGATE_MEMORY_ALLOCATION_FAILED = 0x31
+    DELEGATE_INVALID_HANDLE = 0x32
+
+
 class ExecutionError(EdgecoreError):
-    """The native runtime failed; `code` is its error number (`EDGECORE_*` in `edgecore/abi.h`)."""
+    """The native runtime failed; `code` is one of `ErrorCode`."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

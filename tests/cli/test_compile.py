@@ -72,7 +72,7 @@ def test_named_after_the_model_and_json(edgecore, models):
             ["data_dependent"],
             ["could not export DataDependent", "torch said:", "data-dependent", "my_model_file.py:12"],
         ),
-        (["kernelless"], ["no kernel in runtime profile executorch-1.5", "aten::randperm", "my_model_file.py:16"]),
+        (["kernelless"], ["no kernel in target runtime executorch-1.5", "aten::randperm", "my_model_file.py:16"]),
         (["training"], ["call model.eval()"]),
     ],
     ids=lambda value: "-".join(value) if value[0].isidentifier() else "",
@@ -160,3 +160,12 @@ def test_compare_prints_the_outputs_and_fails_where_they_differ(edgecore, module
     (row,) = json.loads(wrong.out)["comparison"]
     assert (row["output"], row["eager"]["largest"]) == ("0", 0.5)
     assert (tmp_path / "lies.pte").is_file()
+
+
+def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore, models):
+    assert edgecore("compile", "my_model_file:linear", "--dump-passes", "graphs").status == 0
+    assert "aten.linear.default(%" in (models / "graphs" / "00-exported.txt").read_text()
+    again = edgecore("compile", "my_model_file:linear", "--dump-passes", "graphs")
+    assert again.status == 1
+    assert again.err.strip().count("\n") == 0
+    assert "cannot dump passes to graphs: the folder is not empty; name a new one" in again.err

@@ -84,12 +84,16 @@ def test_nothing_to_run_is_an_error(program):
 
 
 REFUSED = {
-    "method": ("backward", [MethodTestCase(INPUTS)], "no method 'backward' to test; the program has forward"),
-    "count": ("forward", [MethodTestCase((X,))], "case 0, inputs: 1 values are given, the method has 2"),
-    "dtype": ("forward", [MethodTestCase((X, X.double()))], "input 1 is torch.float64, the method has float there"),
-    "shape": ("forward", [MethodTestCase((X, X[:2]))], r"input 1 has sizes \[2, 4\], the method has \[3, 4\] there"),
-    "kind": ("forward", [MethodTestCase((X, 1.0))], "input 1 is a float, the method has a tensor there"),
-    "output": ("forward", [MethodTestCase(INPUTS, [X])], "expected outputs: 1 values are given, the method has 2"),
+    "method": (
+        "backward",
+        [MethodTestCase(INPUTS)],
+        "test cases of 'backward': the program has no such method; it has: forward",
+    ),
+    "count": ("forward", [MethodTestCase((X,))], "test case 0 of 'forward': 1 inputs, the method has 2"),
+    "dtype": ("forward", [MethodTestCase((X, X.double()))], "input 1: it is float64, the method has float32"),
+    "shape": ("forward", [MethodTestCase((X, X[:2]))], r"input 1: it has sizes \[2, 4\], the method has \[3, 4\]"),
+    "kind": ("forward", [MethodTestCase((X, 1.0))], "input 1: it is a Double, the method has a Tensor"),
+    "output": ("forward", [MethodTestCase(INPUTS, [X])], "1 expected outputs, the method has 2"),
 }
 
 

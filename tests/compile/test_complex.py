@@ -28,6 +28,8 @@ CASES = {
     "power": lambda x: torch.view_as_real(torch.fft.rfft(x)).square().sum(-1),
     "there and back": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[-1]),
     "conjugate": lambda x: torch.view_as_real(torch.fft.rfft(x).conj().resolve_conj()),
+    "all frequencies": lambda x: torch.view_as_real(torch.fft.fft(x)),
+    "real part of all frequencies of two dims": lambda x: torch.fft.fftn(x, dim=(0, 1), norm="ortho").real,
     "two dims": lambda x: torch.view_as_real(torch.fft.rfft2(x, norm="ortho")),
 }
 
@@ -49,6 +51,11 @@ def test_complex_inputs_and_outputs():
         np.testing.assert_allclose(back(result), x, atol=1e-6)
     plain = memoryview(x.numpy().tobytes()).cast("f", (3, 8))
     np.testing.assert_allclose(spectrum(plain).tolist(), torch.fft.rfft(x), atol=1e-6)
+
+
+def test_a_transform_of_complex_numbers_is_refused():
+    with pytest.raises(CompileError, match=r"aten\._fft_c2c\.default .* is not an operator of the edge dialect"):
+        method_of(lambda x: torch.view_as_real(torch.fft.fft(torch.fft.rfft(x))), torch.randn(8))
 
 
 def test_other_operators_take_no_complex_tensors():

@@ -11,8 +11,8 @@ from torch._higher_order_ops.while_loop import while_loop
 import edgecore
 from edgecore import format as fmt
 from edgecore.errors import CompileError
-from edgecore.ir.control_flow import all_calls, control_flow
-from edgecore.ir.graph import calls
+from edgecore.ir.control_flow import control_flow
+from edgecore.ir.graph import all_calls, calls
 from edgecore.ir.verifier import VerificationError
 from edgecore.pipeline import to_edge
 

@@ -39,7 +39,9 @@ KEYS = ["edgecore_tests::scale.out", "edgecore_tests::minmax.out"]
 @pytest.fixture
 def kernels(monkeypatch):
     """kernels(keys): an installed package has these; tests/native/test_custom_op.py has a real one."""
-    return lambda keys: monkeypatch.setattr("edgecore.pipeline.kernels._installed", lambda namespace: frozenset(keys))
+    return lambda keys: monkeypatch.setattr(
+        "edgecore.pipeline.check_kernels._installed", lambda namespace: frozenset(keys)
+    )
 
 
 def compiled(**options):

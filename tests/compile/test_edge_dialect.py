@@ -8,7 +8,8 @@ from torch import nn
 
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program
-from edgecore.ir.verifier import VerificationError, dim_order, verify
+from edgecore.ir.tensors import dim_order
+from edgecore.ir.verifier import VerificationError, verify
 from edgecore.passes.decompose import decompose
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
@@ -127,7 +128,7 @@ def test_edge_program_computes_what_the_model_does(name):
 
 def test_kept_operators_stay_whole():
     program = export(lambda s, x: nn.functional.hardswish(x), torch.randn(4))
-    edge = decompose(copy_program(program), keep=lambda node: node.target is aten.hardswish.default)
+    edge = decompose(copy_program(program), preserve=lambda node: node.target is aten.hardswish.default)
     assert [node.target for node in calls(edge.graph_module)] == [aten.hardswish.default]
 
 

@@ -80,7 +80,7 @@ def test_missing_example_inputs():
 
 
 def test_unknown_profile_and_memory():
-    with pytest.raises(CompileError, match="no runtime profile 'executorch-9'"):
+    with pytest.raises(CompileError, match="no target runtime 'executorch-9'"):
         edgecore.compile(Sum().eval(), INPUT, runtime="executorch-9")
     with pytest.raises(CompileError, match="memory='heap'"):
         edgecore.compile(Sum().eval(), INPUT, memory="heap")

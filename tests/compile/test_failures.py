@@ -10,7 +10,7 @@ from torch import nn
 import edgecore
 from edgecore.errors import BackendBroken, CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
-from edgecore.partition import TAG, CapabilityPartitioner, PartitionResult, Refusals, to_backend
+from edgecore.partition import TAG, CapabilityPartitioner, PartitionDiagnostics, PartitionResult, to_backend
 from edgecore.passes.base import ExportPass
 from edgecore.passes.manager import PassManager
 from edgecore.pipeline import DelegationReport, to_edge, to_edge_transform_and_lower
@@ -89,15 +89,15 @@ def assert_unchanged(program, before):
 
 
 def test_a_failed_partition_stays_outside_with_a_warning_and_a_line_in_the_report():
-    program, refusals = edge(), Refusals()
+    program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning) as caught:
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), fails_at_tanh, refusals)
+        to_backend(program, CapabilityPartitioner("Fake", no_sin), fails_at_tanh, diagnostics)
     assert len(delegates(program)) == 1
     (warning,) = caught
     assert "Fake failed to compile a partition of 3 operators, at aten.convolution.default" in str(warning.message)
     assert "ValueError: no license" in str(warning.message) and CALL_OF_CONV in str(warning.message)
     assert warning.filename == __file__
-    report = DelegationReport.of({"forward": program}, {"forward": refusals})
+    report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert [failure.operators for failure in report.failures] == [3]
     assert "failures of backends: 1, for which 3 operators run elsewhere" in str(report)
     reasons = {row.operator: row.reasons for row in report.left_outside}
@@ -115,13 +115,13 @@ def test_the_program_is_unchanged_when_every_partition_failed():
     program = edge()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="half-way"):
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), half_way, Refusals())
+        to_backend(program, CapabilityPartitioner("Fake", no_sin), half_way, PartitionDiagnostics())
     assert_unchanged(program, before)
 
 
 def test_the_node_in_hand_is_named():
     with pytest.warns(FallbackWarning) as caught:
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails_at_convolutions, Refusals())
+        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails_at_convolutions, PartitionDiagnostics())
     text = str(caught[0].message)
     assert (
         f"3 operators, at aten.convolution.default (node convolution_default, {CALL_OF_CONV}): IndexError: pop from empty list"
@@ -130,10 +130,10 @@ def test_the_node_in_hand_is_named():
 
 
 def test_the_next_backend_takes_what_one_failed_on():
-    program, refusals = edge(), Refusals()
+    program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning):
-        to_backend(program, CapabilityPartitioner("First", no_sin), fails_at_tanh, refusals)
-    to_backend(program, CapabilityPartitioner("Second", no_sin), compiles, refusals)
+        to_backend(program, CapabilityPartitioner("First", no_sin), fails_at_tanh, diagnostics)
+    to_backend(program, CapabilityPartitioner("Second", no_sin), compiles, diagnostics)
     assert [module.backend_id for _, module in delegates(program)] == ["Second", "First"]
 
 
@@ -145,7 +145,7 @@ def test_a_required_backend_makes_a_failure_an_error(raised):
     with pytest.raises(
         CompileError, match=r"^Fake failed to compile a partition of 3 operators, at aten.conv"
     ) as error:
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails, Refusals(), required=True)
+        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails, PartitionDiagnostics(), required=True)
     assert error.value.__cause__ is raised
 
 
@@ -154,14 +154,14 @@ def test_a_backend_that_is_not_there_is_an_error_of_its_own():
         raise BackendBroken("the package cannot be imported")
 
     with pytest.raises(BackendBroken, match="cannot be imported"):
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), broken, Refusals())
+        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), broken, PartitionDiagnostics())
 
 
 def test_preprocess_must_give_a_result():
     program = edge()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="preprocess gave a NoneType, not a PreprocessResult"):
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), lambda *_: (None, ("", "")), Refusals())
+        to_backend(program, CapabilityPartitioner("Fake", no_sin), lambda *_: (None, ("", "")), PartitionDiagnostics())
     assert_unchanged(program, before)
 
 
@@ -173,11 +173,11 @@ def test_a_check_that_raises_leaves_its_operator_only():
 
         return of_node
 
-    program, refusals = edge(), Refusals()
+    program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning, match="Fake failed to examine 2 operators, at aten.conv.*KeyError") as caught:
-        to_backend(program, CapabilityPartitioner("Fake", check), compiles, refusals)
+        to_backend(program, CapabilityPartitioner("Fake", check), compiles, diagnostics)
     assert len(caught) == 1
-    left = {row.operator for row in DelegationReport.of({"forward": program}, {"forward": refusals}).left_outside}
+    left = {row.operator for row in DelegationReport.of({"forward": program}, {"forward": diagnostics}).left_outside}
     assert left == {"aten.convolution.default"}
 
 
@@ -203,14 +203,14 @@ class Raising:
 
 
 def test_a_partitioner_that_raises_leaves_everything():
-    program, refusals = edge(), Refusals()
+    program, diagnostics = edge(), PartitionDiagnostics()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="Raising failed to choose operators, at .*: RuntimeError: out of memory"):
-        to_backend(program, Raising(), compiles, refusals)
+        to_backend(program, Raising(), compiles, diagnostics)
     assert_unchanged(program, before)
-    assert refusals.failures[0].operators == 6
+    assert diagnostics.failures[0].operators == 6
     with pytest.raises(CompileError, match="Raising failed to choose operators"):
-        to_backend(program, Raising(), compiles, refusals, required=True)
+        to_backend(program, Raising(), compiles, diagnostics, required=True)
 
 
 def test_a_partitioner_must_give_a_result():
@@ -223,13 +223,13 @@ def test_a_partitioner_must_give_a_result():
     with pytest.warns(
         FallbackWarning, match="Silent failed to choose operators.*partition gave a NoneType, not a Parti"
     ):
-        to_backend(program, Silent(), compiles, Refusals())
+        to_backend(program, Silent(), compiles, PartitionDiagnostics())
     assert_unchanged(program, before)
 
 
 def test_a_partitioner_that_changes_the_program_and_raises_is_an_error():
     with pytest.raises(CompileError, match="Raising changed the program") as error:
-        to_backend(edge(), Raising(edits=True), compiles, Refusals())
+        to_backend(edge(), Raising(edits=True), compiles, PartitionDiagnostics())
     assert str(error.value.__cause__) == "out of memory"
 
 
@@ -237,7 +237,9 @@ def test_a_question_about_whole_operators_that_raises_counts_as_no():
     def keep(node):
         raise ValueError("no such row")
 
-    partitioner = CapabilityPartitioner("Fake", lambda _: lambda node: "no", whole=[aten.conv2d.default], keep=keep)
+    partitioner = CapabilityPartitioner(
+        "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=keep
+    )
     with pytest.warns(FallbackWarning, match="to say whether it wants aten.conv2d.default whole, at .*no such row"):
         report = to_edge_transform_and_lower(exported(), partitioner=[partitioner]).report()
     assert len(report.failures) == 1
@@ -298,7 +300,7 @@ def test_an_error_of_edgecore_in_a_pass_stays_as_it_is():
 
 def test_source_lines_are_those_of_the_model_and_not_of_torch(tmp_path):
     program = edge()
-    to_backend(program, CapabilityPartitioner("Fake", no_sin), compiles, Refusals())
+    to_backend(program, CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())
     report = DelegationReport.of({"forward": program}, {})
     rows = {row.node: row for row in report.rows}
     assert rows["convolution_default"].place == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"
@@ -324,4 +326,4 @@ def test_the_source_of_a_layer_that_only_torch_calls_is_its_module():
 def test_nothing_is_warned_about_where_nothing_fails():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), compiles, Refusals())
+        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())

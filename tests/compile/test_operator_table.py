@@ -6,7 +6,16 @@ import pytest
 import torch
 from pydantic import BaseModel, Field
 
-from edgecore.partition import OperatorRow, OperatorTable, Part, at_most_dims, contiguous_only, debug_handles, for_each
+from edgecore.ir.graph import for_each
+from edgecore.partition import (
+    NodeQuery,
+    OperatorRow,
+    OperatorTable,
+    PartitionView,
+    at_most_dims,
+    contiguous_only,
+    debug_handles,
+)
 from edgecore.pipeline.lower import to_edge
 from edgecore.plugin.documentation import operators_markdown, options_markdown
 from edgecore.plugin.options import Names
@@ -15,8 +24,8 @@ aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16)
 
 
-def large_alpha(node):
-    return "alpha is 2" if node.kwargs.get("alpha") == 2 else None
+def large_alpha(query):
+    return "alpha is 2" if query.argument("alpha") == 2 else None
 
 
 TABLE = OperatorTable(
@@ -35,7 +44,7 @@ def partition(*inputs, **options):
     program = to_edge(torch.export.export(Model(), inputs)).exported_program()
     result = TABLE.partitioner("ToyBackend", **options).partition(program)
     tags = {node.name: node.meta.get("delegation_tag") for node in program.graph.nodes if node.op == "call_function"}
-    return tags, {rejection.node: rejection.reason for rejection in result.rejections}
+    return tags, {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
 
 
 def test_reasons_and_partitions():
@@ -45,7 +54,7 @@ def test_reasons_and_partitions():
 
 
 def test_small_partitions_and_chosen_operators():
-    tags, reasons = partition(torch.ones(2), torch.ones(2), least=2)
+    tags, reasons = partition(torch.ones(2), torch.ones(2), min_partition_size=2)
     assert reasons["mul"] == "in a partition of 1 operators, fewer than 2" and tags["mul"] is None and tags["mul_1"]
     tags, reasons = partition(torch.ones(2), torch.ones(2), operators=["aten.mul.Tensor"])
     assert tags["mul"] and reasons["add_1"] == "left out by an option"
@@ -68,6 +77,83 @@ def test_tensors_that_it_does_not_take(inputs, reason):
 def test_one_row_an_operator():
     with pytest.raises(ValueError, match="two rows"):
         OperatorTable([OperatorRow(aten.mul.Tensor, FLOATS)] * 2)
+
+
+def edge_program(function, *inputs):
+    class Call(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.nn.Buffer(torch.tensor([1, 0]))
+
+        def forward(self, *args):
+            return function(*args, self.rows)
+
+    return to_edge(torch.export.export(Call(), inputs)).exported_program()
+
+
+def reasons_of(table, program, **options):
+    reasons = table.unsupported_reasons(program, **options)
+    return [reasons(node) for node in program.graph.nodes if node.op == "call_function"]
+
+
+def test_an_argument_of_any_dtype_is_left_to_the_rows_own_constraint():
+    def constant_index(query):
+        return None if query.is_constant(query.argument("index")) else "the index is not constant"
+
+    program = edge_program(lambda x, rows: x.index_select(0, rows), torch.ones(2, 3))
+    (target,) = (node.target for node in program.graph.nodes if node.op == "call_function")
+    strict = OperatorTable([OperatorRow(target, FLOATS)])
+    (reason,) = reasons_of(strict, program)
+    assert "is int64, not float32" in reason
+    table = OperatorTable([OperatorRow(target, FLOATS, "a constant index", constant_index, any_dtype=("index",))])
+    assert reasons_of(table, program) == [None]
+    program = edge_program(lambda x, i, rows: x.index_select(0, i), torch.ones(2, 3), torch.tensor([1]))
+    assert reasons_of(table, program) == ["the index is not constant"]
+
+
+def test_common_constraints_wait_until_the_graph_is_decomposed():
+    table = OperatorTable([OperatorRow(aten.mul.Tensor, FLOATS)], common=[lambda query: "a layout"])
+    program = edge_program(lambda x, rows: x * x, torch.ones(2, 3))
+    assert reasons_of(table, program) == ["a layout"] and reasons_of(table, program, is_decomposed=False) == [None]
+
+
+def test_a_table_may_ask_its_constraints_with_a_query_of_its_own():
+    class Query(NodeQuery):
+        device = "npu3"
+
+    class Table(OperatorTable):
+        def make_query(self, program, *, is_decomposed=True):
+            make = super().make_query(program, is_decomposed=is_decomposed)
+            return lambda node: Query(node, make(node).constants, is_decomposed)
+
+    table = Table([OperatorRow(aten.mul.Tensor, FLOATS, "", lambda query: f"not on {query.device}")])
+    program = edge_program(lambda x, rows: x * x, torch.ones(2, 3))
+    assert reasons_of(table, program) == ["not on npu3"]
+
+
+def test_operators_of_the_table_can_be_kept_from_being_decomposed():
+    row = OperatorRow(aten.gelu.default, FLOATS, "exact only", do_not_decompose=True,
+                      unsupported_reason=lambda query: None if query.argument("approximate") == "none" else "tanh")  # fmt: skip
+    partitioner = OperatorTable([row]).partitioner("ToyBackend")
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.gelu(x), torch.nn.functional.gelu(x, approximate="tanh")
+
+    program = torch.export.export(Model(), (torch.ones(2),))
+    operators, preserve = partitioner.ops_to_not_decompose(program)
+    assert operators == (aten.gelu.default,)
+    assert [preserve(node) for node in program.graph.nodes if node.target is aten.gelu.default] == [True, False]
+
+
+def test_of_a_long_table_a_wrong_name_lists_the_similar_ones():
+    targets = [getattr(aten, name).default for name in ("relu", "sin", "cos", "tan", "exp", "log", "neg", "abs", "erf",
+                                                         "floor", "ceil")]  # fmt: skip
+    table = OperatorTable([OperatorRow(target, FLOATS) for target in targets])
+    with pytest.raises(ValueError, match=r"no operator 'flor': there are floor, \.\.\."):
+        table.check_names(["flor"])
+    with pytest.raises(ValueError, match="no operator 'relu'"):
+        table.check_names(["relu"], namespace="quantized_decomposed")
 
 
 def test_documentation():
@@ -97,13 +183,13 @@ def test_a_partition_read_for_a_compiler():
 
     rows = torch.export.Dim("rows", max=5)
     exported = torch.export.export(Scaled(), (torch.ones(2, 3),), dynamic_shapes={"a": {0: rows}})
-    part = Part(to_edge(exported).exported_program())
+    part = PartitionView(to_edge(exported).exported_program())
     assert [node.name for node in part.inputs] == ["a"]
     assert [tensor.tolist() for tensor in part.constants.values()] == [[2.0, 3.0, 4.0]]
     assert [node.target for node in part.calls] == [aten.mul.Tensor, aten.add.Tensor]
     assert part.outputs == part.calls
-    assert part.greatest_shape(part.inputs[0]) == (5, 3)
-    assert (part.greatest_bytes(part.calls[0]), part.greatest_bytes(part.calls[0], 16)) == (60, 64)
+    assert part.max_shape(part.inputs[0]) == (5, 3)
+    assert (part.max_bytes(part.calls[0]), part.max_bytes(part.calls[0], 16)) == (60, 64)
     assert debug_handles(*part.calls) == tuple(node.meta["debug_handle"] for node in part.calls) != ()
 
 
@@ -123,10 +209,10 @@ def test_least_sizes_are_those_that_torch_export_checks(rows, least):
             return torch.cat([a, a[:1]])
 
     exported = torch.export.export(Longer(), (torch.ones(6, 3),), dynamic_shapes={"a": {0: rows}})
-    part = Part(to_edge(exported).exported_program())
+    part = PartitionView(to_edge(exported).exported_program())
     (result,) = part.outputs
-    assert part.greatest_shape(result) == (10, 3)
-    assert part.least_shape(result) == ((least, 3) if least else (1, 3))
+    assert part.max_shape(result) == (10, 3)
+    assert part.min_shape(result) == ((least, 3) if least else (1, 3))
 
 
 def test_numbers_for_each_dim():

@@ -6,7 +6,14 @@ from torch import nn
 
 from edgecore.errors import CompileError
 from edgecore.ir.delegate import delegates
-from edgecore.partition import TAG, CapabilityPartitioner, DelegationSpec, PartitionResult, Refusals, to_backend
+from edgecore.partition import (
+    TAG,
+    CapabilityPartitioner,
+    DelegationSpec,
+    PartitionDiagnostics,
+    PartitionResult,
+    to_backend,
+)
 from edgecore.pipeline import DelegationReport, to_edge, to_edge_transform_and_lower
 from edgecore.plugin import PreprocessResult
 
@@ -40,14 +47,14 @@ def fake_preprocess(backend_id, program, specs):
 
 
 def lower(program, partitioner, preprocess=fake_preprocess):
-    refusals = Refusals()
-    return to_backend(program, partitioner, preprocess, refusals), refusals
+    diagnostics = PartitionDiagnostics()
+    return to_backend(program, partitioner, preprocess, diagnostics), diagnostics
 
 
 def test_fewest_convex_partitions_and_the_same_results():
-    program, refusals = lower(edge(), CapabilityPartitioner("Fake", no_sin))
+    program, diagnostics = lower(edge(), CapabilityPartitioner("Fake", no_sin))
     assert len(delegates(program)) == 2
-    assert refusals.by_node == {"sin": [("Fake", "sin is not supported")]}
+    assert diagnostics.by_node == {"sin": [("Fake", "sin is not supported")]}
     inputs = torch.randn(4), torch.randn(4)
     model = Zigzag()
     model.weight.data = program.state_dict.get("weight", delegates(program)[0][1].original_module.state_dict["weight"])
@@ -67,14 +74,14 @@ def test_a_partition_of_nothing_but_data_movement_is_not_made():
             return x.view(2, 2).permute(1, 0)
 
     program = to_edge(torch.export.export(Reshape(), (torch.randn(4),))).exported_program()
-    program, refusals = lower(program, CapabilityPartitioner("Fake", lambda program: lambda node: None))
+    program, diagnostics = lower(program, CapabilityPartitioner("Fake", lambda program: lambda node: None))
     assert not delegates(program)
-    assert "data movement" in refusals.by_node["view_copy_default"][0][1]
+    assert "data movement" in diagnostics.by_node["view_copy_default"][0][1]
 
 
 def test_report_says_where_and_why():
-    program, refusals = lower(edge(), CapabilityPartitioner("Fake", no_sin))
-    report = DelegationReport.of({"forward": program}, {"forward": refusals})
+    program, diagnostics = lower(edge(), CapabilityPartitioner("Fake", no_sin))
+    report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert report.delegates == {"Fake": 2}
     (row,) = report.left_outside
     assert (row.operator, row.where, row.reasons) == (
@@ -128,7 +135,9 @@ def test_parts_of_a_whole_operator_that_is_refused_after_all_name_it():
         def forward(self, x):
             return nn.functional.hardswish(x)
 
-    partitioner = CapabilityPartitioner("Fake", lambda program: lambda node: "no", whole=[aten.hardswish.default])
+    partitioner = CapabilityPartitioner(
+        "Fake", lambda program: lambda node: "no", ops_to_not_decompose=[aten.hardswish.default]
+    )
     exported = torch.export.export(Hard().eval(), (torch.randn(4),))
     report = to_edge_transform_and_lower(exported, partitioner=[partitioner]).report()
     assert report.left_outside

@@ -23,7 +23,6 @@ from edgecore.passes import (
     remove_dead_code,
     replace_pattern,
 )
-from edgecore.passes.cleanup import remove_identities
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.quantized import (
     QuantizationParameters,
@@ -33,6 +32,7 @@ from edgecore.passes.quantized import (
     is_quantize,
     propagate_quantize,
 )
+from edgecore.passes.remove_identities import remove_identities
 from edgecore.pipeline import ExecutorchBackendConfig, to_edge
 
 aten = torch.ops.aten
@@ -299,6 +299,7 @@ def break_program(program):
 
 def test_checks_after_each_pass_name_the_pass(monkeypatch):
     x = torch.randn(2)
+    monkeypatch.delenv("EDGECORE_VERIFY_PASSES", raising=False)
     assert PassManager([break_program])(edge_of(lambda s, x: x + 1, x))
     monkeypatch.setenv("EDGECORE_VERIFY_PASSES", "1")
     with pytest.raises(CompileError, match="after the pass break_program: .*has no val"):
@@ -342,7 +343,7 @@ def test_a_pattern_becomes_a_backend_operator_and_back():
 def test_a_program_with_backend_operators_compiles_once_they_are_expanded():
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     manager = to_edge(torch.export.export(Model(lambda s, x, y: (x + y).relu()).eval(), (x, y)))
-    manager.transform([replace_pattern(torch.ops.edgecore_test.add_relu.default)])
+    manager = manager.transform([replace_pattern(torch.ops.edgecore_test.add_relu.default)])
     with pytest.raises(CompileError, match="edgecore_test.add_relu"):
         manager.to_executorch()
     buffer = manager.to_executorch(ExecutorchBackendConfig(passes=[expand_bound_operators])).buffer

@@ -1,6 +1,6 @@
 """Convolution and pooling of volumes without a backend; ATen's own operators are the judge.
 
-`tests/interop/test_volumes.py` has the same layers in the other runtime profile, on both runtimes.
+`tests/interop/test_volumes.py` has the same layers for the other target runtime, on both runtimes.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from volumes import LAYERS, VOLUME, normed
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.passes import volumes as decompositions
+from edgecore.passes.decompose import volumes as decompositions
 
 aten = torch.ops.aten
 OF_VOLUMES = {

@@ -118,7 +118,7 @@ def test_violation(pte: PteFile, mutate: Callable[[PteFile], Any], sentence: str
 
 def test_the_stock_runtime_has_no_unbounded_shapes(pte: PteFile) -> None:
     tensor(pte, 0).shape_dynamism = fmt.TensorShapeDynamism.DYNAMIC_UNBOUND
-    assert "value 0: executorch-1.5 runs no tensors without a greatest shape" in sentences(pte)
+    assert "value 0: executorch-1.5 runs no tensors without a maximum shape" in sentences(pte)
     assert sentences(pte, runtime="edgecore") == ""
 
 

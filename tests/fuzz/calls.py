@@ -22,9 +22,10 @@ SKIPPED = {
     "_local_scalar_dense", "nonzero", "masked_select", "convolution_backward", "max_pool2d_with_indices_backward",
     "sym_numel", "sym_size", "_fft_c2r", "_fft_r2c", "view_as_real_copy", "_conj_physical", "lift_fresh_copy",
     "_native_batch_norm_legit", "as_strided_copy", "as_strided", "unique_consecutive", "bernoulli", "normal",
-    "native_layer_norm", "native_group_norm", "_native_batch_norm_legit_no_training", "resize", "set",
+    "native_layer_norm", "native_group_norm", "_native_batch_norm_legit_no_training", "resize", "set", "_pdist_forward",
 }  # fmt: skip
-"""Random results, sizes that depend on data, complex numbers, gradients; and what `LAYERS` calls with fitting arguments."""
+"""Random results, sizes that depend on data, complex numbers, gradients; and what another call makes with fitting arguments:
+one of `LAYERS`, or `pdist`, which checks the rank that `_pdist_forward` relies on."""
 
 COMPOSITES = (
     "softmax.int", "log_softmax.int", "relu6.default", "selu.default", "silu.default", "hardswish.default",
@@ -39,7 +40,7 @@ COMPOSITES = (
     "repeat_interleave.self_int", "rot90.default", "flip.default", "roll.default", "diagonal.default", "diag_embed.default",
     "type_as.default", "to.dtype", "contiguous.default", "ones_like.default", "zeros_like.default", "rsub.Scalar",
     "argsort.default", "sort.default", "isfinite.default", "sgn.default", "signbit.default", "deg2rad.default", "trunc.default",
-    "one_hot.default", "bucketize.Tensor", "searchsorted.Tensor", "cross.default", "cdist.default", "cosine_similarity.default",
+    "one_hot.default", "bucketize.Tensor", "searchsorted.Tensor", "cross.default", "cdist.default", "pdist.default", "cosine_similarity.default",
     "glu.default", "prelu.default", "expand_as.default", "view_as.default", "t.default", "numpy_T.default", "squeeze.default",
 )  # fmt: skip
 """Operators that `torch.export` keeps and edgecore decomposes, beside those with kernels or a row in a backend's table."""

@@ -23,6 +23,8 @@ from fuzz.draw import graphs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+import edgecore
+
 TOGETHER = 12
 """Graphs in one compilation."""
 
@@ -62,6 +64,17 @@ def fuzz(number: int, examples: int, counts: Counter[str], shrink: bool = True, 
             counts["ran"] += check([one.graph for one in drawn], [one.results for one in drawn], variant)
 
     run()
+
+
+def _import_what_compiling_needs() -> None:
+    """Compile one layer with each recipe, so that chunks inherit the modules that this imports, seconds of each process."""
+    layer, x = torch.nn.Linear(32, 32).eval(), (torch.ones(1, 32),)
+    for recipe in (None, *RECIPES):
+        backends = [] if recipe is None else ["xnnpack"]
+        calibration = [x] if recipe == "int8" else None
+        edgecore.load(
+            edgecore.compile(layer, x, backends=backends, quantize=recipe, calibration=calibration).buffer, threads=1
+        )
 
 
 def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> dict[str, Any]:
@@ -107,6 +120,7 @@ def main() -> None:
     number = max([arguments.first - 1, *(row["seed"] for row in rows)]) + 1
     total = sum(row.get("graphs", 0) for row in rows)
     findings = sum("finding" in row for row in rows)
+    _import_what_compiling_needs()
     while total < arguments.graphs:
         row = _chunk(number, arguments.examples, not arguments.no_shrink, arguments.progress)
         with progress.open("a") as file:

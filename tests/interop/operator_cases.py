@@ -1,4 +1,4 @@
-"""A small call of every operator of the runtime profile.
+"""A small call of every operator of the target runtime executorch-1.5.
 
 `CASES`: functional ATen calls, with which eager PyTorch is the judge. `CALLS`: kernels that no ATen call leads to, with
 the results that they must give.

@@ -1,4 +1,4 @@
-"""Every operator of the runtime profile in files of both toolchains: each runs on the other's runtime."""
+"""Every operator of the target runtime executorch-1.5 in files of both toolchains: each runs on the other's runtime."""
 
 from __future__ import annotations
 

@@ -121,6 +121,13 @@ def test_batch_norm(library: Library, shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_group_norm_of_groups_of_one_element_is_the_bias(library: Library) -> None:
+    x, weight, bias = torch.randn(2, 64, 1), torch.rand(64) + 0.5, torch.randn(64)
+    out, mean, rstd = torch.empty(2, 64, 1), torch.empty(2, 64), torch.empty(2, 64)
+    library.call("aten::native_group_norm.out", x, weight, bias, 2, 64, 1, 64, 1e-5, out, mean, rstd)
+    assert torch.equal(out, bias.reshape(1, 64, 1).expand(2, 64, 1))
+
+
 @pytest.mark.parametrize(
     ("source", "target"), [(torch.float32, torch.uint8), (torch.int64, torch.float32), (torch.bool, torch.float16)]
 )

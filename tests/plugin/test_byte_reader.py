@@ -52,3 +52,11 @@ def test_a_count_is_of_records_that_fit():
         ByteReader(struct.pack("<I", 3) + bytes(8)).count(4)
     with pytest.raises(FormatError, match="end too early"):
         ByteReader(struct.pack("<I", 0xFFFFFFFF)).numbers(0xFFFFFFFF)
+
+
+def test_a_part_of_a_blob_is_a_view_and_must_lie_inside():
+    reader = ByteReader(b"0123456789")
+    assert bytes(reader.part(2, 3)) == b"234" and reader.position == 0
+    assert bytes(reader.part(10, 0)) == b""
+    with pytest.raises(FormatError, match="bytes 8 to 11 lie outside its 10 bytes"):
+        reader.part(8, 3)

@@ -56,6 +56,7 @@ def test_paths_for_a_plugin_build(tmp_path):
     installed = Path(edgecore.__path__[0]).parent
     copy = tmp_path / "wheel without headers"
     shutil.copytree(SOURCE / "src" / "edgecore" / "plugin", copy / "edgecore" / "plugin")
+    shutil.copy(SOURCE / "src" / "edgecore" / "stability.py", copy / "edgecore")
     (copy / "edgecore" / "__init__.py").touch()
     for option, file in (("--include-dir", "edgecore/backend.h"), ("--cmake-dir", "edgecoreConfig.cmake")):
         for packages in (installed, SOURCE / "src"):

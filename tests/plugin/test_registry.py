@@ -8,7 +8,7 @@ import pytest
 
 import edgecore
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendNotFound
-from edgecore.plugin import known, registry
+from edgecore.plugin import known_backends, registry
 
 RAISING = """
     raise OSError("libvendor.so.3: cannot open shared object file")
@@ -185,12 +185,12 @@ def test_compiler_that_cannot_be_imported(add_package):
 
 
 def test_known_backends_table():
-    rows = known.known_backends()
+    rows = known_backends.known_backends()
     assert all(row.package == f"edgecore-{row.name}" and row.summary for row in rows)
     assert len({row.backend_id for row in rows}) == len({row.name for row in rows}) == len(rows)
-    assert known.lookup("xnnpack") is known.lookup("XnnpackBackend")
+    assert known_backends.lookup("xnnpack") is known_backends.lookup("XnnpackBackend")
 
 
 def test_only_packages_of_this_repository_are_recommended():
     here = {path.name for path in (Path(__file__).parents[2] / "plugins").iterdir() if path.is_dir()}
-    assert {row.package for row in known.known_backends()} == here
+    assert {row.package for row in known_backends.known_backends()} == here

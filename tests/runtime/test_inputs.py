@@ -151,7 +151,7 @@ def test_each_method_has_its_own_sizes():
     assert "must be 2 to 4, got 6" in refused(model.small, ones(6))
     assert "must be 5 to 9, got 3" in refused(model.large, ones(3))
     assert "dim 0 must be 3, got 4 (shape [4])" in refused(model.fixed, ones(4))
-    assert repr(model) == "<edgecore.Model small(input), large(input), fixed(input)>"
+    assert repr(model) == "<edgecore.Program small(input), large(input), fixed(input)>"
 
 
 def test_a_file_without_metadata_has_its_upper_bounds_alone(pair):
@@ -235,7 +235,7 @@ def test_a_method_shows_what_it_takes_and_gives(pair):
     model = load(pair)
     description = "forward(x: float32 [b: 4..8, 6], y: float32 [b: 4..8, 6]) -> output_0: float32 [b: 4..8, 4]"
     assert repr(model.forward) == f"<edgecore.Method {description}>"
-    assert repr(model) == "<edgecore.Model forward(x, y)>"
+    assert repr(model) == "<edgecore.Program forward(x, y)>"
     assert list(inspect.signature(model.forward).parameters) == ["x", "y", "out"]
 
 

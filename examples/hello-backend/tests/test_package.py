@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import edgecore
-from edgecore.plugin.documentation import operators_markdown, options_markdown
+from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_hello.compiler import HelloCompiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import torch
 
 import edgecore
 import edgecore_openvino
-from edgecore.plugin.documentation import operators_markdown, options_markdown
+from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_openvino.compiler import INSTALL, OpenvinoCompiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from lowered import as_module, check, compiled, refusals
 from torch import nn
 
 import edgecore
-from edgecore_xnnpack.operators import make_check
+from edgecore_xnnpack.operators import TABLE
 
 Function = Callable[..., torch.Tensor]
 
@@ -260,5 +260,5 @@ def test_refusals(function: object, reason: str) -> None:
 def test_refusals_of_what_is_decomposed_then(function: Function, reason: str) -> None:
     program = torch.export.export(as_module(function), (X,))
     program.graph.eliminate_dead_code()
-    check_node = make_check(program, views=True)
+    check_node = TABLE.unsupported_reasons(program, is_decomposed=False)
     assert reason in [check_node(node) for node in program.graph.nodes if node.op == "call_function"]

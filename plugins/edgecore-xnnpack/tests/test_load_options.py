@@ -52,7 +52,7 @@ def resized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(path, net, torch.randn(4, 64), dynamic_shapes=({0: rows},))
 
 
-def load(path: Path, **options: Any) -> edgecore.Model:
+def load(path: Path, **options: Any) -> edgecore.Program:
     return edgecore.load(path, options={"xnnpack": options})
 
 

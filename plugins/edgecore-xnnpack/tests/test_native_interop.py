@@ -239,7 +239,7 @@ def test_missing_named_data(lowered: dict[str, Case]) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()
     assert folder is not None
-    with pytest.raises(NativeError, match=r"the file has no data under the key") as caught:
+    with pytest.raises(NativeError, match=r"the file holds no data .*load that file with the program") as caught:
         Session(folder, case.blob, {})
     assert caught.value.code == 0x20
     short = {key: data[:-4] for key, data in case.named.items()}

@@ -62,10 +62,10 @@ def test_inputs_of_all_steps_are_one_product() -> None:
 )
 def test_refusals(layer: torch.nn.Module, x: torch.Tensor, reason: str) -> None:
     """What is refused is decomposed, and taken in pieces."""
-    from edgecore_xnnpack.operators import make_check
+    from edgecore_xnnpack.operators import TABLE
 
     exported = torch.export.export(layer.eval(), (x,))
-    check_node = make_check(exported, views=True)
+    check_node = TABLE.unsupported_reasons(exported, is_decomposed=False)
     reasons = [check_node(node) for node in exported.graph.nodes if str(node.target).endswith(".input")]
     assert reasons == [reason]
     if x.shape[0] == T:

@@ -11,7 +11,7 @@
 
 // Version 0 is a draft: host and plugin must have the same major and minor number, exactly. From 1.0 on members are
 // only added: a host takes what was built for an older release of a major version that it knows, and what was built for
-// a newer minor version that names it as new enough (edgecore_backend.least_host_*).
+// a newer minor version that names it as new enough (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 3
 
@@ -123,7 +123,7 @@ typedef struct edgecore_tensor {
   int32_t scalar_type;  // number of the .pte's ScalarType (finer than dl.dtype for quantised types)
   edgecore_dl_tensor dl;
   const uint8_t *dim_order;  // ndim entries, outermost first
-  const int64_t *max_shape;  // ndim sizes: the greatest shape that the memory was planned for
+  const int64_t *max_shape;  // ndim sizes: the maximum shape, which the memory was planned for
   uint64_t capacity;         // bytes from data + byte_offset that may be used
   edgecore_buffer *buffer;   // NULL: dl.data is a host address
 } edgecore_tensor;

@@ -37,7 +37,7 @@ class BufferAllocator final : public ScratchAllocator {
   void *allocate(size_t size, size_t alignment) override;
   void reset() override { used_ = 0; }
   size_t used() const { return used_; }
-  size_t peak() const { return peak_; }  // greatest value of used() since construction
+  size_t peak() const { return peak_; }  // maximum of used() since construction
 
  private:
   MutableBytes buffer_;

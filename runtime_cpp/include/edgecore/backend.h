@@ -180,9 +180,9 @@ typedef struct edgecore_execute_info {
 // The members up to `version` keep their places in every version of the interface, so that a host can name the package
 // of a table that it refuses.
 typedef struct edgecore_backend {
-  edgecore_header header;     // major and minor: the interface that the library was built for
-  uint16_t least_host_major;  // the oldest host that it works with
-  uint16_t least_host_minor;
+  edgecore_header header;   // major and minor: the interface that the library was built for
+  uint16_t min_host_major;  // the oldest host that it works with
+  uint16_t min_host_minor;
   uint32_t flags;
   uint32_t features;
   uint32_t reserved;
@@ -250,7 +250,7 @@ typedef struct edgecore_backend {
   // byte_offset counts from the buffer's begin. The host creates one for a value that only delegates of this backend
   // use, which ask for one memory_kind there, and copies where a kernel, another backend or the caller is on the other
   // side: create, destroy, map, unmap, and where they are not NULL flush (after the host wrote) and invalidate (before
-  // it reads). Bytes are the greatest shape's, with granule and tail padding. One mapping at a time; not while an
+  // it reads). Bytes are the maximum shape's, with granule and tail padding. One mapping at a time; not while an
   // execution with the buffer is pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);

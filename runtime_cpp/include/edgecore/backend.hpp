@@ -17,7 +17,8 @@
 //
 // Optional members: `static void Driver::probe(const Host &)`, `int32_t Driver::check_compatibility(std::string_view)`
 // (EDGECORE_COMPATIBLE or _RECOMPILE; throws what is incompatible), `void Delegate::buffer_requirement(uint64_t,
-// edgecore_buffer_requirement &) const noexcept`. Others (state, device buffers) are set in the table by hand, with
+// edgecore_buffer_requirement &) const noexcept`; Instance's constructor may take the `const edgecore_instance_info &`
+// as a third argument, for its flags. Others (state, device buffers) are set in the table by hand, with
 // get<Program>(handle) for the object behind a handle. A delegate that is PENDING writes `execute` by hand, too.
 // Nothing thrown gets out: the host receives the code and the sentence. Thread rules are those of backend.h.
 #ifndef EDGECORE_BACKEND_HPP_
@@ -39,7 +40,7 @@
 
 namespace edgecore::backend {
 
-inline edgecore_str to_str(std::string_view text) { return {text.data(), text.size()}; }
+constexpr edgecore_str to_str(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view to_view(edgecore_str text) {
   return text.size == 0 ? std::string_view() : std::string_view(text.data, static_cast<size_t>(text.size));
 }
@@ -55,23 +56,28 @@ struct Failure {
   std::string text;
 };
 
-[[noreturn, gnu::format(printf, 2, 3)]] inline void fail(int32_t code, const char *format, ...) {
+// Formats as std::vprintf does; cuts off what exceeds 511 bytes.
+[[gnu::format(printf, 1, 0)]] inline std::string format_text(const char *format, va_list arguments) {
   char text[512];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  return text;
+}
+
+[[noreturn, gnu::format(printf, 2, 3)]] inline void fail(int32_t code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
+  std::string text = format_text(format, arguments);
   va_end(arguments);
-  throw Failure{code, text};
+  throw Failure{code, std::move(text)};
 }
 
 // Refuses a blob: "the blob is damaged: ".
 [[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
-  char text[400];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
+  const std::string text = format_text(format, arguments);
   va_end(arguments);
-  fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text);
+  fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text.c_str());
 }
 
 // Reads a blob from its start: little-endian unsigned numbers, texts, bytes, all borrowed. Where the blob does not hold
@@ -110,10 +116,10 @@ class ByteReader {
   }
   uint32_t u32() { return number<uint32_t>(); }
 
-  // The number of records, of `least_bytes` each at least, that follow somewhere: so many fit into the rest.
-  uint32_t count(uint64_t least_bytes) {
+  // The number of records, of `min_bytes` each at least, that follow somewhere: so many fit into the rest.
+  uint32_t count(uint64_t min_bytes) {
     const uint32_t found = u32();
-    if (found > left() / least_bytes) {
+    if (found > left() / min_bytes) {
       damaged("%u records in %llu bytes", found, static_cast<unsigned long long>(left()));
     }
     return found;
@@ -164,12 +170,22 @@ class Host {
     if (loop.error) std::rethrow_exception(loop.error);
   }
   uint32_t worker_count() const { return table_->worker_count(scope_); }
+  // The worker that calls: inside parallel_for its index, elsewhere 0.
+  uint32_t worker_index() const { return table_->worker_index(scope_); }
+
+  // Adds a profile event that has ended. Times are nanoseconds since the start of this execute. `debug_id` is a key of
+  // the debug_handle_map that preprocess returned, or -1. Instances only.
+  void add_event(std::string_view name, int64_t debug_id, uint64_t begin, uint64_t end) const {
+    if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
+  }
 
   // The bytes stored under `key`; they stay valid until the program is closed.
   edgecore_bytes named_data(std::string_view key) const {
     edgecore_bytes found = {};
     if (table_->named_data(scope_, to_str(key), &found, nullptr) != EDGECORE_OK) {
-      fail(EDGECORE_NOT_FOUND, "the file holds no data '%.*s'", static_cast<int>(key.size()), key.data());
+      fail(EDGECORE_NOT_FOUND,
+           "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
+           static_cast<int>(key.size()), key.data());
     }
     return found;
   }
@@ -216,6 +232,8 @@ class Event {
 class Options {
  public:
   explicit Options(const edgecore_options &options) : options_(options) {}
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
 
   int64_t integer(std::string_view name, int64_t fallback) const {  // of a bool: 0 or 1
     const edgecore_option *option = find(name);
@@ -330,12 +348,12 @@ class Memory {
 };
 
 // A need of host memory; `kind` is EDGECORE_MEMORY_*.
-inline edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
+constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
 }
 
 // `type` and `when` are EDGECORE_OPTION_*; the texts must be literals.
-inline edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
+constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
@@ -429,8 +447,8 @@ edgecore_backend make_table(const Declaration &declaration) {
 
   edgecore_backend table = {};
   table.header = header<edgecore_backend>();
-  table.least_host_major = EDGECORE_ABI_MAJOR;
-  table.least_host_minor = EDGECORE_ABI_MINOR;
+  table.min_host_major = EDGECORE_ABI_MAJOR;
+  table.min_host_minor = EDGECORE_ABI_MINOR;
   table.flags = declaration.flags;
   table.features = detail::features();
   table.backend_id = to_str(declaration.backend_id);
@@ -500,8 +518,13 @@ edgecore_backend make_table(const Declaration &declaration) {
     const edgecore_host *host = reinterpret_cast<DelegateHandle *>(delegate)->host.table();
     return guard(host, error, [&] {
       const Host services(host, info->scope);
-      *out = reinterpret_cast<edgecore_instance *>(
-          new InstanceHandle{{services, Instance(get<Delegate>(delegate), services)}, {}});
+      Delegate &owner = get<Delegate>(delegate);
+      if constexpr (std::is_constructible_v<Instance, Delegate &, const Host &, const edgecore_instance_info &>) {
+        *out =
+            reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services, *info)}, {}});
+      } else {
+        *out = reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services)}, {}});
+      }
       return EDGECORE_OK;
     });
   };

@@ -8,11 +8,11 @@
 
 namespace edgecore {
 
-// Whether the file says that it is bundled. It still may be damaged.
+// Returns true if the file has the magic number of a .bpte file. It may still be damaged.
 bool is_bundled(Bytes file);
 
-// The .pte file within a .bpte file, aligned as far as `file` is. `file` must be private memory: it is checked in
-// place. Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version).
+// Returns the .pte file within a .bpte file, with the alignment of `file`. `file` must be private memory: it is checked
+// in place. Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version).
 Result<Bytes> bundled_program(Bytes file, const Limits &limits, Error &error);
 
 }  // namespace edgecore

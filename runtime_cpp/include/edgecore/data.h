@@ -9,10 +9,10 @@
 
 namespace edgecore {
 
-// What a data file holds under one name.
+// An entry of a data file.
 struct NamedBytes {
   Bytes bytes;
-  bool has_layout = false;  // it is a tensor, described by the rest
+  bool has_layout = false;  // the entry is a tensor, described by the other members
   int32_t scalar_type = 0;
   Span<const int32_t> sizes;
   Span<const uint8_t> dim_order;
@@ -33,7 +33,7 @@ class DataFile {
   StringView name() const { return name_; }
   size_t count() const { return keys_.size(); }
   StringView key(size_t index) const;  // in the order of their bytes
-  // NULL-like (`bytes.data() == nullptr`) if there is no such name.
+  // Returns the entry of this name; `bytes.data()` is NULL if there is none.
   NamedBytes find(StringView key) const;
   bool contains(StringView key) const;
   uint64_t bytes() const;  // of all data

@@ -1,5 +1,5 @@
-// What the core and a host layer agree on: scopes, the part of the service table that the core provides, loaded
-// backends, and event tracing.
+// The interface between the core and a host layer: scopes, the services that the core provides, loaded backends, and
+// event tracing.
 #ifndef EDGECORE_HOST_H_
 #define EDGECORE_HOST_H_
 
@@ -27,26 +27,33 @@ namespace edgecore {
 // parallel_for and the worker members, named_data with external files), and keeps the rest.
 edgecore_host core_services();
 
-// A backend as a program uses it. The host layer opens driver and program handle, keeps them while methods use them,
-// and closes them in reverse.
+// A backend that is open for a program. The host layer opens driver and program handle, keeps them while methods use
+// them, and closes them in reverse.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
   edgecore_program *program = nullptr;  // of the Program whose methods get this
 };
 
+// The header of a struct of the C interface, for the version of this build.
+template <typename Struct>
+constexpr edgecore_header header_of() {
+  return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+}
+
 struct AbiVersion {
   uint16_t major;
   uint16_t minor;
 };
 
-// What a plugin was built for, and the oldest host that it works with; kernel libraries work with any.
+// The interface version that a plugin was built for, and the oldest host that it works with. Kernel libraries work with
+// any host.
 struct PluginVersions {
   AbiVersion built_for;
-  AbiVersion least_host;
+  AbiVersion min_host;
 };
 
-// What a host works with: plugins that were built for `oldest` or later; it has the members of `newest` itself.
+// A host works with plugins that were built for `oldest` or later. It provides the members of `newest`.
 struct HostVersions {
   AbiVersion oldest;
   AbiVersion newest;
@@ -57,25 +64,27 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
-// Whether the two work together, or which of them is too old. Versions of major number 0 must be equal. From 1.0 on a
-// plugin of a newer minor version runs on a host that it names as new enough; one of a newer major version never does.
+// Decides if the two work together, or else which of them is too old. Versions of major number 0 must be equal.
+// From 1.0 on a plugin of a newer minor version runs on a host that is not older than `min_host`. A plugin of a newer
+// major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
-// The same as a sentence with both versions and the package to update. `package` may be empty.
+// Like negotiate, with an error that names both versions and the package to update. `package` may be empty.
+// Errors: NOT_SUPPORTED.
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 
-// Whether this host can use `backend`: table present, versions, required members, contradicting flags, and no build
-// feature outside `host_features` (EDGECORE_FEATURE_*). `where` is the library's path or package, for the sentence.
-// To be called before any member of the table.
+// Checks that this host can use `backend`: table present, versions, required members, no contradicting flags, and no
+// build feature outside `host_features` (EDGECORE_FEATURE_*). Errors name `where`, the library's path or package. Call
+// it before any member of the table. Errors: NOT_SUPPORTED.
 Status check_backend(const edgecore_backend *backend, uint32_t host_features, StringView where, Error &error);
 
-// The same for a kernel library.
+// Checks that this host can use a kernel library. Errors: NOT_SUPPORTED.
 Status check_kernel_library(const edgecore_kernel_library *library, StringView where, Error &error);
 
 enum class EventKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend };
 
-// Receives begin and end of what a method does. Calls come from the thread that executes, properly nested.
+// Receives the begin and end of each event of a method. Calls come from the thread that executes, properly nested.
 class EventTracer {
  public:
   // `instruction` is the index in the method's chain, `debug_id` the backend's identifier (kBackend) or -1.

@@ -12,12 +12,12 @@ namespace edgecore {
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
-// Lets delegates have arguments in memory of their device (buffer requirements with a memory_kind): a value that only
-// delegates of one backend use stays there, others are copied, which the tracer sees.
+// Supports arguments of delegates in memory of their device (buffer requirements with a memory_kind). A value that only
+// delegates of one backend use stays in that memory. Other values are copied, and each copy is an event of the trace.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
-// Everything that a method uses. All pointers must outlive the method.
+// The resources of a method. All pointers must outlive the method.
 struct MethodConfig {
   Allocator *allocator = nullptr;       // holds the Method and what it plans for; never shrinks
   ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: none, host->scratch gives NULL
@@ -36,7 +36,7 @@ struct MethodConfig {
   uint64_t instruction_limit = 0;         // of one run, which fails past it; 0: Limits::instructions
 };
 
-// A tensor that the caller hands in.
+// A tensor of the caller.
 struct TensorArgument {
   void *data = nullptr;
   int32_t scalar_type = 0;
@@ -48,8 +48,9 @@ struct TensorArgument {
   bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
-// Told that a run that start or resume left pending goes on with resume: once for each such answer, from any thread,
-// and perhaps before the answer. Must not call the method, and must exist until it has returned.
+// Notified when a pending run can continue with Method::resume: once for each EDGECORE_PENDING that start or resume
+// returns, from any thread, and possibly before they return it. ready() must not call the method, and the object must
+// exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -58,11 +59,11 @@ class Completion {
   ~Completion() = default;
 };
 
-// One thread at a time. Several methods of one Program may run side by side.
+// May be used by one thread at a time. Several methods of one Program may run at the same time.
 class Method {
  public:
   // Builds the method: allocates arenas, fills values and initial state, resolves operators (all missing ones in one
-  // sentence), checks, loads and prepares delegates at the greatest shapes. On failure what was created is destroyed.
+  // sentence), checks, loads and prepares delegates at the maximum shapes. On failure what was created is destroyed.
   // The Method lives in config.allocator; destroy() it before freeing that.
   // Errors: NOT_FOUND (method or backend), OPERATOR_MISSING, DELEGATE_*, NOT_SUPPORTED, MEMORY_ALLOCATION_FAILED,
   // INVALID_PROGRAM, or what a backend gave.
@@ -83,9 +84,9 @@ class Method {
   // Int, bool (0 or 1) and double inputs. A value that export baked into the program must be the same.
   Status set_input(size_t index, int64_t value, Error &error);
   Status set_input(size_t index, double value, Error &error);  // double inputs
-  // An input that was None at export needs no call; this checks that it was.
+  // Checks that the input was None at export. Such an input needs no call.
   Status set_input_none(size_t index, Error &error);
-  // Whether set_input would copy (true) or borrow (false).
+  // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
 
   // Memory for an output without planned memory (ValueInfo.tensor.planned == false): `bytes` at least tensor.bytes of
@@ -99,9 +100,10 @@ class Method {
   // method, instruction and operator or backend.
   Status execute(Error &error);
 
-  // The same for callers that do something else while a device works: EDGECORE_PENDING, which is no failure, when a
-  // backend works on; after completion.ready() the run goes on with resume, which answers in the same way. Meanwhile
-  // inputs and outputs stay in place, and all else but resume, pending and destroy fails with INVALID_STATE.
+  // Starts a run for callers that do something else while a device works. Returns EDGECORE_PENDING, which is no
+  // failure, while a backend is still working. After completion.ready() the caller continues the run with resume, which
+  // returns in the same way. Meanwhile inputs and outputs must stay in place, and every call except resume, pending and
+  // destroy fails with INVALID_STATE.
   Status start(Completion &completion, Error &error);
   Status resume(Error &error);  // EDGECORE_PENDING if it is too early
   bool pending() const;
@@ -110,15 +112,15 @@ class Method {
   // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or what the backend gave.
   Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
 
-  // An output with its actual shape, valid until the next call of a member. A program may return an input, a constant
-  // or a view: then its data is not the memory of set_output.
+  // Returns an output with its actual shape, valid until the next call of a member. If the program returns an input, a
+  // constant or a view, the data are not in the memory of set_output.
   const edgecore_value &output(size_t index) const;
 
-  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones. Not
-  // while a run is pending.
+  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones.
+  // Must not be called while a run is pending.
   void reset();
   bool shares_state() const;
-  // Shows all mutable buffers, shared ones too, in the order of the file. Not while a run is pending.
+  // Visits all mutable buffers, also shared ones, in the order of the file. Must not be called while a run is pending.
   void visit_state(StateVisitor &visitor) const;
 
   // Bytes: planned arenas; what delegates asked for; staging copies for buffer requirements.

@@ -1,4 +1,4 @@
-// A .pte file ready to run on a system with files, threads and a heap: what an application or a binding uses.
+// A program and its methods, loaded from a .pte file on a system with files, threads and a heap.
 //
 //   Module module;
 //   Error error;
@@ -21,43 +21,43 @@ namespace edgecore {
 
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
-  bool trust = false;    // accept blobs whose SHA-256 is not in the metadata for backends that do not validate
+  bool trust = false;    // accept blobs without a SHA-256 in the metadata for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
-  bool trace = false;  // keep the times of all instructions for write_trace
+  bool trace = false;  // record the times of all instructions for write_trace
 };
 
-// Limits of a host: those of the core, and no plan beyond the physical memory.
+// Returns the limits of the core, with planned memory limited to the physical memory.
 Limits default_limits();
 
-// The folders in the environment variable EDGECORE_BACKEND_PATH, separated by colons, for Module::find_backend. None in
-// a process that runs with the rights of another user (setuid and the like).
+// Returns the folders in the environment variable EDGECORE_BACKEND_PATH, separated by colons, for Module::find_backend.
+// Returns none in a process that runs with the rights of another user (setuid and the like).
 std::vector<std::string> backend_path();
 
-// Calls in the order of the members. Not thread-safe; afterwards each Method may be used by one thread at a time.
+// Call the members in their order. Not thread-safe. After load_methods each Method may be used by one thread at a time.
 class Module {
  public:
   Module();
   ~Module();
 
-  // What the files may ask for; default_limits() otherwise.
+  // Sets bounds on what the files may ask for. The default is default_limits().
   void set_limits(const Limits &limits);
 
-  // A .ptd file with weights or delegates' data that the program keeps outside; any number of them. Maps the file at
-  // `path`, or copies `bytes`, which `name` stands for in sentences.
+  // Adds a .ptd file with weights or delegates' data that the program keeps outside. Any number of them can be added.
+  // Maps the file at `path`, or copies `bytes`, which errors call `name`.
   // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of DataFile::load.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
 
-  // Maps the file at `path`, or copies `bytes`, and verifies it. Of a .bpte file (which is copied) the program in it.
+  // Maps the file at `path`, or copies `bytes`, and verifies it. A .bpte file is copied, and the program in it is used.
   // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of Program::load and check_data_files.
   Status open(const char *path, Error &error);
   Status open(Bytes bytes, Error &error);
 
   const Program &program() const;
 
-  // The backends that the file's methods name, each once.
+  // Returns the ids of the backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
-  // Those of them that were not added yet.
+  // Returns those of the required backends that were not added yet.
   std::vector<StringView> missing_backends() const;
 
   // Makes a backend available to this file, from a table linked into the application or from a library given by its
@@ -77,7 +77,8 @@ class Module {
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
-  // "name.overload" of each operator that the file calls and neither the runtime nor an added library has a kernel for.
+  // Returns "name.overload" of each operator that the file calls and that has a kernel neither in the runtime nor in an
+  // added library.
   std::vector<std::string> missing_operators() const;
 
   // Makes kernels available to this file, from a table linked into the application or from a library given by its
@@ -98,11 +99,12 @@ class Module {
   // those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
-  // Writes what all methods did since they were loaded with MethodOptions::trace, as an ETDump. No method may run.
+  // Writes the times of all runs since the methods were loaded with MethodOptions::trace, as an ETDump. No method may
+  // be running.
   // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
 
-  // Gives all mutable buffers their initial values, those of delegates too. No method may be running.
+  // Gives all mutable buffers and the state of backends their initial values. No method may be running.
   // Errors: what a backend gave.
   Status reset(Error &error);
 
@@ -111,20 +113,20 @@ class Module {
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and what the backend gave.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // All mutable state, of buffers and of backends, as bytes, and back: into this program or another with buffers of the
-  // same names and shapes. No method may be running. An import that fails changes nothing.
+  // Saves and restores all mutable state, of buffers and of backends, as bytes. Another program can import it if its
+  // buffers have the same names and shapes. No method may be running. An import that fails changes nothing.
   // Errors: NOT_SUPPORTED (a backend has state that it does not export), what a backend gave, and of importing
   // INVALID_ARGUMENT (damaged, or of another program).
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
 
-  // The same of what one backend keeps for this program (a KV cache), in a form of its own.
+  // Saves and restores the state that one backend keeps for this program (a KV cache), in the backend's own form.
   // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and what the backend gave.
   Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
   Status import_state(StringView backend_id, Bytes state, Error &error);
 
-  // Gives every output that needs it memory that lives as long as the module: for callers that read an output before
-  // the next run. Errors: MEMORY_ALLOCATION_FAILED.
+  // Allocates memory that lives as long as the module for every output that needs memory. For callers that read each
+  // output before the next run. Errors: MEMORY_ALLOCATION_FAILED.
   Status allocate_outputs(size_t method, Error &error);
 
   Module(const Module &) = delete;
@@ -136,7 +138,7 @@ class Module {
   std::vector<Method *> methods_;
 };
 
-// The kernel library that every module has: edgecore_kernels_library().
+// Returns the kernel library that every module uses: edgecore_kernels_library().
 Span<const edgecore_kernel_library *const> kernel_libraries();
 
 }  // namespace edgecore

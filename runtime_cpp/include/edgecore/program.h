@@ -26,9 +26,9 @@ struct ProgramConfig {
 struct TensorInfo {
   int32_t scalar_type = 0;  // number of the .pte's ScalarType
   uint32_t shape_kind = EDGECORE_SHAPE_STATIC;
-  Span<const int32_t> sizes;      // greatest shape
+  Span<const int32_t> sizes;      // maximum shape
   Span<const uint8_t> dim_order;  // outermost first
-  uint64_t bytes = 0;             // at the greatest shape
+  uint64_t bytes = 0;             // at the maximum shape
   bool planned = false;           // its memory is part of an arena or of the file; else it comes from the caller
 };
 
@@ -128,15 +128,22 @@ class Program {
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
-  bool has_meta() const;  // written by edgecore
-  // Whether the file wants one copy of this mutable buffer for all methods.
+  bool has_meta() const;  // the file was written by edgecore
+  // Returns true if the file was compiled to share this mutable buffer between its methods.
   bool shares_state(StringView qualified_name) const;
-  StringView profile() const;  // "executorch-1.5", "edgecore"; empty without metadata
+  // The runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
+  StringView target_runtime() const;
 
   // Compares the SHA-256 of weights, of initial state, of delegates' blobs and data, and of what the program uses of
   // its data files with those in the metadata. Reads all of it. Errors: INVALID_PROGRAM or INVALID_EXTERNAL_DATA with
   // the name of what has changed, NOT_SUPPORTED (the metadata lack one of them, or the file has none).
   Status check_digests(Error &error) const;
+
+  // Checks that every tensor that the method's instructions use has planned memory or data in the file, is an input or
+  // output, or is bound to another tensor's memory by an instruction. Without this check a run fails when it comes to
+  // the instruction. Needs one byte per value of `scratch`. Errors: NOT_SUPPORTED, with the instruction and the value;
+  // MEMORY_ALLOCATION_FAILED.
+  Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }
   const ProgramTables &tables() const { return *tables_; }  // for the core's own sources
@@ -150,7 +157,7 @@ class Program {
   Span<const DataFile *const> data_;
 };
 
-// Begins the sentence of an INVALID_ARGUMENT: "Input 'x' (0) of method 'forward'".
+// Begins an INVALID_ARGUMENT error: "Input 'x' (0) of method 'forward'".
 void name_input(const MethodInfo &method, size_t index, Error &error);
 
 }  // namespace edgecore

@@ -1,4 +1,4 @@
-// Views of memory that somebody else owns. C++17 has no std::span, and std::string_view's members may throw.
+// Views of memory that the caller owns. C++17 has no std::span, and std::string_view's members may throw.
 #ifndef EDGECORE_SPAN_H_
 #define EDGECORE_SPAN_H_
 
@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// A borrowed array. Indexing is unchecked: whoever indexes has checked against size().
+// A borrowed array. Indexing is unchecked: compare the index with size() first.
 template <typename T>
 class Span {
  public:
@@ -34,7 +34,7 @@ class Span {
 using Bytes = Span<const uint8_t>;
 using MutableBytes = Span<uint8_t>;
 
-// Borrowed characters, not NUL-terminated; those of a file may hold any byte.
+// Borrowed characters, without a NUL at the end. Strings of a file may hold any byte.
 class StringView {
  public:
   constexpr StringView() = default;

@@ -1,4 +1,4 @@
-// Mutable buffers that several methods of a program use together.
+// Mutable buffers that several methods of a program share.
 #ifndef EDGECORE_STATE_H_
 #define EDGECORE_STATE_H_
 
@@ -11,18 +11,18 @@ namespace edgecore {
 // Which mutable buffers of equal qualified name the methods share. Methods that share one must not run at a time.
 enum class StateSharing : uint8_t {
   kAsFile,  // those that the file names in its metadata
-  kAll,     // all; those without a name that lie at one place of memory 2 or above, which is how executorch shares them
-  kNone,    // each method has its own
+  kAll,   // all; buffers without a name are shared if they have the same offset in memory 2 or above, as in ExecuTorch
+  kNone,  // each method has its own
 };
 
 // One copy of each shared buffer. It and its allocator must outlive the methods.
 class StateStore {
  public:
   struct Buffer {
-    StringView name;         // qualified; a buffer without one goes by its place
+    StringView name;         // qualified; empty: identified by memory_id and offset
     uint32_t memory_id = 0;  // of one without a name
     uint64_t offset = 0;
-    StringView method;  // that asked first
+    StringView method;  // the first that asked for it
     int32_t scalar_type = 0;
     Span<const int32_t> sizes;
     Span<const uint8_t> dim_order;
@@ -34,10 +34,10 @@ class StateStore {
 
   explicit StateStore(Allocator *allocator) : allocator_(allocator) {}
 
-  // The buffer called `wanted.name`, made with its initial values if it is the first of that name. Fails if the one
-  // there has another dtype, shape or dim order: the sentence names both methods.
+  // Returns the buffer called `wanted.name`. The first call for a name creates it with its initial values. Errors:
+  // INVALID_PROGRAM, with both methods, if the buffer has another dtype, shape or dim order; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
-  // Back to the initial values.
+  // Gives all buffers their initial values.
   void reset();
   bool empty() const { return first_ == nullptr; }
 
@@ -46,7 +46,7 @@ class StateStore {
   Buffer *first_ = nullptr;
 };
 
-// A mutable buffer of a method, where it is now.
+// A mutable buffer of a method and its current memory.
 struct StateBuffer {
   StringView name;  // qualified; empty if the file does not say
   int32_t scalar_type = 0;

@@ -62,8 +62,9 @@ class [[nodiscard]] Result {
 // Appends text, replacing bytes that would break a line or a terminal.
 void append(Error &error, StringView text);
 
-// How the pieces of a sentence reach fail_with: one letter for each kind, and a variable argument for each piece.
-// Integers travel as 64 bits, text and lists by address. That is the shortest code at a few hundred places.
+// Type-erased arguments of fail_with: a string with one letter per argument (see kind_of), and the arguments as C
+// varargs: integers as 64 bits, text and lists by address. fail() is expanded at several hundred places, and a call
+// with varargs is the smallest code there.
 namespace pieces {
 
 inline const char *pass(const char *text) { return text; }
@@ -93,7 +94,7 @@ constexpr char kind_of(const Span<const uint8_t> *) { return '1'; }
 
 template <char... kinds>
 struct Kinds {
-  static constexpr char text[] = {kinds..., 0};
+  static constexpr char kText[] = {kinds..., 0};
 };
 
 }  // namespace pieces
@@ -101,23 +102,23 @@ struct Kinds {
 Status fail_with(Error &error, int32_t code, const char *kinds, ...);
 Status extend_with(Error &error, const char *kinds, ...);
 
-// Replaces the sentence of `error` by the pieces in order (text, integers, lists of integers as "[1, 3, 224]"), and
-// gives the code as a Status:
+// Replaces the message of `error` by the items in order (text, integers, lists of integers as "[1, 3, 224]"), and
+// returns the code as a Status:
 //   return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " has ", n, " bytes.");
 template <typename... Pieces>
-__attribute__((always_inline)) inline Status fail(Error &error, int32_t code, const Pieces &...given) {
-  using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(given)){})...>;
-  return fail_with(error, code, Kinds::text, pieces::pass(given)...);
+__attribute__((always_inline)) inline Status fail(Error &error, int32_t code, const Pieces &...items) {
+  using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(items)){})...>;
+  return fail_with(error, code, Kinds::kText, pieces::pass(items)...);
 }
 
-// Appends pieces to the sentence of a failure, and gives its code.
+// Appends items to the message of `error`, and returns its code.
 template <typename... Pieces>
-__attribute__((always_inline)) inline Status extend(Error &error, const Pieces &...given) {
-  using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(given)){})...>;
-  return extend_with(error, Kinds::text, pieces::pass(given)...);
+__attribute__((always_inline)) inline Status extend(Error &error, const Pieces &...items) {
+  using Kinds = pieces::Kinds<pieces::kind_of(decltype(pieces::pass(items)){})...>;
+  return extend_with(error, Kinds::kText, pieces::pass(items)...);
 }
 
-// Leaves the function with the status if it is not OK.
+// Returns the status from the calling function if it is not OK.
 #define EDGECORE_TRY(expression)                               \
   do {                                                         \
     ::edgecore::Status edgecore_try_status = (expression);     \

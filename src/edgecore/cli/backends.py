@@ -13,8 +13,8 @@ from edgecore.cli.common import Json, print_json, progress, stdout
 from edgecore.errors import BackendBroken, EdgecoreError
 
 if TYPE_CHECKING:
-    from edgecore.plugin.entries import Provider
-    from edgecore.plugin.types import InstalledBackend
+    from edgecore.plugin.api import InstalledBackend
+    from edgecore.plugin.entry_points import Provider
 
 
 def command(
@@ -45,21 +45,22 @@ def command(
         raise EdgecoreError("--markdown needs the NAME of a backend")
     from rich.table import Column, Table
 
-    from edgecore.plugin import trial
+    from edgecore.plugin import isolated_import
 
-    found, _ = trial.installed(seconds)
+    found, _ = isolated_import.installed(seconds)
     if as_json:
         fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
         paths = _libraries(found, seconds)
         print_json(
             [
-                {field: getattr(backend, field) for field in fields} | {"library": paths.get(_key(backend))}
+                {field: getattr(backend, field) for field in fields}
+                | {"library": paths.get((backend.backend_id, backend.distribution))}
                 for backend in found
             ]
         )
         return
     if not found:
-        from edgecore.plugin.known import known_backends
+        from edgecore.plugin.known_backends import known_backends
 
         print("No backend is installed. To add one:")
         for row in known_backends():
@@ -76,17 +77,19 @@ def command(
     stdout.print(table)
 
 
-def _key(row: InstalledBackend | Provider) -> tuple[str, str]:
-    return row.backend_id, row.distribution
+def _key(provider: Provider) -> tuple[str, str]:
+    return provider.name, provider.distribution
 
 
 def _libraries(found: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
     """Paths of native libraries (what edgecore-run takes as --backend); None of one that has none or cannot tell."""
-    from edgecore.plugin import registry, trial
+    from edgecore.plugin import isolated_import, registry
 
-    usable = {_key(backend) for backend in found if backend.info}
-    tasks = [trial.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable]
-    return {_key(task.provider): tried.answer for task, tried in zip(tasks, trial.run(tasks, seconds))}
+    usable = {(backend.backend_id, backend.distribution) for backend in found if backend.info}
+    tasks = [
+        isolated_import.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable
+    ]
+    return {_key(task.provider): tried.answer for task, tried in zip(tasks, isolated_import.run(tasks, seconds))}
 
 
 def _write_manifests(folder: Path) -> None:
@@ -104,12 +107,12 @@ def _write_manifests(folder: Path) -> None:
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
 
-    from edgecore.plugin import documentation, registry, trial
+    from edgecore.plugin import documentation, isolated_import, registry
 
     with progress(f"importing the compiler of {name}"):
-        trial.installed(seconds)
+        isolated_import.installed(seconds)
         info = registry.find_by_name(name)
-        (tried,) = trial.run([trial.Task("tables", registry.provider_of(info))], seconds)
+        (tried,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)
     if tried.problem:
         raise BackendBroken(tried.problem)
     options, operators = tried.answer["options"], tried.answer["operators"]

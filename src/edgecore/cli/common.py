@@ -167,33 +167,19 @@ def choose_method(names: list[str], asked: str | None, path: Path) -> str:
     raise EdgecoreError(f"{path} has the methods {', '.join(names)}; choose one with --method")
 
 
-# dtype: (format of a memoryview, whether it is a floating-point type).
-_CODES = {
-    "bool": ("?", False),
-    "float32": ("f", True),
-    "float64": ("d", True),
-    "int8": ("b", False),
-    "int16": ("h", False),
-    "int32": ("i", False),
-    "int64": ("q", False),
-    "uint8": ("B", False),
-    "uint16": ("H", False),
-    "uint32": ("I", False),
-    "uint64": ("Q", False),
-}
-
-
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
     """A buffer of this shape: floats uniform in [-1, 1), integers and bools 0 or 1. Needs no numpy.
 
     Raises:
         EdgecoreError: The dtype has no buffer format.
     """
-    if dtype not in _CODES:
+    from edgecore.format.dtypes import DTYPES
+
+    code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
+    if code in ("", "e"):  # neither array nor memoryview makes float16
         raise EdgecoreError(f"cannot make up a {dtype} input; give every input with --input FILE.npy")
-    code, floating = _CODES[dtype]
     generator = random.Random(seed)
-    draw = (lambda: generator.random() * 2 - 1) if floating else (lambda: generator.getrandbits(1))
+    draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
     count = prod(shape)
     raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
     # memoryview cannot cast no bytes at all to a shape.

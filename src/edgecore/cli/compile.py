@@ -36,7 +36,7 @@ def command(
         ),
     ] = None,
     runtime: Annotated[
-        str, typer.Option(metavar="PROFILE", help="Where the file will run: executorch-1.5 or edgecore.")
+        str, typer.Option(metavar="RUNTIME", help="Where the file will run: executorch-1.5 or edgecore.")
     ] = "executorch-1.5",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.pte", help="By default named after the model.")
@@ -78,6 +78,12 @@ def command(
             "by more than expected.",
         ),
     ] = False,
+    dump_passes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write the graph after each pass that changed it to a new or empty folder."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
@@ -101,6 +107,7 @@ def command(
             external_data=parse_external_data(external_data or ()),
             quantize=quantize,
             calibration=calibration,
+            dump_passes=dump_passes,
         )
         seconds = time.perf_counter() - start
         output, *data = program.save(output)

@@ -20,23 +20,11 @@ from edgecore.format import (
     Meta,
     PtdFile,
     PteFile,
-    ScalarType,
     Tensor,
     TensorDataLocation,
     TensorShapeDynamism,
     get_meta,
 )
-
-_DTYPES = {
-    "BYTE": "uint8",
-    "CHAR": "int8",
-    "SHORT": "int16",
-    "INT": "int32",
-    "LONG": "int64",
-    "HALF": "float16",
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-}
 
 
 def describe(pte: PteFile) -> dict[str, Any]:
@@ -64,7 +52,7 @@ def describe_data(ptd: PtdFile) -> dict[str, Any]:
     for key, entry in sorted(ptd.entries.items()):
         row: dict[str, Any] = {"key": key, "bytes": memoryview(entry.data).nbytes}
         if entry.layout is not None:
-            row["dtype"] = dtype_name(entry.layout.scalar_type)
+            row["dtype"] = entry.layout.scalar_type.dtype_name
             row |= {"shape": list(entry.layout.sizes), "dim_order": list(entry.layout.dim_order)}
         rows.append(row)
     return {"data": rows, "segments": [{"offset": part.offset, "bytes": part.size} for part in ptd.segments]}
@@ -79,12 +67,6 @@ def _external(plan: ExecutionPlan) -> list[str]:
     """Names of the constants that the method expects in `.ptd` files."""
     infos = [value.val.extra_tensor_info for value in plan.values if isinstance(value.val, Tensor)]
     return [str(info.fully_qualified_name) for info in infos if info and info.location == TensorDataLocation.EXTERNAL]
-
-
-def dtype_name(scalar_type: ScalarType) -> str:
-    """`float32`, `int8`, ..."""
-    name = scalar_type.name
-    return _DTYPES.get(name, name.lower())
 
 
 def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, Any]:
@@ -136,14 +118,14 @@ def _value(value: EValue, made: ArgumentMeta | None) -> dict[str, Any]:
     dynamic = tensor.shape_dynamism != TensorShapeDynamism.STATIC
     known = made.dims if made and len(made.dims) == len(tensor.sizes) else None
     dims = [
-        {"name": known[index].name or None, "min": known[index].min, "max": known[index].greatest(size)}
+        {"name": known[index].name or None, "min": known[index].min, "max": known[index].max_size(size)}
         if known
         else {"name": None, "min": 0 if dynamic else size, "max": size}
         for index, size in enumerate(tensor.sizes)
     ]
     return name | {
         "type": "tensor",
-        "dtype": dtype_name(tensor.scalar_type),
+        "dtype": tensor.scalar_type.dtype_name,
         "shape": list(tensor.sizes),
         "dynamic": dynamic,
         "dims": dims,

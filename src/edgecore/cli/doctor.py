@@ -39,7 +39,7 @@ def command(
             if name or not (finding.is_part and finding.ok):
                 _show(finding)
     for provider, finding in libraries:
-        stdout.print(f"[bold]{provider.backend_id}[/bold] (operators, {provider.distribution} {provider.version})")
+        stdout.print(f"[bold]{provider.name}[/bold] (operators, {provider.distribution} {provider.version})")
         _show(finding)
     if not all(diagnosis.ok for diagnosis in diagnoses) or not all(finding.ok for _, finding in libraries):
         raise typer.Exit(1)

@@ -120,10 +120,8 @@ def _users_of_constants(pte: PteFile) -> dict[int, tuple[Tensor, list[str]]]:
 
 
 def _layout(tensor: Tensor) -> dict[str, Any]:
-    from edgecore.cli.describe import dtype_name
-
     return {
-        "dtype": dtype_name(tensor.scalar_type),
+        "dtype": tensor.scalar_type.dtype_name,
         "shape": list(tensor.sizes),
         "dim_order": list(tensor.dim_order),
     }

@@ -52,8 +52,8 @@ def _words(name: str) -> dict[str, str]:
 
 def _check(name: str) -> None:
     """Refuse a name that is none, or that an installed backend has."""
-    from edgecore.plugin import trial
-    from edgecore.plugin.entries import normalised
+    from edgecore.plugin import isolated_import
+    from edgecore.plugin.entry_points import normalised
 
     if name.startswith("edgecore") and (short := name.removeprefix("edgecore").lstrip("-_")):
         raise EdgecoreError(
@@ -65,7 +65,7 @@ def _check(name: str) -> None:
             "single - or _ between them, such as acme or acme-npu"
         )
     backend_id, distribution = f"{_words(name)['Name']}Backend", normalised(f"edgecore-{name}")
-    for backend in trial.installed()[0]:
+    for backend in isolated_import.installed()[0]:
         if name == backend.name or backend_id == backend.backend_id or distribution == backend.distribution:
             raise EdgecoreError(
                 f"{backend.distribution} {backend.version}, which is installed, has a backend "

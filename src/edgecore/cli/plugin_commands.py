@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from edgecore.errors import BackendAmbiguous, BackendBroken
-from edgecore.plugin.entries import COMMANDS, Provider, scan
+from edgecore.plugin.entry_points import COMMANDS, Provider, scan
 
 
 def add(app: typer.Typer, own: int, arguments: Sequence[str]) -> None:
@@ -29,12 +29,12 @@ def add(app: typer.Typer, own: int, arguments: Sequence[str]) -> None:
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     if asked in taken:
         return
-    found = [provider for provider in scan(COMMANDS) if provider.backend_id not in taken]
+    found = [provider for provider in scan(COMMANDS) if provider.name not in taken]
     if asked is None:
         for provider in found:
-            app.command(provider.backend_id, help=f"Of the package {provider.distribution}.")(_stub)
+            app.command(provider.name, help=f"Of the package {provider.distribution}.")(_stub)
         return
-    found = [provider for provider in found if provider.backend_id == asked]
+    found = [provider for provider in found if provider.name == asked]
     if len(found) > 1:
         names = " and ".join(sorted(provider.distribution for provider in found))
         raise BackendAmbiguous(f"the command {asked!r} is provided by {names}; uninstall one of them")
@@ -47,7 +47,7 @@ def _stub() -> None:
 
 
 def _load(app: typer.Typer, provider: Provider) -> None:
-    name = provider.backend_id
+    name = provider.name
     try:
         loaded = provider.load()
         if not callable(loaded):

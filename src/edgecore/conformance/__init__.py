@@ -10,30 +10,23 @@ Every check runs in a process of its own kind: a backend that dies or hangs cost
 
 from __future__ import annotations
 
+from edgecore.stability import lazy_names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.conformance.check import Check, Failed, Skipped, Subject
+    from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
     from edgecore.conformance.report import Report, Row
     from edgecore.conformance.session import list_checks, run
 
-__all__ = ["Check", "Failed", "Report", "Row", "Skipped", "Subject", "list_checks", "run"]
+__all__ = ["BackendUnderTest", "Check", "Failed", "Report", "Row", "Skipped", "list_checks", "run"]
 
-_HOMES = {
-    "Check": "check",
-    "Failed": "check",
-    "Report": "report",
-    "Row": "report",
-    "Skipped": "check",
-    "Subject": "check",
-    "list_checks": "session",
-    "run": "session",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name on first use: the pytest plugin imports this package in every run of pytest."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'edgecore.conformance' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"edgecore.conformance.{_HOMES[name]}"), name)
+# The pytest plugin imports this package in every run of pytest: so names are imported when they are first used.
+__getattr__ = lazy_names(
+    "edgecore.conformance",
+    {
+        **dict.fromkeys(("BackendUnderTest", "Check", "Failed", "Skipped"), "edgecore.conformance.check"),
+        **dict.fromkeys(("Report", "Row"), "edgecore.conformance.report"),
+        **dict.fromkeys(("list_checks", "run"), "edgecore.conformance.session"),
+    },
+    deprecated={"Subject": ("BackendUnderTest", "0.2")},
+)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.process import call
 
 Emit = Callable[[str, Any], None]
@@ -21,7 +21,7 @@ ADDRESS_SPACE = 8 << 30
 """Bytes that a child may map beyond what it has: a blob that asks for more gets an error from the allocator."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for each kind of damage."""
     for kind in KINDS:
         yield Check(f"blobs/{kind}", _Damage(kind), seconds=3 * HANG, needs_run=True)
@@ -31,7 +31,7 @@ class _Damage:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         from edgecore.conformance.lifetime import written
 
         if "NEEDS_TRUSTED_BLOBS" in subject.declared.flags:

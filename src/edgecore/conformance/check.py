@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from edgecore.backend import Backend
     from edgecore.plugin import BackendCompiler, BackendInfo
-    from edgecore.target import Backend
 
 
 class Failed(Exception):
@@ -24,12 +24,12 @@ class Skipped(Exception):
 class Check:
     """One check. `run` gives a detail for the report, or raises `Failed` or `Skipped`; any other exception is a failure.
 
-    `seconds`: how long it may be silent (see `Subject.trying`) before it counts as hanging.
+    `seconds`: how long it may be silent (see `BackendUnderTest.trying`) before it counts as hanging.
     `needs_run`: it executes delegates, so it is skipped where the backend cannot run.
     """
 
     name: str
-    run: Callable[[Subject], str]
+    run: Callable[[BackendUnderTest], str]
     seconds: float = 60
     needs_run: bool = False
 
@@ -49,7 +49,7 @@ class Declared:
 
 
 @dataclass
-class Subject:
+class BackendUnderTest:
     """The backend under test."""
 
     name: str
@@ -84,7 +84,7 @@ class Subject:
     @property
     def backend(self) -> Backend:
         """For `edgecore.compile(backends=[...])`."""
-        from edgecore.target import Backend
+        from edgecore.backend import Backend
 
         return Backend(self.name, **self.options)
 

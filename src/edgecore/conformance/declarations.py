@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.lifetime import written
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
@@ -17,7 +17,7 @@ IDLE = 0.15
 """Greatest part of a processor that a loaded model may use while nobody calls it."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """One row each."""
     yield Check("declarations/threads", threads, needs_run=True)
     yield Check("declarations/memory", memory, needs_run=True)
@@ -26,7 +26,7 @@ def checks(subject: Subject) -> Iterator[Check]:
     yield Check("declarations/profile events", profile_events, needs_run=True)
 
 
-def threads(subject: Subject) -> str:
+def threads(subject: BackendUnderTest) -> str:
     """Counts threads of a process that loads, runs and destroys a model with threads=1."""
     if not sys.platform.startswith("linux"):
         raise Skipped("it reads /proc")
@@ -48,7 +48,7 @@ def threads(subject: Subject) -> str:
     return f"{declared}: {most - before} more while executing with threads=1, none left"
 
 
-def memory(subject: Subject) -> str:
+def memory(subject: BackendUnderTest) -> str:
     """The runtime refuses more than was declared; here, that the greatest shapes fit and how near the declaration is."""
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)
@@ -62,7 +62,7 @@ def memory(subject: Subject) -> str:
     return f"{name}: {declared:,} bytes declared, {used:,} asked for{own}"
 
 
-def buffers(subject: Subject) -> str:
+def buffers(subject: BackendUnderTest) -> str:
     """Inputs and outputs at the end of mapped memory, at odd addresses, and an output in an input's memory."""
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
@@ -73,7 +73,7 @@ def buffers(subject: Subject) -> str:
     return f"nothing is read or written beyond what is declared; {staging:,} bytes of copies at aligned inputs"
 
 
-def trust(subject: Subject) -> str:
+def trust(subject: BackendUnderTest) -> str:
     """A backend that needs trusted blobs never sees one whose digest is wrong."""
     if "NEEDS_TRUSTED_BLOBS" not in subject.declared.flags:
         return "VALIDATES_BLOBS: see the group blobs"
@@ -89,7 +89,7 @@ def trust(subject: Subject) -> str:
     return f"NEEDS_TRUSTED_BLOBS: {error}"
 
 
-def profile_events(subject: Subject) -> str:
+def profile_events(subject: BackendUnderTest) -> str:
     """The trace of a run holds the calls of its delegates."""
     name, _, inputs, program = delegated(subject)
     model = edgecore.load(program.buffer, trust=True, trace=True)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 
-from edgecore.conformance.check import Check, Failed, Subject
-from edgecore.plugin.entries import normalised
+from edgecore.conformance.check import BackendUnderTest, Check, Failed
+from edgecore.plugin.entry_points import normalised
 
 TOPICS = {
     "what it takes": r"takes|operators|features|supported",
@@ -18,14 +18,14 @@ TOPICS = {
 """What headings of a README must treat, and the words that tell. Text before the first heading of level 2 counts too."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for the metadata, one for the README, one for the table of operators."""
     yield Check("documentation/metadata", metadata)
     yield Check("documentation/readme", readme)
     yield Check("documentation/operators", operators)
 
 
-def metadata(subject: Subject) -> str:
+def metadata(subject: BackendUnderTest) -> str:
     """Summary, licence, the least Python, and that it depends on edgecore."""
     fields = distribution(subject.distribution).metadata.json
     missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name.lower().replace("-", "_"))]
@@ -41,7 +41,7 @@ def metadata(subject: Subject) -> str:
     return f"{fields.get('summary')}; requires {line}"
 
 
-def readme(subject: Subject) -> str:
+def readme(subject: BackendUnderTest) -> str:
     """The long description has what a user looks for."""
     text = _description(distribution(subject.distribution))
     if len(text.strip()) < 200:
@@ -65,7 +65,7 @@ def readme(subject: Subject) -> str:
     return ", ".join(headings)
 
 
-def operators(subject: Subject) -> str:
+def operators(subject: BackendUnderTest) -> str:
     """`operator_support()` has a row at least, each once, with dtypes."""
     rows = subject.compiler.operator_support()
     if not rows:

@@ -12,12 +12,12 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.elf import exported_symbols
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.plugin.doctor import Finding, diagnose
-from edgecore.plugin.entries import searched
+from edgecore.plugin.entry_points import searched
 
 IMPORT_SECONDS = 0.1
 """Greatest processor time of importing the package and calling its hook: every load of a file pays it."""
@@ -28,7 +28,7 @@ HEAVY = ("torch", "numpy", "pydantic")
 SYMBOL = "edgecore_backend_v0"
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """What `edgecore doctor` finds, a row each, then the rest."""
     found = diagnose(subject.distribution)
     findings = next(one.findings for one in found if one.backend.backend_id == subject.backend_id)
@@ -44,7 +44,7 @@ class _Found:
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         if not self.finding.ok:
             raise Failed(f"{self.finding.detail}; to mend it: {self.finding.remedy}")
         return self.finding.detail
@@ -64,7 +64,7 @@ print("conformance", json.dumps([seconds, heavy]))
 """
 
 
-def light_import(subject: Subject) -> str:
+def light_import(subject: BackendUnderTest) -> str:
     """Importing the package and calling its hook is quick, imports nothing heavy and prints nothing."""
     package = _package(subject)
     done = subprocess.run(
@@ -88,7 +88,7 @@ def light_import(subject: Subject) -> str:
     return f"{seconds * 1e3:.1f} ms"
 
 
-def exported_symbol(subject: Subject) -> str:
+def exported_symbol(subject: BackendUnderTest) -> str:
     """The library exports its table and nothing else: two plugins must not see each other's symbols."""
     if subject.library is None:
         raise Skipped(subject.cannot_run)
@@ -107,7 +107,7 @@ def exported_symbol(subject: Subject) -> str:
     return SYMBOL
 
 
-def missing_library(subject: Subject) -> str:
+def missing_library(subject: BackendUnderTest) -> str:
     """A copy of the package without its library: it imports, `check()` says what is missing, loading says it too."""
     assert subject.library is not None
     spec = find_spec(_package(subject))
@@ -133,7 +133,7 @@ def missing_library(subject: Subject) -> str:
     return str(answer["error"])
 
 
-def foreign_version(subject: Subject) -> str:
+def foreign_version(subject: BackendUnderTest) -> str:
     """Its table, patched in memory to say that it was built for another interface: refused in a sentence."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
     answer = results(call("edgecore.conformance.measure:load_patched", arguments), subject.trying)[0]
@@ -148,7 +148,7 @@ def _expect_sentence(error: str, what: str, names: str) -> None:
         raise Failed(f"{what} fails without naming {names}: {error}")
 
 
-def _program(subject: Subject) -> Path:
+def _program(subject: BackendUnderTest) -> Path:
     """A file with a delegate of the backend."""
     path = subject.folder / "delegated.pte"
     if not path.exists():
@@ -156,11 +156,11 @@ def _program(subject: Subject) -> Path:
     return path
 
 
-def _package(subject: Subject) -> str:
-    from edgecore.plugin.entries import scan
+def _package(subject: BackendUnderTest) -> str:
+    from edgecore.plugin.entry_points import scan
 
     wanted = (subject.backend_id, subject.distribution)
-    provider = next(one for one in scan() if (one.backend_id, one.distribution) == wanted)
+    provider = next(one for one in scan() if (one.name, one.distribution) == wanted)
     return provider.value.partition(":")[0].partition("[")[0].strip()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import eager
@@ -30,23 +30,23 @@ PATIENCE = 4
 """Times as many loads or calls before what looks like a leak is one."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for loading again and again, one for running again and again."""
     yield Check("lifetime/load and destroy", load_and_destroy, seconds=180, needs_run=True)
     yield Check("lifetime/run", run_often, seconds=180, needs_run=True)
 
 
-def load_and_destroy(subject: Subject) -> str:
+def load_and_destroy(subject: BackendUnderTest) -> str:
     """Six times some loads of a file, with two calls each."""
     return _steady(subject, rounds=10 if subject.quick else 40, calls=2)
 
 
-def run_often(subject: Subject) -> str:
+def run_often(subject: BackendUnderTest) -> str:
     """Six times many calls of a loaded model."""
     return _steady(subject, rounds=1, calls=100 if subject.quick else 400)
 
 
-def _steady(subject: Subject, *, rounds: int, calls: int) -> str:
+def _steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
     if not sys.platform.startswith("linux"):
         raise Skipped("it reads /proc")
     files = written(subject)
@@ -83,7 +83,7 @@ def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
     return min(growth) >= limit or (many and sum(growth) >= sum(one for one in growth if one > 0) / 2)
 
 
-def written(subject: Subject) -> dict[str, Any]:
+def written(subject: BackendUnderTest) -> dict[str, Any]:
     """Paths of a delegated network, its inputs and outputs; options for loading it."""
     if "written" not in subject.cache:
         name, model, inputs, program = delegated(subject)

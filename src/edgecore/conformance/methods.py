@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import torch
 
 import edgecore
-from edgecore.conformance.check import Check, Failed, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed
 from edgecore.conformance.networks import NETWORKS, Inputs, delegated
 from edgecore.conformance.programs import check_results, compiled, eager, load, outputs
 
 THREADS = 4
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for each way of being several."""
     yield Check("methods/several methods", several_methods, needs_run=True)
     yield Check("methods/several instances", several_instances, needs_run=True)
@@ -24,7 +24,7 @@ def checks(subject: Subject) -> Iterator[Check]:
     yield Check("methods/threads, one model", threads_with_one_model, needs_run=True)
 
 
-def several_methods(subject: Subject) -> str:
+def several_methods(subject: BackendUnderTest) -> str:
     """All networks as methods of one file, and one of them twice with the same weights."""
     models, inputs = _methods()
     loaded = load(subject, compiled(subject, models, inputs))
@@ -35,7 +35,7 @@ def several_methods(subject: Subject) -> str:
     return ", ".join(models)
 
 
-def several_instances(subject: Subject) -> str:
+def several_instances(subject: BackendUnderTest) -> str:
     """The same file loaded three times; the copies run in turn, each with inputs of its own, and end one by one."""
     name, model, inputs, program = delegated(subject)
     copies = [load(subject, program) for _ in range(3)]
@@ -48,7 +48,7 @@ def several_instances(subject: Subject) -> str:
     return f"3 copies of {name}"
 
 
-def thread_counts(subject: Subject) -> str:
+def thread_counts(subject: BackendUnderTest) -> str:
     """One thread or several compute the same."""
     name, model, inputs, program = delegated(subject)
     for threads in (1, 2, 5):
@@ -58,7 +58,7 @@ def thread_counts(subject: Subject) -> str:
     return f"{name} with 1, 2 and 5 threads"
 
 
-def threads_with_models(subject: Subject) -> str:
+def threads_with_models(subject: BackendUnderTest) -> str:
     """Each thread loads and runs a copy of its own."""
     name, model, inputs, program = delegated(subject)
     calls = 5 if subject.quick else 20
@@ -75,7 +75,7 @@ def threads_with_models(subject: Subject) -> str:
     return f"{THREADS} threads, {calls} calls each"
 
 
-def threads_with_one_model(subject: Subject) -> str:
+def threads_with_one_model(subject: BackendUnderTest) -> str:
     """The threads share a file: different methods at the same time, and the same one in turns."""
     models, inputs = _methods()
     loaded = load(subject, compiled(subject, models, inputs), threads=2)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, took
 
 Inputs = tuple[torch.Tensor, ...]
@@ -42,7 +42,7 @@ def mixed() -> tuple[nn.Module, Inputs]:
 NETWORKS = {"mlp": mlp, "convnet": convnet, "attention": attention, "elementwise": elementwise, "mixed": mixed}
 
 
-def network(subject: Subject, name: str) -> tuple[nn.Module, Inputs, Any]:
+def network(subject: BackendUnderTest, name: str) -> tuple[nn.Module, Inputs, Any]:
     """A network, its inputs, and the program that the backend made of it; compiled once a process."""
     if name not in subject.cache:
         subject.trying(f"compiling {name}")
@@ -52,7 +52,7 @@ def network(subject: Subject, name: str) -> tuple[nn.Module, Inputs, Any]:
     return found
 
 
-def delegated(subject: Subject) -> tuple[str, nn.Module, Inputs, Any]:
+def delegated(subject: BackendUnderTest) -> tuple[str, nn.Module, Inputs, Any]:
     """A network of which the backend takes something, its name first. The one of which it takes most."""
     found = [(len(took(subject, network(subject, name)[2])), name) for name in NETWORKS]
     most, name = max(found, key=lambda pair: pair[0])
@@ -61,7 +61,7 @@ def delegated(subject: Subject) -> tuple[str, nn.Module, Inputs, Any]:
     return (name, *network(subject, name))
 
 
-def recipe_programs(subject: Subject) -> dict[str, Any]:
+def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
     """The MLP and the convnet, quantized by each recipe of the backend: program by `recipe, network`."""
     if "recipes" not in subject.cache:
         programs = {}
@@ -77,7 +77,7 @@ def recipe_programs(subject: Subject) -> dict[str, Any]:
     return found
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """One check a network, and one a recipe."""
     for name in NETWORKS:
         yield Check(f"networks/{name}", _Network(name), needs_run=True)
@@ -89,7 +89,7 @@ class _Network:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         subject.trying(self.name)
         model, inputs, program = network(subject, self.name)
         check_reasons(subject, program, self.name)
@@ -108,7 +108,7 @@ class _Recipe:
     def __init__(self, recipe: str) -> None:
         self.recipe = recipe
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         lost = []
         for name, program in recipe_programs(subject).items():
             if not name.startswith(f"{self.recipe}, "):

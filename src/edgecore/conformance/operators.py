@@ -9,7 +9,7 @@ import torch
 
 import edgecore
 from edgecore.conformance import sample_table  # noqa: F401  (fills samples.TABLE)
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import recipe_programs
 from edgecore.conformance.programs import (
     check_reasons,
@@ -24,7 +24,8 @@ from edgecore.conformance.programs import (
 )
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
 from edgecore.errors import EdgecoreError, FallbackWarning
-from edgecore.partition.capability import DATA_MOVEMENT
+from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
 """Tried also where they are not claimed: the backend must refuse them, or be right."""
@@ -35,7 +36,7 @@ COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.max
 """Before an operator that only moves data goes one of these: partitions of nothing else are not worth a delegate."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """One check for each row of `operator_support()`."""
     for operator in sorted({row.operator for row in subject.compiler.operator_support()}):
         yield Check(f"operators/{operator}", _Operator(operator), needs_run=True)
@@ -45,7 +46,7 @@ class _Operator:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         if self.operator.startswith("quantized_decomposed."):
             return self._in_networks(subject)
         target = resolve(self.operator)
@@ -65,23 +66,23 @@ class _Operator:
         if not result.seen:
             raise Skipped("edgecore rewrites or removes this operator before a backend is asked")
         if not result.taken:
-            dtypes = ", ".join(map(_dtype_name, claimed))
+            dtypes = ", ".join(map(dtype_name, claimed))
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
             sample = f"{self.operator}{samples[0]}"
             raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {sample}: {reasons}")
         if torch.bool in claimed and not subject.quick:
             result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], inside=True).dtypes
         for dtype in claimed:
-            if by_dtype[dtype] and _dtype_name(dtype) not in result.dtypes:
+            if by_dtype[dtype] and dtype_name(dtype) not in result.dtypes:
                 self._must_take(subject, dtype, claimed[0])
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
         if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
             _try(subject, self.operator, more)
         return f"{result.taken} of {len(samples)} calls taken"
 
-    def _must_take(self, subject: Subject, dtype: torch.dtype, first: torch.dtype) -> None:
+    def _must_take(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
         """A dtype of which none of the calls was taken: alone, and together with the `first` one that is claimed."""
-        samples, name = samples_of(self.operator, dtype, subject.quick), _dtype_name(dtype)
+        samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
         inside = any(_has_truth_values(self.operator, sample) for sample in samples)
         result = _try(subject, self.operator, samples, inside)
@@ -90,7 +91,7 @@ class _Operator:
             sample = f"{self.operator}{samples[0]}"
             raise Failed(f"it claims {name} and takes none of {len(samples)} calls such as {sample}: {reasons}")
 
-    def _in_networks(self, subject: Subject) -> str:
+    def _in_networks(self, subject: BackendUnderTest) -> str:
         """Operators of quantized programs: the networks of the backend's own recipes must need them."""
         for recipe, program in recipe_programs(subject).items():
             if count := took(subject, program).count(self.operator):
@@ -112,7 +113,7 @@ class _Result:
         self.reasons: list[str] = []
 
 
-def _try(subject: Subject, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
+def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
     """All samples in one model; one by one if that does not compile or run, so that the sentence names the guilty one.
 
     `inside`: truth values come from comparisons and go to selections, since a backend may have no memory for them.
@@ -139,7 +140,7 @@ def _try(subject: Subject, operator: str, samples: Sequence[Sample], inside: boo
     return whole
 
 
-def _try_together(subject: Subject, operator: str, samples: Sequence[Sample], inside: bool) -> _Result:
+def _try_together(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool) -> _Result:
     model, inputs = _model(subject, operator, samples, inside)
     program = compiled(subject, model, inputs)
     what = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
@@ -180,7 +181,7 @@ def _without_backend(operator: str, sample: Sample) -> bool:
 
 
 def _model(
-    subject: Subject, operator: str, samples: Sequence[Sample], inside: bool
+    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool
 ) -> tuple[_Calls, tuple[torch.Tensor, ...]]:
     companion = ""
     if resolve(operator) in DATA_MOVEMENT or _is_movement(operator):
@@ -244,7 +245,3 @@ def _dtype(name: str, operator: str) -> torch.dtype:
     if not isinstance(found, torch.dtype):
         raise Failed(f"operator_support() names {name!r} among the dtypes of {operator}; torch has no such dtype")
     return found
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

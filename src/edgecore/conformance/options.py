@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 import edgecore
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import NETWORKS, delegated, network
 from edgecore.conformance.programs import eager, load, outputs
 from edgecore.errors import CompileError, EdgecoreError
@@ -33,7 +33,7 @@ class _Wrong:
         return "a value of a wrong type"
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for unknown options, and one for each option."""
     yield Check("options/unknown", unknown)
     for name, field in subject.compiler.Options.model_fields.items():
@@ -43,12 +43,12 @@ def checks(subject: Subject) -> Iterator[Check]:
         yield Check(f"options/{option['name']} when loading", _LoadOption(option), needs_run=True)
 
 
-def unknown(subject: Subject) -> str:
+def unknown(subject: BackendUnderTest) -> str:
     """An option that does not exist is an error that names it."""
     return _refused(subject, UNKNOWN, True)
 
 
-def unknown_load(subject: Subject) -> str:
+def unknown_load(subject: BackendUnderTest) -> str:
     """The same when loading."""
     return _load_refused(subject, UNKNOWN, 1)
 
@@ -60,7 +60,7 @@ class _Option:
         self.name = name
         self.field = field
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         if not (self.field.description or "").strip():
             raise Failed(f"the option {self.name} has no description")
         if self.field.is_required():
@@ -82,7 +82,7 @@ class _Option:
             )
         return f"{len(wrong)} wrong values refused; works as {', '.join(tried) or 'its default'}"
 
-    def _works(self, subject: Subject, value: Any) -> bool:
+    def _works(self, subject: BackendUnderTest, value: Any) -> bool:
         """Whether it has any effect. Raises `Failed` if a network does not compile or gives something else."""
         effect = False
         options = {**subject.options, self.name: value}
@@ -110,7 +110,7 @@ class _LoadOption:
     def __init__(self, option: Any) -> None:
         self.option = option
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         name = self.option["name"]
         if not self.option["help"].strip():
             raise Failed(f"the option {name} for loading has no help")
@@ -122,7 +122,7 @@ class _LoadOption:
         return _load_refused(subject, name, wrong)
 
 
-def _refused(subject: Subject, name: str, value: Any) -> str:
+def _refused(subject: BackendUnderTest, name: str, value: Any) -> str:
     options = {**subject.options, name: value}
     try:
         model, inputs = NETWORKS["elementwise"]()
@@ -135,7 +135,7 @@ def _refused(subject: Subject, name: str, value: Any) -> str:
     raise Failed(f"{name}={value!r} is accepted{hint}")
 
 
-def _load_refused(subject: Subject, name: str, value: Any) -> str:
+def _load_refused(subject: BackendUnderTest, name: str, value: Any) -> str:
     _, _, _, program = delegated(subject)
     options = {subject.backend_id: {**subject.load_options, name: value}}
     try:

@@ -12,18 +12,18 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.conformance.check import Check, Failed, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed
 from edgecore.conformance.networks import NETWORKS, delegated, network
 from edgecore.conformance.process import call, results
 from edgecore.ir.delegate import delegates
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import describe
 from edgecore.partition import Partitioner
-from edgecore.partition.types import TAG
+from edgecore.partition.protocol import TAG
 from edgecore.pipeline import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """One row each."""
     yield Check("partitioner/only tags", only_tags)
     yield Check("partitioner/deterministic", deterministic)
@@ -32,7 +32,7 @@ def checks(subject: Subject) -> Iterator[Check]:
     yield Check("partitioner/reproducible blobs", reproducible)
 
 
-def only_tags(subject: Subject) -> str:
+def only_tags(subject: BackendUnderTest) -> str:
     """Neither the graph nor metadata nor weights change."""
     for name in NETWORKS:
         subject.trying(name)
@@ -51,7 +51,7 @@ def only_tags(subject: Subject) -> str:
     return ", ".join(NETWORKS)
 
 
-def deterministic(subject: Subject) -> str:
+def deterministic(subject: BackendUnderTest) -> str:
     """The same program twice gives the same tags and reasons."""
     for name in NETWORKS:
         subject.trying(name)
@@ -62,24 +62,24 @@ def deterministic(subject: Subject) -> str:
     return ", ".join(NETWORKS)
 
 
-def reasons(subject: Subject) -> str:
+def reasons(subject: BackendUnderTest) -> str:
     """Every operator that it leaves has a reason."""
     left = 0
     for name in NETWORKS:
         subject.trying(name)
         program = _edge(name)
         result = _partitioner(subject).partition(program)
-        told = {rejection.node: rejection.reason for rejection in result.rejections}
+        told = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
         for node in program.graph.nodes:
             if node.op != "call_function" or TAG in node.meta or not _is_work(node):
                 continue
             left += 1
             if not told.get(node.name, "").strip():
-                raise Failed(f"{name}: {describe(node)} is left without a reason (PartitionResult.rejections)")
+                raise Failed(f"{name}: {describe(node)} is left without a reason (PartitionResult.unsupported_nodes)")
     return f"{left} operators left, each with a reason"
 
 
-def debug_handles(subject: Subject) -> str:
+def debug_handles(subject: BackendUnderTest) -> str:
     """`debug_handle_map` leads from the blob back to every operator that it holds, and to nothing else."""
     name, _, _, _ = delegated(subject)
     count = 0
@@ -104,7 +104,7 @@ def debug_handles(subject: Subject) -> str:
     return f"{count} handles in {name}"
 
 
-def reproducible(subject: Subject) -> str:
+def reproducible(subject: BackendUnderTest) -> str:
     """Compiled twice, also in another process with other hashes, a network gives the same bytes."""
     first, second = _digests(subject), _digests(subject)
     settings = {"backend": subject.name, "options": dict(subject.options)}
@@ -125,11 +125,11 @@ def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: d
 
     info = registry.find_by_name(backend)
     compiler = registry.load_compiler(info)
-    subject = Subject(backend, info, compiler, "", options, {}, True, None, None, Path(), None, Declared())
+    subject = BackendUnderTest(backend, info, compiler, "", options, {}, True, None, None, Path(), None, Declared())
     emit("result", _digests(subject))
 
 
-def _digests(subject: Subject) -> dict[str, str]:
+def _digests(subject: BackendUnderTest) -> dict[str, str]:
     found = {}
     for name in NETWORKS:
         subject.trying(name)
@@ -141,7 +141,7 @@ def _digests(subject: Subject) -> dict[str, str]:
     return found
 
 
-def _partitioner(subject: Subject) -> Partitioner:
+def _partitioner(subject: BackendUnderTest) -> Partitioner:
     options = subject.compiler.Options(**subject.options)
     return subject.compiler.partitioner(options, runtime="executorch-1.5")
 
@@ -155,15 +155,15 @@ def _edge(name: str) -> ExportedProgram:
     return to_edge(_exported(name)).exported_program()
 
 
-def _lowered(subject: Subject, name: str) -> EdgeProgramManager:
+def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
     network(subject, name)  # what does not compile at all is told by a sentence of its own
     return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
 
 
-def _tags(subject: Subject, name: str) -> dict[str, str]:
+def _tags(subject: BackendUnderTest, name: str) -> dict[str, str]:
     program = _edge(name)
     result = _partitioner(subject).partition(program)
-    told = {rejection.node: f"left: {rejection.reason}" for rejection in result.rejections}
+    told = {unsupported.node: f"left: {unsupported.reason}" for unsupported in result.unsupported_nodes}
     return told | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
 
 

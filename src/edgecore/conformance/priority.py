@@ -8,25 +8,25 @@ from typing import Any
 import torch
 
 import edgecore
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.programs import check_results, compiled, eager, outputs, took
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
-from edgecore.plugin import trial
+from edgecore.plugin import isolated_import
 
 FOREIGN = ("aten.erf.default", "aten.atan.default", "aten.sinh.default", "aten.expm1.default")
 """Operators to put between two partitions; one that the backend does not claim."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for our kernels, one for each other backend that is installed and works."""
     yield Check("priority/kernels between two partitions", between, needs_run=True)
     for other in _others(subject):
         yield Check(f"priority/with {other}", _With(other), needs_run=True)
 
 
-def between(subject: Subject) -> str:
+def between(subject: BackendUnderTest) -> str:
     """Tensors go from a delegate to a kernel and to a delegate again."""
     claimed = {row.operator for row in subject.compiler.operator_support()}
     foreign = next((name for name in FOREIGN if name not in claimed), None)
@@ -46,7 +46,7 @@ class _With:
     def __init__(self, other: str) -> None:
         self.other = other
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         name, model, inputs, alone = delegated(subject)
         try:
             edgecore.load(edgecore.compile(model, inputs, backends=[self.other]).buffer, trust=True).forward(*inputs)
@@ -84,6 +84,8 @@ class _Twice(torch.nn.Module):
         return [*first, *second]
 
 
-def _others(subject: Subject) -> list[str]:
-    others = [one for one in trial.installed()[0] if one.state == "ok" and one.info and one.info.native_library]
+def _others(subject: BackendUnderTest) -> list[str]:
+    others = [
+        one for one in isolated_import.installed()[0] if one.state == "ok" and one.info and one.info.native_library
+    ]
     return [one.name for one in others if one.backend_id != subject.backend_id and not one.ambiguous]

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from edgecore.conformance.server import Worker, server
-from edgecore.plugin.entries import searched
+from edgecore.plugin.entry_points import searched
+from edgecore.plugin.exit_status import exit_text
 
 Event = tuple[str, Any]
 
@@ -140,5 +140,5 @@ def _how(status: int, output: str) -> str:
         # Of faulthandler's report the first line says nothing that the signal does not.
         told = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
         said = f"; its last words: {told[-1][:200]}" if told and "Extension modules" not in told[-1] else ""
-        return f"died of signal {-status} ({signal.Signals(-status).name}){said}"
-    return f"ended with status {status}: {lines[-1][:300] if lines else 'without a word'}"
+        return f"died of {exit_text(status)}{said}"
+    return f"ended with {exit_text(status)}: {lines[-1][:300] if lines else 'without a word'}"

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 import edgecore
-from edgecore.conformance.check import Failed, Subject
+from edgecore.conformance.check import BackendUnderTest, Failed
+from edgecore.ir.dtypes import dtype_name
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Greatest difference of two results, relative to the greatest value; other dtypes must be equal."""
@@ -26,12 +27,12 @@ class Call(torch.nn.Module):
         return self.function(*args)
 
 
-def compiled(subject: Subject, model: Any, inputs: Any, **settings: Any) -> Any:
+def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any) -> Any:
     """The model compiled with the backend; it is free to leave any of it."""
     return edgecore.compile(model, inputs, backends=[subject.backend], **settings)
 
 
-def load(subject: Subject, program: Any, **settings: Any) -> Any:
+def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
     """The program (or the bytes of a file) loaded with the load options under test."""
     data = program if isinstance(program, bytes) else program.buffer
     options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else None
@@ -49,10 +50,10 @@ def eager(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return outputs(model(*inputs))
 
 
-def difference(subject: Subject, got: torch.Tensor, want: torch.Tensor) -> str:
+def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor) -> str:
     """Where and how much `got` differs from `want`, empty if no more than it may."""
     if got.dtype != want.dtype or got.shape != want.shape:
-        return f"gives {_name(got.dtype)}{list(got.shape)} instead of {_name(want.dtype)}{list(want.shape)}"
+        return f"gives {dtype_name(got.dtype)}{list(got.shape)} instead of {dtype_name(want.dtype)}{list(want.shape)}"
     if got.numel() == 0:
         return ""
     if want.dtype not in TOLERANCES:
@@ -78,7 +79,9 @@ def difference(subject: Subject, got: torch.Tensor, want: torch.Tensor) -> str:
     )
 
 
-def check_results(subject: Subject, what: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> None:
+def check_results(
+    subject: BackendUnderTest, what: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]
+) -> None:
     """Raise `Failed` if results differ."""
     if len(got) != len(want):
         raise Failed(f"{what}: {len(got)} results instead of {len(want)}")
@@ -87,18 +90,18 @@ def check_results(subject: Subject, what: str, got: Sequence[torch.Tensor], want
             raise Failed(f"{what}, result {index}: {problem}")
 
 
-def took(subject: Subject, program: Any) -> list[str]:
+def took(subject: BackendUnderTest, program: Any) -> list[str]:
     """Operators that the backend took, once for each call."""
     return [row.operator for row in program.report().rows if row.where == subject.backend_id]
 
 
-def took_dtypes(subject: Subject, program: Any, operator: str) -> set[str]:
+def took_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
     """Dtypes that the calls of an operator which the backend took read and give."""
     rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
     return {dtype for row in rows for dtype in row.dtypes}
 
 
-def refusals(subject: Subject, program: Any) -> list[tuple[str, str]]:
+def refusals(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
     """(operator, the backend's reason) of each call that stayed outside; the reason is empty if it gave none."""
     found = []
     for row in program.report().left_outside:
@@ -107,16 +110,12 @@ def refusals(subject: Subject, program: Any) -> list[tuple[str, str]]:
     return found
 
 
-def check_reasons(subject: Subject, program: Any, what: str) -> None:
+def check_reasons(subject: BackendUnderTest, program: Any, what: str) -> None:
     """Raise `Failed` for a call that the backend left without saying why."""
     silent = [operator for operator, reason in refusals(subject, program) if not reason.strip()]
     if silent:
-        raise Failed(f"{what}: it leaves {silent[0]} outside without a reason (PartitionResult.rejections)")
+        raise Failed(f"{what}: it leaves {silent[0]} outside without a reason (PartitionResult.unsupported_nodes)")
 
 
 def _place(wrong: torch.Tensor) -> tuple[int, ...]:
     return tuple(int(index) for index in wrong.nonzero()[0])
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from edgecore.conformance.bounds import Bounded, bounded_eager
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import compiled, took
@@ -128,7 +128,7 @@ def _rows(seed: int, *shape: int) -> torch.Tensor:
     return values * (0.3 + (row % 7) / 4) + (row % 5 - 2) * 0.3
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for each recipe and network, and one for the configurations of the backend."""
     if isinstance(subject.compiler, ConfigurableCompiler):
         yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
@@ -180,7 +180,7 @@ class _Recipe:
         self.network = network
         self.calibrates = calibrates
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         cases, taken = self._cases(subject)
         environments, _ = configurations(subject)
         run, refused, share = [], list[str](), 0.0
@@ -198,7 +198,7 @@ class _Recipe:
         told += f"; kernels of {', '.join(filter(None, run))}" if any(run) else ""
         return told + (f"; NOT RUN: {', '.join(refused)}" if refused else "")
 
-    def _cases(self, subject: Subject) -> tuple[list[_Case], str]:
+    def _cases(self, subject: BackendUnderTest) -> tuple[list[_Case], str]:
         torch.manual_seed(0)
         model = NETWORKS[self.network](subject.quick).eval().requires_grad_(False)
         example = model.example()
@@ -217,17 +217,17 @@ class _Recipe:
             raise Skipped("the backend takes no layer of this network")
         return cases, "fixed sizes"
 
-    def _compiled(self, subject: Subject, model: Any, inputs: Sequence[torch.Tensor], size: Any = None) -> Any:
+    def _compiled(self, subject: BackendUnderTest, model: Any, inputs: Sequence[torch.Tensor], size: Any = None) -> Any:
         """`size`: a symbolic one for the rows."""
         given = _arguments(inputs)
         shapes = None if size is None else _arguments([{0: size} for _ in inputs])
         samples = [given] if self.calibrates else None
         return compiled(subject, model, given, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
 
-    def _file(self, subject: Subject, rows: int) -> Path:
+    def _file(self, subject: BackendUnderTest, rows: int) -> Path:
         return subject.folder / f"{self.recipe}, {self.network}, {rows}.pte"
 
-    def _compare(self, subject: Subject, case: _Case, name: str, environment: Mapping[str, str]) -> float:
+    def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
         """The largest error as a part of its bound. Raises `Failed` for one beyond it."""
         what = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
         made = run_calls(subject, case.file, case.rows, what, environment)
@@ -249,7 +249,7 @@ class _Recipe:
         return largest
 
 
-def _configurations(subject: Subject) -> str:
+def _configurations(subject: BackendUnderTest) -> str:
     """Which of them this machine can run."""
     runs, absent = configurations(subject)
     told = f"tried: {', '.join(filter(None, runs)) or 'none'}"
@@ -281,7 +281,7 @@ def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
 QUICK = 3
 
 
-def configurations(subject: Subject) -> tuple[dict[str, Mapping[str, str]], list[str]]:
+def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, str]], list[str]]:
     """Environments by name, this one named by nothing, and those that this machine cannot run, each with the reason.
 
     With `quick` three of those that it can run, spread over their order.
@@ -310,7 +310,7 @@ def configurations(subject: Subject) -> tuple[dict[str, Mapping[str, str]], list
 
 
 def run_calls(
-    subject: Subject, file: Path, rows: Sequence[int], what: str, environment: Mapping[str, str]
+    subject: BackendUnderTest, file: Path, rows: Sequence[int], what: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
     """Results by number of rows and index, of a process with this environment. Raises `_Refused` or `Failed`."""
     done = file.with_suffix(".results.npz")

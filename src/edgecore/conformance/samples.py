@@ -15,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dtypes import dtype_name
 
 Shape = tuple[int, ...]
 
@@ -204,5 +205,5 @@ def _show(value: Any) -> str:
         order = ""
         if value.dim() == 4 and math.prod(value.shape) > 1 and not value.is_contiguous():
             order = " channels-last" if value.is_contiguous(memory_format=torch.channels_last) else " strided"
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{order}"
+        return f"{dtype_name(value.dtype)}{list(value.shape)}{order}"
     return f"[{', '.join(map(_show, value))}]" if isinstance(value, list) else repr(value)

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from edgecore.plugin.entries import searched
+from edgecore.plugin.entry_points import searched
 
 _running: dict[tuple[str, ...], Server] = {}
 

@@ -74,9 +74,9 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
 
 def _find(name: str) -> None:
     """Raise BackendNotFound for a name of none; packages are imported elsewhere first, so that none hangs the suite."""
-    from edgecore.plugin import registry, trial
+    from edgecore.plugin import isolated_import, registry
 
-    registry.select(name, trial.installed()[0])
+    registry.select(name, isolated_import.installed()[0])
 
 
 def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool = False) -> Iterator[Row]:

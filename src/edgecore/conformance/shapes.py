@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import edgecore
-from edgecore.conformance.check import Check, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import NETWORKS
 from edgecore.conformance.operators import COMPANIONS
 from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, took
@@ -22,7 +22,7 @@ ORDER = (LEAST, 4, MOST, 3, LEAST, MOST)
 VARIES = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
 
 
-def checks(subject: Subject) -> Iterator[Check]:
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """A row for each network, and one for the operators that the backend claims."""
     for name in NETWORKS:
         yield Check(f"shapes/{name}", _Network(name), needs_run=True)
@@ -33,12 +33,12 @@ class _Network:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, subject: Subject) -> str:
+    def __call__(self, subject: BackendUnderTest) -> str:
         model, example = NETWORKS[self.name]()
         return _vary(subject, self.name, model, example, VARIES[self.name])
 
 
-def operators(subject: Subject) -> str:
+def operators(subject: BackendUnderTest) -> str:
     """The claimed operators of one or two tensors, [rows, 8], in one model."""
     found: list[tuple[Any, int]] = []
     for row in subject.compiler.operator_support():
@@ -79,7 +79,9 @@ def _keeps_shape(target: Any, count: int) -> bool:
     return isinstance(made, torch.Tensor) and made.shape == one.shape and made.dtype == one.dtype
 
 
-def _vary(subject: Subject, name: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...], dim: int) -> str:
+def _vary(
+    subject: BackendUnderTest, name: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...], dim: int
+) -> str:
     subject.trying(name)
     example = tuple(_sized(tensor, dim, 4) for tensor in example)
     size = torch.export.Dim("size", min=LEAST, max=MOST)
@@ -99,7 +101,7 @@ def _vary(subject: Subject, name: str, model: torch.nn.Module, example: tuple[to
     return f"{len(taken)} of {len(program.report().rows)} operators taken; sizes {', '.join(map(str, ORDER))}"
 
 
-def _refuse_larger(loaded: edgecore.Model, name: str, inputs: tuple[torch.Tensor, ...]) -> None:
+def _refuse_larger(loaded: edgecore.Program, name: str, inputs: tuple[torch.Tensor, ...]) -> None:
     try:
         loaded.forward(*inputs)
     except (EdgecoreError, ValueError):

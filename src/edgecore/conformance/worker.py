@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from edgecore.conformance.check import Check, Declared, Failed, Skipped, Subject
+from edgecore.conformance.check import BackendUnderTest, Check, Declared, Failed, Skipped
 from edgecore.errors import FallbackWarning
 
 GROUPS = (
@@ -62,7 +62,7 @@ def main(
             emit("row", [check.name, check.group, outcome, detail, round(time.perf_counter() - start, 3)])
 
 
-def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
+def _outcome(check: Check, subject: BackendUnderTest) -> tuple[str, str]:
     if check.needs_run and subject.cannot_run:
         return "skipped", subject.cannot_run
     try:
@@ -78,12 +78,12 @@ def _outcome(check: Check, subject: Subject) -> tuple[str, str]:
         return "failed", f"{where}{type(error).__name__}: {error}"
 
 
-def _checks(subject: Subject) -> Iterator[Check]:
+def _checks(subject: BackendUnderTest) -> Iterator[Check]:
     for group in GROUPS:
         yield from import_module(f"edgecore.conformance.{group}").checks(subject)
 
 
-def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
+def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnderTest:
     from edgecore.errors import BackendError
     from edgecore.plugin import registry
 
@@ -102,7 +102,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> Subject:
         else:
             cannot_run = "; ".join(f"{problem.what} ({problem.remedy})" for problem in problems)
             cannot_run = cannot_run and f"this machine lacks something: {cannot_run}"
-    return Subject(
+    return BackendUnderTest(
         name=info.name,
         info=info,
         compiler=compiler,

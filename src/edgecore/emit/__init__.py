@@ -11,7 +11,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_methods import constant_plan
 from edgecore.emit.emitter import Emitter
 from edgecore.emit.external import ExternalConstants, Rule, external_rule
-from edgecore.emit.pools import Pools
+from edgecore.emit.program_data import ProgramData
 from edgecore.memory import MemoryPlan
 
 
@@ -28,24 +28,24 @@ def emit(
     The second result are the `.ptd` files by name, into which `rule` puts constants. `shared_state`
     names the mutable buffers of which all methods use one copy.
     """
-    pools, plans, metas = Pools(rule), [], []
+    program_data, plans, metas = ProgramData(rule), [], []
     for name, (program, plan) in methods.items():
-        execution_plan, meta = Emitter(name, program, plan, pools).emit()
+        execution_plan, meta = Emitter(name, program, plan, program_data).emit()
         plans.append(execution_plan)
         metas.append(meta)
-    plans.extend(constant_plan(name, value, pools) for name, value in (constant_methods or {}).items())
+    plans.extend(constant_plan(name, value, program_data) for name, value in (constant_methods or {}).items())
     pte = fmt.PteFile(
         fmt.Program(execution_plan=plans),
-        constants=pools.constants, mutable=pools.mutable, delegate_blobs=pools.blobs, named_data=pools.named_data,
+        constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs, named_data=program_data.named_data,
     )  # fmt: skip
     fmt.set_meta(
         pte,
         fmt.Meta(
             runtime, "edgecore", version("edgecore"), metas, list(shared_state),
-            fmt.segment_digest(pools.constants), fmt.segment_digest(pools.mutable), pools.digests(),
+            fmt.segment_digest(program_data.constants), fmt.segment_digest(program_data.mutable), program_data.digests(),
         ),
     )  # fmt: skip
-    return pte, pools.external
+    return pte, program_data.external
 
 
 __all__ = ["Emitter", "ExternalConstants", "emit", "external_rule"]

@@ -5,20 +5,21 @@ from __future__ import annotations
 import torch
 
 from edgecore import format as fmt
-from edgecore.emit.pools import Pools, scalar_type
+from edgecore.emit.program_data import ProgramData
 from edgecore.errors import CompileError
+from edgecore.ir.dtypes import scalar_type
 
 
-def constant_plan(name: str, value: object, pools: Pools) -> fmt.ExecutionPlan:
+def constant_plan(name: str, value: object, program_data: ProgramData) -> fmt.ExecutionPlan:
     """A method without inputs or instructions. `value`: a number, bool, string, tensor, or a list or tuple of them."""
     items = list(value) if isinstance(value, (list, tuple)) else [value]
-    values = [fmt.EValue(_value(name, item, pools)) for item in items]
+    values = [fmt.EValue(_value(name, item, program_data)) for item in items]
     return fmt.ExecutionPlan(
         name=name, values=values, outputs=list(range(len(values))), chains=[fmt.Chain()], non_const_buffer_sizes=[0]
     )
 
 
-def _value(name: str, item: object, pools: Pools) -> fmt.KernelTypes:
+def _value(name: str, item: object, program_data: ProgramData) -> fmt.KernelTypes:
     if isinstance(item, bool):
         return fmt.Bool(item)
     if isinstance(item, int):
@@ -31,7 +32,7 @@ def _value(name: str, item: object, pools: Pools) -> fmt.KernelTypes:
         order = tuple(range(item.dim()))
         return fmt.Tensor(
             scalar_type=scalar_type(item.dtype), sizes=list(item.shape), dim_order=list(order),
-            data_buffer_idx=pools.constant(item, order),
+            data_buffer_idx=program_data.constant(item, order),
         )  # fmt: skip
     raise CompileError(
         f"constant method {name} returns a {type(item).__name__}; numbers, strings and tensors can be stored"

@@ -48,7 +48,7 @@ class _ControlFlowEmitter:
 
     def emit(self) -> None:
         for user, index in result_users(self.node):
-            self.emitter._values[user] = self.results[index]
+            self.emitter.bind(user, self.results[index])
         if self.flow.node.target is COND:
             self._branches()
         elif self.flow.node.target is WHILE:
@@ -60,8 +60,8 @@ class _ControlFlowEmitter:
         spec, val = self.specs[index], self.node.meta["val"][index]
         if spec is not None:
             spec.dynamic = spec.dynamic or index in self.stacked
-            return self.emitter._result(spec)
-        return self.emitter._add(_empty_number(val))
+            return self.emitter.result(spec)
+        return self.emitter.add_value(_empty_number(val))
 
     # The three forms --------------------------------------------------------------------------------------------------
 
@@ -70,37 +70,37 @@ class _ControlFlowEmitter:
         to_false = self._jump_if_false(self._value(self.flow.predicate))
         self._store(self._body(true, self._operands()))
         to_end = self._jump()
-        to_false.destination_instruction = self._here()
+        to_false.destination_instruction = self.emitter.position
         self._store(self._body(false, self._operands()))
-        to_end.destination_instruction = self._here()
+        to_end.destination_instruction = self.emitter.position
 
     def _while(self) -> None:
         condition, body = self.flow.bodies
         self._store([self._value(operand) for operand in self.flow.carried])
         inputs = self.results + [self._value(operand) for operand in self.flow.captured]
-        top = self._here()
+        top = self.emitter.position
         (holds,) = self._body(condition, inputs)
         to_end = self._jump_if_false(holds)
         self._store(self._body(body, inputs))
         self._jump().destination_instruction = top
-        to_end.destination_instruction = self._here()
+        to_end.destination_instruction = self.emitter.position
 
     def _scan(self) -> None:
         """`map` and `scan`: an index runs over dimension 0 of the scanned tensors."""
         (body,) = self.flow.bodies
         carried = len(self.flow.carried)
         self._store([self._value(operand) for operand in self.flow.carried])
-        zero, one = self.emitter._literal(fmt.Int(0)), self.emitter._literal(fmt.Int(1))
-        index, more = self.emitter._add(fmt.Int(0)), self.emitter._add(fmt.Bool(False))
+        zero, one = self.emitter.literal(fmt.Int(0)), self.emitter.literal(fmt.Int(1))
+        index, more = self.emitter.add_value(fmt.Int(0)), self.emitter.add_value(fmt.Bool(False))
         length = self._length(zero)
-        self._instruction(fmt.MoveCall(zero, index))
-        top = self._here()
+        self.emitter.move(zero, index, self.node)
+        top = self.emitter.position
         self._kernel(LESS, index, length, more)
         to_end = self._jump_if_false(more)
         inputs = self.results[:carried]
         for placeholder, operand, is_slice in self.flow.bound(body):
             if is_slice:
-                part = self.emitter._result(placeholder.meta[SPEC])
+                part = self.emitter.result(placeholder.meta[SPEC])
                 self._kernel(SELECT, self._value(operand), zero, index, part, part)
                 inputs.append(part)
         inputs += [self._value(operand) for operand in self.flow.captured]
@@ -110,14 +110,14 @@ class _ControlFlowEmitter:
         self._store(returned[:carried])
         self._kernel(ADD, index, one, index)
         self._jump().destination_instruction = top
-        to_end.destination_instruction = self._here()
+        to_end.destination_instruction = self.emitter.position
 
     def _length(self, zero: int) -> int:
         scanned = self.flow.scanned[0]
         size = scanned.meta["val"].shape[0]
         if isinstance(size, int):
-            return self.emitter._literal(fmt.Int(size))
-        length = self.emitter._add(fmt.Int(0))
+            return self.emitter.literal(fmt.Int(size))
+        length = self.emitter.add_value(fmt.Int(0))
         self._kernel(SIZE, self._value(scanned), zero, length)
         return length
 
@@ -126,10 +126,10 @@ class _ControlFlowEmitter:
     def _body(self, body: GraphModule, inputs: list[int]) -> list[int]:
         """The instructions of a body; returns the values that it returns."""
         for (placeholder, _, _), value in zip(self.flow.bound(body), inputs, strict=True):
-            self.emitter._values[placeholder] = value
+            self.emitter.bind(placeholder, value)
         for node in body.graph.nodes:
             if node.op == "call_function":
-                self.emitter._call(node)
+                self.emitter.emit_call(node)
         return [self._value(value) for value in results(body)]
 
     def _store(self, sources: list[int]) -> None:
@@ -138,43 +138,34 @@ class _ControlFlowEmitter:
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):
             if spec is None and source in targets and source != target:  # numbers that change places
-                sources[position] = self.emitter._add(_empty_number(self.node.meta["val"][position]))
-                self._instruction(fmt.MoveCall(source, sources[position]))
+                sources[position] = self.emitter.add_value(_empty_number(self.node.meta["val"][position]))
+                self.emitter.move(source, sources[position], self.node)
         for source, target, spec in zip(sources, targets, specs, strict=True):
             if source == target:
                 continue
             if spec is None:
-                self._instruction(fmt.MoveCall(source, target))
+                self.emitter.move(source, target, self.node)
             else:
-                order = self.emitter._literal(fmt.IntList([self._int(i) for i in range(len(spec.shape))]))
-                self._kernel(COPY, source, self.emitter._literal(fmt.Bool(False)), order, target, target)
+                order = self.emitter.literal(fmt.IntList([self._int(i) for i in range(len(spec.shape))]))
+                self._kernel(COPY, source, self.emitter.literal(fmt.Bool(False)), order, target, target)
 
     def _operands(self) -> list[int]:
         return [self._value(operand) for operand in self.flow.operands]
 
     def _value(self, value: Any) -> int:
-        return self.emitter._argument(Argument(value, "Scalar"), self.node)
+        return self.emitter.value(Argument(value, "Scalar"), self.node)
 
     def _int(self, value: int) -> int:
-        return self.emitter._literal(fmt.Int(value))
+        return self.emitter.literal(fmt.Int(value))
 
     def _kernel(self, name: tuple[str, str], *arguments: int) -> None:
-        self._instruction(fmt.KernelCall(self.emitter._operator(*name), list(arguments)))
-
-    def _instruction(self, arguments: fmt.InstructionArguments) -> None:
-        self.emitter._instruction(arguments, self.node)
-
-    def _here(self) -> int:
-        return len(self.emitter.chain.instructions)
+        self.emitter.kernel(*name, list(arguments), self.node)
 
     def _jump_if_false(self, condition: int) -> fmt.JumpFalseCall:
-        """A jump whose destination the caller sets."""
-        call = fmt.JumpFalseCall(condition, 0)
-        self._instruction(call)
-        return call
+        return self.emitter.jump_if_false(condition, self.node)
 
     def _jump(self) -> fmt.JumpFalseCall:
-        return self._jump_if_false(self.emitter._literal(fmt.Bool(False)))
+        return self._jump_if_false(self.emitter.literal(fmt.Bool(False)))
 
 
 def _empty_number(val: Any) -> fmt.Bool | fmt.Double | fmt.Int:

@@ -19,13 +19,15 @@ from edgecore.emit.check_memory import check_memory
 from edgecore.emit.control_flow import emit_control_flow
 from edgecore.emit.external import files_of_constants, files_of_delegate
 from edgecore.emit.out_variants import Argument, kernel_form
-from edgecore.emit.pools import Pools, scalar_type
+from edgecore.emit.program_data import ProgramData
 from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
+from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
+from edgecore.ir.program import buffer_of
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
@@ -56,12 +58,12 @@ _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.c
 
 
 class Emitter:
-    """Emits one method; `pools` is shared by all methods of a file."""
+    """Emits one method; `program_data` is shared by all methods of a file."""
 
-    def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, pools: Pools) -> None:
-        self.program, self.pools = program, pools
+    def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, program_data: ProgramData) -> None:
+        self.program, self.program_data = program, program_data
         self.constants = Constants(program)
-        self.files = files_of_constants(program, pools.rule) if pools.rule else {}
+        self.files = files_of_constants(program, program_data.rule) if program_data.rule else {}
         self.sharing = plan.sharing
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
         self.chain = fmt.Chain()
@@ -82,12 +84,12 @@ class Emitter:
                 if inputs[node.name].kind == InputKind.USER_INPUT:
                     self.plan.inputs.append(index)
             elif node.op == "call_function":
-                self._call(node)
+                self.emit_call(node)
             elif node.op == "output":
                 self._outputs(node)
         self.plan.chains = [self.chain]
         content = self.sharing.content.items()
-        values = {self._result(whole): [self._result(part) for part in parts] for whole, parts in content}
+        values = {self.result(whole): [self.result(part) for part in parts] for whole, parts in content}
         check_memory(self.plan, self._delegate_inputs, values, self._new_state)
         self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
@@ -97,15 +99,16 @@ class Emitter:
 
     # Values -----------------------------------------------------------------------------------------------------------
 
-    def _add(self, value: Any) -> int:
+    def add_value(self, value: Any) -> int:
+        """Add a value to the plan, and return its index."""
         self.plan.values.append(fmt.EValue(value))
         return len(self.plan.values) - 1
 
-    def _literal(self, value: Any) -> int:
-        """A value that no instruction writes: equal ones are stored once."""
+    def literal(self, value: Any) -> int:
+        """Return the index of a value that no instruction writes; equal ones are stored once."""
         key = (type(value).__name__, repr(value))
         if key not in self._literals:
-            self._literals[key] = self._add(value)
+            self._literals[key] = self.add_value(value)
         return self._literals[key]
 
     def _placeholder(self, node: Node) -> int:
@@ -116,25 +119,25 @@ class Emitter:
                 self._constant(node, spec, tensor)
             elif node.name in self._mutated_buffers():
                 target = self._mutated_buffers()[node.name]
-                state = self.program.state_dict.get(target)
-                state = self.program.constants[target] if state is None else state
-                tensor.data_buffer_idx = self.pools.initial_state(state, spec.dim_order)
+                tensor.data_buffer_idx = self.program_data.initial_state(
+                    buffer_of(self.program, target), spec.dim_order
+                )
                 tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=target)
-            index = self._add(tensor)
+            index = self.add_value(tensor)
             self._values[spec] = index
         else:
             index = self._scalar_input(node)
-        self._values[node] = index
+        self.bind(node, index)
         return index
 
     def _constant(self, node: Node, spec: TensorSpec, tensor: fmt.Tensor) -> None:
         weight = self.constants.get(node)
         file = self.files.get(node.name)
         if file is None:
-            tensor.data_buffer_idx = self.pools.constant(weight, spec.dim_order)
+            tensor.data_buffer_idx = self.program_data.constant(weight, spec.dim_order)
             return
         name = str(self.constants.specs[node.name].target)
-        key = self.pools.external_constant(file, name, self.plan.name, weight, spec.dim_order)
+        key = self.program_data.external_constant(file, name, self.plan.name, weight, spec.dim_order)
         location = fmt.TensorDataLocation.EXTERNAL
         tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=key, location=location)
 
@@ -147,13 +150,13 @@ class Emitter:
     def _scalar_input(self, node: Node) -> int:
         val = node.meta.get("val")
         if isinstance(val, bool):
-            return self._add(fmt.Bool(val))
+            return self.add_value(fmt.Bool(val))
         if isinstance(val, (int, torch.SymInt)):
-            return self._add(fmt.Int(val if isinstance(val, int) else 0))
+            return self.add_value(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
-            return self._add(fmt.Double(val if isinstance(val, float) else 0.0))
+            return self.add_value(fmt.Double(val if isinstance(val, float) else 0.0))
         if val is None or isinstance(val, str):  # the export fixed it; the stock runtime takes no strings
-            return self._add(fmt.Null())
+            return self.add_value(fmt.Null())
         raise CompileError(f"input {node.name} is a {type(val).__name__}; inputs are tensors and numbers")
 
     @staticmethod
@@ -165,9 +168,14 @@ class Emitter:
             allocation_info=place, shape_dynamism=dynamism,
         )  # fmt: skip
 
-    def _result(self, spec: TensorSpec) -> int:
+    def bind(self, node: Node, index: int) -> None:
+        """Make a value the result of `node`, as later nodes read it."""
+        self._values[node] = index
+
+    def result(self, spec: TensorSpec) -> int:
+        """Return the index of the tensor with this spec; it is added when first asked for."""
         if spec not in self._values:
-            self._values[spec] = self._add(self._tensor(spec))
+            self._values[spec] = self.add_value(self._tensor(spec))
         return self._values[spec]
 
     def _of_node(self, node: Node) -> int:
@@ -175,37 +183,42 @@ class Emitter:
             return self._values[node.meta[SPEC]]
         return self._values[node]
 
-    def _argument(self, argument: Argument, node: Node) -> int:
+    def value(self, argument: Argument, node: Node) -> int:
+        """Return the index of the value of an argument of `node`.
+
+        Raises:
+            CompileError: The file format has no such value.
+        """
         value, kind = argument.value, argument.type
         if isinstance(value, Node):
             return self._of_node(value)
         if isinstance(value, (list, tuple)):
             return self._list(value, kind, node)
         if value is None or isinstance(value, (torch.layout, torch.device)):
-            return self._literal(fmt.Null())
+            return self.literal(fmt.Null())
         if isinstance(value, bool):
-            return self._literal(fmt.Bool(value))
+            return self.literal(fmt.Bool(value))
         if isinstance(value, int):
-            return self._literal(fmt.Double(float(value)) if "float" in kind else fmt.Int(value))
+            return self.literal(fmt.Double(float(value)) if "float" in kind else fmt.Int(value))
         if isinstance(value, float):
-            return self._literal(fmt.Double(value))
+            return self.literal(fmt.Double(value))
         if isinstance(value, torch.dtype):
-            return self._literal(fmt.Int(scalar_type(value)))
+            return self.literal(fmt.Int(scalar_type(value)))
         if isinstance(value, torch.memory_format):
-            return self._literal(fmt.Int(_MEMORY_FORMATS[value]))
+            return self.literal(fmt.Int(_MEMORY_FORMATS[value]))
         if isinstance(value, str):
-            return self._literal(fmt.String(value))
+            return self.literal(fmt.String(value))
         raise CompileError(f"{describe(node)}: the .pte format cannot hold the argument {value!r}")
 
     def _list(self, values: Any, kind: str, node: Node) -> int:
         if "Tensor" in kind:
             items = [-1 if value is None else self._of_node(value) for value in values]
-            return self._add((fmt.OptionalTensorList if "Optional[Tensor]" in kind else fmt.TensorList)(items))
+            return self.add_value((fmt.OptionalTensorList if "Optional[Tensor]" in kind else fmt.TensorList)(items))
         if "float" in kind:
-            return self._literal(fmt.DoubleList([float(value) for value in values]))
+            return self.literal(fmt.DoubleList([float(value) for value in values]))
         if "bool" in kind:
-            return self._literal(fmt.BoolList([bool(value) for value in values]))
-        return self._literal(fmt.IntList([self._argument(Argument(value, "int"), node) for value in values]))
+            return self.literal(fmt.BoolList([bool(value) for value in values]))
+        return self.literal(fmt.IntList([self.value(Argument(value, "int"), node) for value in values]))
 
     # Instructions -----------------------------------------------------------------------------------------------------
 
@@ -216,6 +229,25 @@ class Emitter:
             self.plan.operators.append(fmt.Operator(name, overload))
         return self._operators[key]
 
+    @property
+    def position(self) -> int:
+        """Index of the instruction that is emitted next."""
+        return len(self.chain.instructions)
+
+    def kernel(self, name: str, overload: str, arguments: list[int], node: Node) -> None:
+        """Emit the call of a kernel on values."""
+        self._instruction(fmt.KernelCall(self._operator(name, overload), arguments), node)
+
+    def move(self, source: int, target: int, node: Node) -> None:
+        """Emit an instruction that makes value `target` equal to `source`: numbers, or the references of tensors."""
+        self._instruction(fmt.MoveCall(source, target), node)
+
+    def jump_if_false(self, condition: int, node: Node) -> fmt.JumpFalseCall:
+        """Emit a jump that is taken if the boolean value `condition` is false; the caller sets its destination."""
+        jump = fmt.JumpFalseCall(condition, 0)
+        self._instruction(jump, node)
+        return jump
+
     def _instruction(self, arguments: Any, node: Node) -> None:
         self.chain.instructions.append(fmt.Instruction(arguments))
         handles = node.meta.get("debug_handle", [])
@@ -224,11 +256,12 @@ class Emitter:
         if handles and not is_delegate_call(node):
             self.meta.debug_handles.append(_debug_handle(handles[0], node))
 
-    def _call(self, node: Node) -> None:
+    def emit_call(self, node: Node) -> None:
+        """Emit the instructions of a call node."""
         if node.target is operator.getitem:
             return
         if node in self.sharing.gone:
-            values = [self._result(spec) for spec in specs_of(node)]
+            values = [self.result(spec) for spec in specs_of(node)]
             self._values[node] = values[0]  # of a split, getitem finds each by its spec
         elif is_delegate_call(node):
             self._delegate_call(node)
@@ -243,42 +276,42 @@ class Emitter:
 
     def _kernel_call(self, node: Node) -> None:
         form = kernel_form(node)
-        arguments = [self._argument(argument, node) for argument in form.arguments]
-        outs = [self._result(spec) for spec in specs_of(node)]
+        arguments = [self.value(argument, node) for argument in form.arguments]
+        outs = [self.result(spec) for spec in specs_of(node)]
         returns_list = isinstance(node.target, OpOverload) and len(node.target._schema.returns) == 1
         if isinstance(node.meta["val"], torch.Tensor):
             self._values[node] = outs[0]
             arguments += [outs[0], outs[0]]
         elif returns_list:
-            result = self._add(fmt.TensorList(outs))
+            result = self.add_value(fmt.TensorList(outs))
             arguments += [result, result]
         else:
-            arguments += [*outs, self._add(fmt.TensorList(outs))]
-        self._instruction(fmt.KernelCall(self._operator(form.name, form.overload), arguments), node)
+            arguments += [*outs, self.add_value(fmt.TensorList(outs))]
+        self.kernel(form.name, form.overload, arguments, node)
 
     def _symbolic_call(self, node: Node, name: str, overload: str) -> None:
         val = node.meta["val"]
         empty = fmt.Bool() if isinstance(val, (bool, torch.SymBool)) else (
             fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
         )  # fmt: skip
-        self._values[node] = result = self._add(empty)
+        self._values[node] = result = self.add_value(empty)
         given = [value for value in node.args if value is not None]  # round(x, None)
-        arguments = [self._argument(Argument(value, "Scalar"), node) for value in given]
-        self._instruction(fmt.KernelCall(self._operator(name, overload), [*arguments, result]), node)
+        arguments = [self.value(Argument(value, "Scalar"), node) for value in given]
+        self.kernel(name, overload, [*arguments, result], node)
 
     def _delegate_call(self, node: Node) -> None:
         attribute, *inputs = node.args
         assert isinstance(attribute, Node)
         module = getattr(self.program.graph_module, str(attribute.target))
         assert isinstance(module, LoweredBackendModule)
-        files = files_of_delegate(module, self.pools.rule) if self.pools.rule else {}
-        blob = self.pools.delegate(module.backend_id, module.result, files)
+        files = files_of_delegate(module, self.program_data.rule) if self.program_data.rule else {}
+        blob = self.program_data.delegate(module.backend_id, module.result, files)
         specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]
         reference = fmt.BackendDelegateDataReference(fmt.DataLocation.SEGMENT, blob)
         self.plan.delegates.append(fmt.BackendDelegate(module.backend_id, reference, specs))
-        arguments = [self._argument(Argument(value, "Tensor"), node) for value in inputs]
+        arguments = [self.value(Argument(value, "Tensor"), node) for value in inputs]
         self._delegate_inputs.append(len(arguments))
-        arguments += [self._result(spec) for spec in specs_of(node)]
+        arguments += [self.result(spec) for spec in specs_of(node)]
         self._instruction(fmt.DelegateCall(len(self.plan.delegates) - 1, arguments), node)
         self._delegate_meta(module)
 
@@ -310,9 +343,7 @@ class Emitter:
             if spec.kind == OutputKind.BUFFER_MUTATION:
                 self._write_back(value, spec.target)
             elif spec.kind == OutputKind.USER_OUTPUT:
-                index = (
-                    self._of_node(value) if isinstance(value, Node) else self._argument(Argument(value, "Scalar"), node)
-                )
+                index = self._of_node(value) if isinstance(value, Node) else self.value(Argument(value, "Scalar"), node)
                 self.plan.outputs.append(index)
             else:
                 raise CompileError(f"the model changes its input {spec.target}; return the new value instead")
@@ -325,9 +356,9 @@ class Emitter:
         if value is node or value.meta[SPEC].root is node.meta[SPEC]:  # only read, or computed where it belongs
             self._new_state.append(self._of_node(value))
             return
-        no_wait = self._literal(fmt.Bool(False))
+        no_wait = self.literal(fmt.Bool(False))
         arguments = [state, self._of_node(value), no_wait, state]
-        self._instruction(fmt.KernelCall(self._operator("aten::copy_", ""), arguments), node)
+        self.kernel("aten::copy_", "", arguments, node)
         self._new_state.append(state)
 
 

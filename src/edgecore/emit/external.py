@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from edgecore.emit.contents import tensor_bytes
+from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import LoweredBackendModule

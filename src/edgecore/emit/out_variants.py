@@ -14,7 +14,8 @@ from torch.fx import Node
 from edgecore.errors import CompileError
 from edgecore.ir import packed_weights  # noqa: F401  (registers its operators)
 from edgecore.ir.graph import describe
-from edgecore.ir.verifier import dim_order
+from edgecore.ir.op_args import arguments_by_name
+from edgecore.ir.tensors import dim_order
 
 aten = torch.ops.aten
 
@@ -53,7 +54,7 @@ def kernel_form(node: Node) -> KernelForm:
             f"{describe(node)} has no out-variant, so no kernel can be called for it; register "
             f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
         )
-    given = _arguments_by_name(node)
+    given = arguments_by_name(node)
     arguments = tuple(
         Argument(given[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
     )
@@ -67,20 +68,9 @@ def _gives_tensors(target: OpOverload) -> bool:
 def _named_form(node: Node, target: OpOverload) -> KernelForm:
     """The kernel call of a user's operator that has no out-variant in Python: torch's naming of out-variants applied."""
     overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
-    given = _arguments_by_name(node)
+    given = arguments_by_name(node)
     arguments = tuple(Argument(given[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
     return KernelForm(target._schema.name, overload, arguments)
-
-
-def _arguments_by_name(node: Node) -> dict[str, Any]:
-    assert isinstance(node.target, OpOverload)
-    given = dict(node.kwargs)
-    for index, spec in enumerate(node.target._schema.arguments):
-        if index < len(node.args):
-            given[spec.name] = node.args[index]
-        elif spec.name not in given:
-            given[spec.name] = spec.default_value if spec.has_default_value() else None
-    return given
 
 
 @cache

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
-from edgecore.memory.specs import Bounds
+from edgecore.ir.tensors import Bounds
 
 
 @dataclass(frozen=True)
@@ -149,15 +149,15 @@ class _Sizes:
         expr = size.node.expr
         ranges = self._bounds.ranges
         exact = expr in self._declared and expr in ranges
-        least = int(ranges[expr].lower) if exact else self._bounds.lower(size)
+        minimum = int(ranges[expr].lower) if exact else self._bounds.lower(size)
         stepped = expr.subs({symbol: step * symbol for symbol, step in self._steps.items()})
         linear = _linear(stepped)
         name = self._text(stepped)
         if linear is None:
-            return fmt.DimMeta(name, least)
+            return fmt.DimMeta(name, minimum)
         symbol, multiple, offset = linear
         number = self._numbers.setdefault(symbol, len(self._numbers))
-        return fmt.DimMeta(name, least, number, multiple, offset)
+        return fmt.DimMeta(name, minimum, number, multiple, offset)
 
     def _text(self, expr: sympy.Expr) -> str:
         """`expr` with the user's names of symbols; those without one are `s0`, `s1`, ..."""

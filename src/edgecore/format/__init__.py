@@ -12,6 +12,7 @@ from .bpte import (
     read_bpte,
     write_bpte,
 )
+from .dtypes import DTYPES, SCALAR_TYPE_SIZES, Dtype, ScalarType
 from .flat import (
     Buffer,
     pack,
@@ -37,7 +38,6 @@ from .meta import (
 )
 from .program import (
     PROGRAM_IDENTIFIER,
-    SCALAR_TYPE_SIZES,
     AllocationDetails,
     BackendDelegate,
     BackendDelegateDataReference,
@@ -74,7 +74,6 @@ from .program import (
     Operator,
     OptionalTensorList,
     Program,
-    ScalarType,
     String,
     SubsegmentOffsets,
     Tensor,
@@ -115,6 +114,7 @@ from .verifier import (
 __all__ = [
     "BPTE_IDENTIFIER",
     "CONSTANT_ALIGNMENT",
+    "DTYPES",
     "EDGECORE",
     "EXECUTORCH_1_5",
     "META_KEY",
@@ -149,6 +149,7 @@ __all__ = [
     "DimMeta",
     "Double",
     "DoubleList",
+    "Dtype",
     "EValue",
     "ExecutionPlan",
     "ExternalData",

@@ -7,8 +7,9 @@ from math import prod
 
 from edgecore.errors import FormatError
 
+from .dtypes import SCALAR_TYPE_SIZES, ScalarType
 from .flat import Buffer, data, pack, scalar, string, tables, union, unpack, vector
-from .program import SCALAR_TYPE_SIZES, Bool, Double, Int, ScalarType
+from .program import Bool, Double, Int
 
 BPTE_IDENTIFIER = b"BP08"
 _VERSION = 2

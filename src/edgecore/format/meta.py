@@ -27,7 +27,7 @@ class MemoryKind(IntEnum):
 
 @dataclass(slots=True)
 class MemoryNeed:
-    """Memory of a delegate beside its arguments, at the greatest shape; members of a shared group need its maximum."""
+    """Memory of a delegate beside its arguments, at the maximum shape; members of a shared group need its maximum."""
 
     kind: MemoryKind = scalar(0, "i8", enum=MemoryKind)
     space: int = scalar(1, "u32")
@@ -89,7 +89,7 @@ class DimMeta:
     multiple: int = scalar(3, "i64", default=1)
     offset: int = scalar(4, "i64")
 
-    def greatest(self, size: int) -> int:
+    def max_size(self, size: int) -> int:
         """The maximum of a dim whose size in the program is `size`, which need not be one that the dim may have."""
         rest = (size - self.offset) % self.multiple if self.multiple > 0 else 0
         return size - rest if size - rest >= self.min else size

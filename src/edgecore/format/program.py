@@ -10,53 +10,10 @@ from enum import IntEnum
 from math import prod
 from typing import get_args
 
+from .dtypes import SCALAR_TYPE_SIZES, ScalarType
 from .flat import Buffer, data, scalar, string, table, tables, union, vector
 
 PROGRAM_IDENTIFIER = b"ET12"
-
-
-class ScalarType(IntEnum):
-    """Element types, numbered as in PyTorch."""
-
-    BYTE = 0
-    CHAR = 1
-    SHORT = 2
-    INT = 3
-    LONG = 4
-    HALF = 5
-    FLOAT = 6
-    DOUBLE = 7
-    COMPLEX32 = 8  # these three: in files of executorch, not in its schema
-    COMPLEX64 = 9
-    COMPLEX128 = 10
-    BOOL = 11
-    QINT8 = 12
-    QUINT8 = 13
-    QINT32 = 14
-    BFLOAT16 = 15
-    QUINT4X2 = 16
-    QUINT2X4 = 17
-    BITS16 = 22
-    FLOAT8_E5M2 = 23
-    FLOAT8_E4M3FN = 24
-    FLOAT8_E5M2FNUZ = 25
-    FLOAT8_E4M3FNUZ = 26
-    UINT16 = 27
-    UINT32 = 28
-    UINT64 = 29
-
-
-# Bytes per element; quint4x2 and quint2x4 pack several elements into each byte.
-SCALAR_TYPE_SIZES: dict[ScalarType, int] = {
-    **dict.fromkeys((ScalarType.BYTE, ScalarType.CHAR, ScalarType.BOOL, ScalarType.QINT8, ScalarType.QUINT8), 1),
-    **dict.fromkeys((ScalarType.QUINT4X2, ScalarType.QUINT2X4), 1),
-    **dict.fromkeys((ScalarType.FLOAT8_E5M2, ScalarType.FLOAT8_E4M3FN), 1),
-    **dict.fromkeys((ScalarType.FLOAT8_E5M2FNUZ, ScalarType.FLOAT8_E4M3FNUZ), 1),
-    **dict.fromkeys((ScalarType.SHORT, ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.BITS16, ScalarType.UINT16), 2),
-    **dict.fromkeys((ScalarType.INT, ScalarType.FLOAT, ScalarType.QINT32, ScalarType.UINT32, ScalarType.COMPLEX32), 4),
-    **dict.fromkeys((ScalarType.LONG, ScalarType.DOUBLE, ScalarType.UINT64, ScalarType.COMPLEX64), 8),
-    ScalarType.COMPLEX128: 16,
-}
 
 
 class TensorShapeDynamism(IntEnum):
@@ -154,7 +111,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes at the (greatest) shape."""
+        """Bytes at the (maximum) shape."""
         return prod(self.sizes) * SCALAR_TYPE_SIZES[self.scalar_type]
 
 

@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from edgecore.errors import FormatError
 
+from .dtypes import SCALAR_TYPE_SIZES, ScalarType
 from .flat import Buffer, pack, scalar, string, table, tables, unpack, vector
-from .program import SCALAR_TYPE_SIZES, DataSegment, ScalarType
+from .program import DataSegment
 from .segments import Layout, Segment, SegmentReader, align, write_chunks
 
 PTD_IDENTIFIER = b"FT01"

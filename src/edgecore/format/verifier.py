@@ -12,10 +12,10 @@ from typing import Any
 from edgecore.errors import FormatError
 
 from .bpte import BpteFile, BundledTensor
+from .dtypes import SCALAR_TYPE_SIZES
 from .flat import Buffer
 from .meta import META_KEY, ArgumentMeta, Meta, MethodMeta, blob_digest, get_meta, segment_digest
 from .program import (
-    SCALAR_TYPE_SIZES,
     DelegateCall,
     ExecutionPlan,
     FreeCall,
@@ -98,7 +98,7 @@ def _check_profile(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str
         return
     for index, value in enumerate(plan.values):
         if isinstance(value.val, Tensor) and value.val.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
-            yield f"value {index}", f"{runtime} runs no tensors without a greatest shape (DYNAMIC_UNBOUND)"
+            yield f"value {index}", f"{runtime} runs no tensors without a maximum shape (DYNAMIC_UNBOUND)"
 
 
 def verify_ptd(ptd: PtdFile) -> list[Violation]:
@@ -123,13 +123,14 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 
 
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
-    """What of a bundle's test cases does not fit its program `pte`."""
+    """List where the test cases of a bundle do not fit its program `pte`: methods, number of values, dtypes, shapes."""
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     found = []
     for suite in bpte.method_test_suites:
         plan = plans.get(suite.method_name)
         if plan is None:
-            found.append(Violation(f"test cases of '{suite.method_name}'", "the program has no such method"))
+            what = f"the program has no such method; it has: {', '.join(plans)}"
+            found.append(Violation(f"test cases of '{suite.method_name}'", what))
             continue
         for number, case in enumerate(suite.test_cases):
             where = f"test case {number} of '{plan.name}'"
@@ -153,7 +154,7 @@ def _misfit(value: Any, expected: Any) -> str:
     if not isinstance(value, BundledTensor):
         return "" if type(value) is type(expected) else f"it is {value}, the method has {expected}"
     if value.scalar_type != expected.scalar_type:
-        return f"it is {value.scalar_type.name}, the method has {expected.scalar_type.name}"
+        return f"it is {value.scalar_type.dtype_name}, the method has {expected.scalar_type.dtype_name}"
     fixed = expected.shape_dynamism == TensorShapeDynamism.STATIC
     pairs = list(zip(value.sizes, expected.sizes, strict=False))
     if len(value.sizes) == len(expected.sizes) and all(a == b if fixed else a <= b for a, b in pairs):

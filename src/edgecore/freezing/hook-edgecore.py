@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, copy_metadata
 
-from edgecore.plugin import entries, registry
+from edgecore.plugin import entry_points, registry
 
 # Imported by name, or by the native module.
 hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]
 excludedimports = [
     *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),
-    *("edgecore.pipeline", "edgecore.quantize", "numpy", "pydantic", "torch", "torchao"),
+    *("edgecore.pipeline", "edgecore.quantize", "edgecore.sdk", "numpy", "pydantic", "torch", "torchao"),
 ]
 _LIBRARIES = ["*.so", "*.so.*", "*.dylib", "*.dll"]
 
@@ -23,7 +23,7 @@ datas = collect_data_files("edgecore", includes=["plugin/*.toml"])
 binaries = []
 
 _backends = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
-for _provider in [*_backends, *entries.scan(entries.KERNELS)]:
+for _provider in [*_backends, *entry_points.scan(entry_points.KERNELS)]:
     hiddenimports.append(_provider.module)
     datas += copy_metadata(_provider.distribution)
     binaries += collect_dynamic_libs(_provider.module.partition(".")[0], search_patterns=_LIBRARIES)

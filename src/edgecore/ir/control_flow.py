@@ -90,31 +90,6 @@ def results(body: GraphModule) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
-    """A graph module and all bodies inside it, outermost first."""
-    yield graph_module
-    for node in graph_module.graph.nodes:
-        if is_control_flow(node):
-            for body in control_flow(node).bodies:
-                yield from graph_modules(body)
-
-
-def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """`ir.graph.calls`, the nodes of bodies included."""
-    nodes = [node for part in graph_modules(graph_module) for node in part.graph.nodes if node.op == "call_function"]
-    return [node for node in nodes if node.target in targets] if targets else nodes
-
-
-def in_order(graph_module: GraphModule) -> Iterator[Node]:
-    """Nodes in the order of their execution: a control-flow node comes before its bodies and once more after them."""
-    for node in graph_module.graph.nodes:
-        yield node
-        if is_control_flow(node):
-            for body in control_flow(node).bodies:
-                yield from in_order(body)
-            yield node
-
-
 def result_users(node: Node) -> list[tuple[Node, int]]:
     """(getitem node, index) of each result of a node that is read."""
     return [(user, int(user.args[1])) for user in node.users if user.target is operator.getitem]  # type: ignore[arg-type]

@@ -17,14 +17,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-DTYPE_LETTERS: dict[torch.dtype, str] = {
-    torch.float32: "f", torch.float64: "d", torch.float16: "h", torch.bfloat16: "e", torch.int8: "c", torch.int16: "s",
-    torch.int32: "i", torch.int64: "l", torch.uint8: "u", torch.uint16: "v", torch.uint32: "w", torch.bool: "b",
-    torch.complex64: "z", torch.complex128: "y",
-}  # fmt: skip
+from edgecore.ir.dtypes import DTYPE_LETTERS, dtype_name
+
 MAX_SLOTS = 3
 
-_NAMES = {letter: str(dtype).removeprefix("torch.") for dtype, letter in DTYPE_LETTERS.items()}
+_NAMES = {letter: dtype_name(dtype) for dtype, letter in DTYPE_LETTERS.items()}
 _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
 
 

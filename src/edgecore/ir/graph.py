@@ -1,4 +1,4 @@
-"""Editing an edge graph in place: new nodes get their `val` at once, so nothing is ever traced again."""
+"""Walking an edge graph, and editing it in place: new nodes get their `val` at once, so nothing is ever traced again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,50 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.control_flow import graph_modules, is_control_flow
+from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dtypes import dtype_name
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default  # the copy takes inputs of any strides
 
 _TORCH = Path(torch.__file__).parent
 
-KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "refused")
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "unsupported_reasons")
 """Entries of `node.meta` that a node inherits from the one that it replaces."""
+
+
+def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
+    """Yield a graph module and all bodies of branches and loops inside it, outermost first."""
+    yield graph_module
+    for node in graph_module.graph.nodes:
+        if is_control_flow(node):
+            for body in control_flow(node).bodies:
+                yield from graph_modules(body)
+
+
+def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
+    """List the call nodes in order, or those of the given targets; the graph may be edited while iterating."""
+    return _of_targets(list(graph_module.graph.nodes), targets)
+
+
+def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
+    """List call nodes as `calls` does, those of branches and loop bodies included."""
+    return _of_targets([node for part in graph_modules(graph_module) for node in part.graph.nodes], targets)
+
+
+def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
+    return [node for node in nodes if node.op == "call_function" and (not targets or node.target in targets)]
+
+
+def in_execution_order(graph_module: GraphModule) -> Iterator[Node]:
+    """Yield the nodes as they execute: a control-flow node comes before its bodies and once more after them."""
+    for node in graph_module.graph.nodes:
+        yield node
+        if is_control_flow(node):
+            for body in control_flow(node).bodies:
+                yield from in_execution_order(body)
+            yield node
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
@@ -79,12 +113,6 @@ def replace(node: Node, replacement: Node) -> None:
     """Route all uses of `node` to `replacement` and erase it."""
     node.replace_all_uses_with(replacement)
     node.graph.erase_node(node)
-
-
-def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """The call nodes in order, or those of the given targets; safe to edit the graph while iterating."""
-    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
-    return [node for node in nodes if node.target in targets] if targets else nodes
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
@@ -157,7 +185,7 @@ def dtypes_of(node: Node) -> tuple[str, ...]:
     values = [source.meta.get("val") for source in node.all_input_nodes]
     results = node.meta.get("val")
     values += results if isinstance(results, (tuple, list)) else [results]
-    return tuple(sorted({str(one.dtype).removeprefix("torch.") for one in values if isinstance(one, torch.Tensor)}))
+    return tuple(sorted({dtype_name(one.dtype) for one in values if isinstance(one, torch.Tensor)}))
 
 
 def operator_name(target: Any) -> str:

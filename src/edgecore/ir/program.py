@@ -64,6 +64,12 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
     )
 
 
+def buffer_of(program: ExportedProgram, name: str) -> torch.Tensor:
+    """The initial content of the buffer of that qualified name."""
+    tensor = program.state_dict.get(name)
+    return program.constants[name] if tensor is None else tensor  # type: ignore[no-any-return]
+
+
 def _copy_graph(original: Graph) -> Graph:
     graph = Graph()
     nodes: dict[torch.fx.Node, torch.fx.Node] = {}

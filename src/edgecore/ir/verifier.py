@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.control_flow import control_flow, graph_modules, is_control_flow, results
+from edgecore.ir.control_flow import control_flow, is_control_flow, results
 from edgecore.ir.dialect import is_edge_operator
 from edgecore.ir.dtype_rules import complaint
+from edgecore.ir.dtypes import DTYPE_LETTERS
 from edgecore.ir.failures import failures_named
-from edgecore.ir.graph import describe, vals
-
-EDGE_DTYPES = {
-    torch.float32, torch.float64, torch.float16, torch.bfloat16,
-    torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.bool,
-    torch.complex64, torch.complex128,
-}  # fmt: skip
+from edgecore.ir.graph import describe, graph_modules, vals
+from edgecore.ir.tensors import dim_order
 
 
 class VerificationError(CompileError):
     """A graph that breaks a rule of the edge dialect."""
 
 
-def verify(program: ExportedProgram) -> None:
+def verify(program: ExportedProgram, preserved: Collection[OpOverload] = ()) -> None:
     """Raise `VerificationError` for the first node that breaks a rule.
+
+    `preserved` operators are allowed beside those of the dialect: backends asked to get them undecomposed.
 
     Rules: known node kinds only; functional operators of the dialect; every node has a `val`; dtypes that the runtime
     has; tensors dense in the default or the channels-last dim order; `get_attr` only for delegates and control flow.
     Branches and loop bodies obey them too; what enters and leaves those is in the default dim order.
     """
     with failures_named("the verifier"):
-        _verify(program)
+        _verify(program, preserved)
 
 
-def _verify(program: ExportedProgram) -> None:
+def _verify(program: ExportedProgram, preserved: Collection[OpOverload]) -> None:
     for part in graph_modules(program.graph_module):
         for node in part.graph.nodes:
             if node.op == "call_function":
-                _verify_call(node)
+                _verify_call(node, preserved)
                 if is_control_flow(node):
                     _verify_control_flow(node)
             elif node.op == "get_attr":
@@ -64,8 +62,8 @@ def _verify_control_flow(node: Node) -> None:
             )
 
 
-def _verify_call(node: Node) -> None:
-    if not is_edge_operator(node.target):
+def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
+    if not is_edge_operator(node.target) and node.target not in preserved:
         raise VerificationError(
             f"{describe(node)} is not an operator of the edge dialect and torch has no decomposition for it; "
             "register it with torch.library, or replace it in the model"
@@ -73,7 +71,7 @@ def _verify_call(node: Node) -> None:
     if "val" not in node.meta:
         raise VerificationError(f"{describe(node)} has no val: the pass that made it must compute one")
     for val in _tensors(node.meta["val"]):
-        if val.dtype not in EDGE_DTYPES:
+        if val.dtype not in DTYPE_LETTERS:
             raise VerificationError(f"{describe(node)} gives {val.dtype}, which the runtime does not have")
         if dim_order(val) is None:
             raise VerificationError(
@@ -96,25 +94,3 @@ def _tensors(val: Any) -> list[torch.Tensor]:
     if isinstance(val, torch.Tensor):
         return [val]
     return [item for item in val if isinstance(item, torch.Tensor)] if isinstance(val, (tuple, list)) else []
-
-
-def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
-    """Dimensions of a dense tensor from the outermost to the innermost; None if it is neither default nor channels-last.
-
-    A tensor that is both (one channel, or one pixel) counts as default.
-    """
-    default = tuple(range(val.dim()))
-    if _is_dense(val, torch.contiguous_format):
-        return default
-    if val.dim() == 4 and _is_dense(val, torch.channels_last):
-        return (0, 2, 3, 1)
-    if val.dim() == 5 and _is_dense(val, torch.channels_last_3d):
-        return (0, 2, 3, 4, 1)
-    return None
-
-
-def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
-    if all(isinstance(size, int) for size in val.shape):
-        return val.is_contiguous(memory_format=memory_format)
-    # A size that depends on data must not be guarded on, which `Tensor.is_contiguous` does.
-    return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgecore.errors import CompileError
+from edgecore.ir.dtypes import dtype_name
 from edgecore.memory.planners import align, lower_bound, overlap
 from edgecore.memory.specs import TensorSpec
 
@@ -64,7 +65,7 @@ def _refuse(
         for index, memory in enumerate(memories)
     )
     raise CompileError(
-        f"the memories are too small: a tensor of {spec.nbytes} bytes ({str(spec.dtype).removeprefix('torch.')} "
+        f"the memories are too small: a tensor of {spec.nbytes} bytes ({dtype_name(spec.dtype)} "
         f"{list(spec.shape)}) fits into none of {have}; all tensors together need at least "
         f"{lower_bound(specs, alignment)} bytes at one time. Give a memory more bytes, or one without a size"
     )

@@ -55,7 +55,7 @@ def searching(effort: int, seed: int = 0) -> Planner:
 
 
 def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """The greatest sum of bytes, each rounded up to `alignment`, that live at one time."""
+    """The maximum sum of bytes, each rounded up to `alignment`, that live at one time."""
     sizes = np.array([align(spec.nbytes, alignment) for spec in specs], np.int64)
     first, last = _lifetimes(specs)
     changes = np.zeros(int(last.max(initial=0)) + 2, np.int64)

@@ -12,7 +12,8 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.control_flow import in_order, is_control_flow
+from edgecore.ir.control_flow import is_control_flow
+from edgecore.ir.graph import in_execution_order
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
@@ -27,7 +28,7 @@ SHARED_ARENA = 2
 class MemoryPlan:
     """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name.
 
-    `sharing` says what needs no memory of its own; `bounds` are the greatest sums of live bytes by memory id; `names` are
+    `sharing` says what needs no memory of its own; `bounds` are the maximum sums of live bytes by memory id; `names` are
     those of the memories. `specs` are the roots only: see `TensorSpec`.
     """
 
@@ -92,7 +93,7 @@ class MemoryPlanningPass:
             plan.names = {index: memory.name for index, memory in enumerate(self.memories, 1)}
         self._place(plan)
         for spec in lives.planned:
-            spec.mem_id, spec.mem_offset = spec.root.mem_id, spec.root.mem_offset + spec.place
+            spec.mem_id, spec.mem_offset = spec.root.mem_id, spec.root.mem_offset + spec.root_offset
         check_plan(plan)
         return plan
 
@@ -128,7 +129,7 @@ class _Lifetimes:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
-        self.order: list[Node] = list(in_order(program.graph_module))
+        self.order: list[Node] = list(in_execution_order(program.graph_module))
         self.fixed: set[TensorSpec] = set()
         end = len(self.order)
         first: dict[TensorSpec, int] = {}

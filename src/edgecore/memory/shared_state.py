@@ -8,9 +8,10 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
+from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.program import buffer_of
 from edgecore.memory.planners import align
 from edgecore.memory.planning import SHARED_ARENA, MemoryPlan, check_plan
-from edgecore.passes.keep_state import buffer_of
 
 
 def share_state(methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]], alignment: int) -> list[str]:
@@ -59,4 +60,4 @@ def _compare(name: str, first: str, second: str, methods: Mapping[str, tuple[Exp
 
 
 def _text(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+    return f"{dtype_name(tensor.dtype)} {list(tensor.shape)}"

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
 from torch._ops import OpOverload
@@ -19,6 +18,8 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.op_args import arguments_by_name
+from edgecore.ir.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
 IN_PLACE = frozenset(
@@ -30,10 +31,6 @@ IN_PLACE = frozenset(
 
 _UPDATES = {"index_put", "slice_scatter", "select_scatter"}
 """Operators that begin with a copy of their first operand, and so may have it as their result."""
-
-_SAME_BYTES = {"view", "view_copy", "_unsafe_view", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "alias",
-               "alias_copy", "detach", "detach_copy", "expand", "expand_copy"}  # fmt: skip
-_SPLITS = {"split_copy", "split_with_sizes_copy", "unbind_copy", "split_with_sizes", "split", "unbind"}
 
 
 @dataclass
@@ -49,7 +46,7 @@ def share_memory(
 ) -> Sharing:
     """Set `base` and `base_offset` of the specs that live in another one's memory, whose lifetime becomes that of all.
 
-    `owned` have their lifetimes, counted in `order`, and memory ids. No step is done that raises the greatest sum of live
+    `owned` have their lifetimes, counted in `order`, and memory ids. No step is done that raises the maximum sum of live
     bytes or that starts a tensor off a multiple of `alignment` bytes.
     """
     sharer = _Sharer(owned, order, alignment)
@@ -100,7 +97,7 @@ class _Sharer:
         if offsets is None or any(part.dynamic or not self._may_join(part, spec) for part in parts):
             return
         used = list(zip(parts, offsets, strict=True))
-        if any((spec.place + offset) % self.alignment for _, offset in used):
+        if any((spec.root_offset + offset) % self.alignment for _, offset in used):
             return
         if any(self._meets_in_delegate(part, spec) for part in parts):
             return
@@ -125,7 +122,7 @@ class _Sharer:
             root = part.root
             if part.dtype != whole.dtype or part.dim_order != whole.dim_order:
                 return
-            if root.nbytes != part.nbytes or part.place != 0 or not self._may_join(root, whole):
+            if root.nbytes != part.nbytes or part.root_offset != 0 or not self._may_join(root, whole):
                 return
             joined.append((root, offset))
             offset += part.nbytes
@@ -143,7 +140,12 @@ class _Sharer:
         if not isinstance(spec, TensorSpec) or spec not in self.owned or spec.dynamic:
             return
         root = spec.root
-        if _form(spec) != _form(state) or root.nbytes != spec.nbytes or spec.place or not self._may_join(root, state):
+        if (
+            _form(spec) != _form(state)
+            or root.nbytes != spec.nbytes
+            or spec.root_offset
+            or not self._may_join(root, state)
+        ):
             return
         for reader in self.readers[state]:
             late = self.position[reader] - root.lifetime[0]
@@ -162,7 +164,7 @@ class _Sharer:
             root = given.root
             if given not in self.owned or (given.dtype, given.dim_order) != (spec.dtype, spec.dim_order):
                 continue
-            if _symbolic_shape(source) != _symbolic_shape(node) or root.nbytes != spec.nbytes or given.place:
+            if _symbolic_shape(source) != _symbolic_shape(node) or root.nbytes != spec.nbytes or given.root_offset:
                 continue
             if root.lifetime[1] != self.position[node] or not self._may_join(root, spec) or spec.root is root:
                 continue
@@ -260,7 +262,7 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     name = _name(node)
     if any(result.dtype != source.dtype for result in results) or not source.shape:
         return None
-    if name in _SAME_BYTES:
+    if name in SAME_BYTES_NAMES:
         dense = [tuple(range(len(spec.shape))) for spec in (source, *results)]
         plain = all(spec.dim_order == order for spec, order in zip((source, *results), dense, strict=True))
         return [0] if plain and results[0].nbytes == source.nbytes else None
@@ -269,9 +271,9 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
         return [0] if [moved[dim] for dim in _physical(results[0])] == _physical(source) else None
     if name in ("clone", "_to_copy"):
         return [0] if _physical(results[0]) == _physical(source) else None
-    if name not in _SPLITS | {"slice", "slice_copy", "select", "select_copy"}:
+    if name not in SPLIT_NAMES | {"slice", "slice_copy", "select", "select_copy"}:
         return None
-    given = _arguments(node)
+    given = arguments_by_name(node)
     dim = given["dim"]
     if not isinstance(dim, int) or not _outermost(source, dim % len(source.shape)):
         return None
@@ -283,7 +285,7 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
         if any(left != list(result.dim_order) for result in results):
             return None
     inner = prod(source.shape) // source.shape[dim] * source.dtype.itemsize
-    if name in _SPLITS:
+    if name in SPLIT_NAMES:
         ends = np.cumsum([0] + [result.nbytes for result in results])
         return [int(end) for end in ends[:-1]] if ends[-1] == source.nbytes else None
     start, step = given.get("start", given.get("index")), given.get("step", 1)
@@ -293,14 +295,3 @@ def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
     start = start + source.shape[dim] if start < 0 else start
     offset = min(max(start, 0), source.shape[dim]) * inner
     return [offset] if offset + results[0].nbytes <= source.nbytes else None
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    assert isinstance(node.target, OpOverload)
-    given = dict(node.kwargs)
-    for index, argument in enumerate(node.target._schema.arguments):
-        if index < len(node.args):
-            given[argument.name] = node.args[index]
-        elif argument.name not in given:
-            given[argument.name] = argument.default_value
-    return given

@@ -1,11 +1,10 @@
-"""What the runtime must know of a tensor: dtype, greatest shape, dim order, and where it will live."""
+"""The runtime's view of a tensor: dtype, maximum shape, dim order, and where its memory lies."""
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -14,7 +13,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, control_flow, is_control_flow, results
 from edgecore.ir.graph import describe
-from edgecore.ir.verifier import dim_order
+from edgecore.ir.tensors import Bounds, dim_order
 
 SPEC = "spec"
 """Key in `node.meta` of the node's TensorSpec, or of a tuple of them for several results."""
@@ -22,7 +21,7 @@ SPEC = "spec"
 
 @dataclass(eq=False)
 class TensorSpec:
-    """A planned value. `shape` is the greatest one; `lifetime` is the first and last instruction that touches it.
+    """A planned value. `shape` is the maximum; `lifetime` is the first and last instruction that touches it.
 
     `mem_id` counts arenas from 1, None is unplanned; `mem_offset` is in bytes. A tensor with a `base` lies in that one's
     memory, `base_offset` bytes from its start; the lifetime of a `root` is that of all tensors in it.
@@ -44,13 +43,13 @@ class TensorSpec:
         return self if self.base is None else self.base.root
 
     @property
-    def place(self) -> int:
+    def root_offset(self) -> int:
         """Bytes from the start of the root."""
-        return 0 if self.base is None else self.base.place + self.base_offset
+        return 0 if self.base is None else self.base.root_offset + self.base_offset
 
     @property
     def nbytes(self) -> int:
-        """Bytes at the greatest shape."""
+        """Bytes at the maximum shape."""
         return prod(self.shape) * self.dtype.itemsize
 
     @classmethod
@@ -61,50 +60,6 @@ class TensorSpec:
             raise CompileError(f"{describe(node)} has strides {tuple(val.stride())}, which no dim order describes")
         shape = tuple(bounds.upper(size, node) for size in val.shape)
         return cls(val.dtype, shape, order, dynamic=not all(isinstance(size, int) for size in val.shape))
-
-
-class Bounds:
-    """Least and greatest values of symbolic sizes, from the ranges that were given to `torch.export`."""
-
-    def __init__(self, program: ExportedProgram) -> None:
-        self.ranges = program.range_constraints
-
-    def upper(self, size: Any, node: Node) -> int:
-        """The greatest value of `size`; `CompileError` if it has none."""
-        if isinstance(size, int):
-            return size
-        from torch.utils._sympy.numbers import int_oo
-        from torch.utils._sympy.value_ranges import bound_sympy
-
-        upper = bound_sympy(size.node.expr, self._ranges(size)).upper
-        if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
-            raise CompileError(
-                f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
-                f'dynamic_shapes={{"x": {{0: torch.export.Dim("batch", max=8)}}}}, or, where the size depends on data, '
-                "state it in the model: torch._check(y.shape[0] <= 8)"
-            )
-        return int(upper)
-
-    def lower(self, size: Any) -> int:
-        """The least value of `size`; 0 if nothing says more.
-
-        A least of 1 or 2 of an input's size is what `torch.export` assumes while tracing: its programs take less.
-        """
-        if isinstance(size, int):
-            return size
-        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
-
-        ranges = {
-            symbol: ValueRanges(0, bounds.upper) if bounds.lower <= 2 else bounds
-            for symbol, bounds in self._ranges(size).items()
-            if symbol in size.node.expr.free_symbols
-        }
-        lower = bound_sympy(size.node.expr, ranges).lower
-        return int(lower) if lower > 0 else 0
-
-    def _ranges(self, size: Any) -> dict[Any, Any]:
-        # Symbols that a decomposition made are known to the shape environment only.
-        return {**size.node.shape_env.var_to_range, **self.ranges}
 
 
 def assign_specs(program: ExportedProgram) -> None:

@@ -1,15 +1,30 @@
 """Partitioning: the protocol, the capability partitioner, delegation and its report."""
 
-from edgecore.ir.graph import for_each
-from edgecore.partition.capability import CapabilityPartitioner
-from edgecore.partition.fallback import Failure, Refusals
-from edgecore.partition.lower import to_backend
-from edgecore.partition.part import Part, debug_handles
-from edgecore.partition.table import OperatorRow, OperatorTable, at_most_dims, contiguous_only
-from edgecore.partition.types import TAG, DelegationSpec, Partitioner, PartitionResult, Rejection
+from edgecore.partition.capability import CapabilityPartitioner, UnsupportedReason
+from edgecore.partition.delegate import to_backend
+from edgecore.partition.fallback import Failure, PartitionDiagnostics
+from edgecore.partition.node_query import NodeQuery
+from edgecore.partition.operator_table import Constraint, OperatorRow, OperatorTable, at_most_dims, contiguous_only
+from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
+from edgecore.partition.view import PartitionView, debug_handles
 
 __all__ = [
-    "TAG", "CapabilityPartitioner", "DelegationSpec", "Failure", "OperatorRow", "OperatorTable", "Part", "PartitionResult",
-    "Partitioner", "Refusals", "Rejection", "at_most_dims", "contiguous_only", "debug_handles",
-    "for_each", "to_backend",
-]  # fmt: skip
+    "TAG",
+    "CapabilityPartitioner",
+    "Constraint",
+    "DelegationSpec",
+    "Failure",
+    "NodeQuery",
+    "OperatorRow",
+    "OperatorTable",
+    "PartitionDiagnostics",
+    "PartitionResult",
+    "PartitionView",
+    "Partitioner",
+    "UnsupportedNode",
+    "UnsupportedReason",
+    "at_most_dims",
+    "contiguous_only",
+    "debug_handles",
+    "to_backend",
+]

@@ -31,7 +31,7 @@ class Failure:
 
 
 @dataclass
-class Refusals:
+class PartitionDiagnostics:
     """Why each backend left a node outside: node name -> [(backend id, reason)]; and its failures."""
 
     by_node: dict[str, list[tuple[str, str]]] = field(default_factory=dict)

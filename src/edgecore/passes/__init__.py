@@ -1,17 +1,23 @@
-"""Passes over edge programs, one a file, and the pass manager."""
+"""Passes over edge programs, one a file; the list in which lowering runs them; the pass manager."""
 
 from edgecore.passes.base import ExportPass, PassBase, PassResult
-from edgecore.passes.common_subexpressions import merge_common_subexpressions
-from edgecore.passes.dead_code import remove_dead_code
-from edgecore.passes.dim_order import convert_dim_order
+from edgecore.passes.convert_dim_order import convert_dim_order
 from edgecore.passes.manager import PassManager
+from edgecore.passes.merge_common_subexpressions import merge_common_subexpressions
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.narrow_integers import narrow_integers
+from edgecore.passes.pass_list import NamedPass, PassContext, PassList
+from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.passes.remove_dead_code import remove_dead_code
 from edgecore.passes.replace_pattern import expand_bound_operators, replace_pattern
 
 __all__ = [
+    "EDGE_PASSES",
     "ExportPass",
+    "NamedPass",
     "PassBase",
+    "PassContext",
+    "PassList",
     "PassManager",
     "PassResult",
     "convert_dim_order",

@@ -7,8 +7,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
-from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.graph import KEPT_META, calls, compute_val, fake_mode, replace
+from edgecore.ir.graph import KEPT_META, calls, compute_val, fake_mode, graph_modules, replace
 
 
 class ExportPass(PassBase):

@@ -11,15 +11,12 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
-from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.op_sets import VIEW_COPY_FORMS
 from edgecore.passes.quantized import is_dequantize
 
 MAX_BYTES = 1 << 20
-"""Greatest result that is folded unless it is no larger than the constants that it comes from."""
-
-
-_MOVES = frozenset(VIEW_COPIES.values())
+"""Maximum size of a folded result in bytes, unless it is no larger than the constants that it comes from."""
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
@@ -77,7 +74,7 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
         return False
     if is_dequantize(node) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    known = constants.has if target in _MOVES else partial(_is_known, constants)
+    known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
     if not all(map(known, sources)):
         return False
     if not all(isinstance(size, int) for result in results for size in result.shape):

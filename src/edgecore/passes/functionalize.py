@@ -10,10 +10,9 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.control_flow import all_calls
-from edgecore.ir.graph import edit, replace
+from edgecore.ir.graph import all_calls, edit, replace
+from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
-from edgecore.passes.rewrites import argument
 
 aten = torch.ops.aten
 

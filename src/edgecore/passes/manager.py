@@ -14,40 +14,44 @@ from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import edit
 from edgecore.ir.verifier import verify
+from edgecore.passes.pass_list import NamedPass, Pass, name_of
 
-ProgramPass = Callable[[ExportedProgram], ExportedProgram]
-Pass = ProgramPass | PassBase
-"""A function takes a program that it may edit, and returns it or another one; a `PassBase` (such as `ExportPass`) edits the
-graph module and has conditions of its own, `requires` and `ensures`."""
+GraphCheck = Callable[[GraphModule], None]
+"""Raises an exception if a graph module breaks a rule."""
 
-Check = Callable[[GraphModule], None]
+ProgramCheck = Callable[[ExportedProgram], None]
+"""Raises an exception if a program breaks a rule."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
-"""Environment variable: if it is set and not 0, the edge verifier runs after every pass."""
+"""Environment variable: if it is set and not 0, programs are verified after every pass."""
 
 
 class PassManager:
     """Applies passes in order to a program or a graph module. An exception in one is a `CompileError` that names it.
 
-    With `run_checks_after_each_pass`, or where the environment says so, the edge verifier (for programs) and the checks that
-    were added run after every pass; a failed one raises `CompileError` that names the pass, unless
-    `suppress_check_failures`.
+    With `run_checks_after_each_pass`, or where the environment says so, `check_program` (for programs; the edge verifier by
+    default) and the checks that were added run after every pass; a failed one raises `CompileError` that names the pass,
+    unless `suppress_check_failures`. `after_pass` is called with the name of each pass and the program that it left.
     """
 
     def __init__(
         self,
-        passes: Iterable[Pass],
+        passes: Iterable[Pass | NamedPass],
         *,
         run_checks_after_each_pass: bool = False,
         suppress_check_failures: bool = False,
+        check_program: ProgramCheck = verify,
+        after_pass: Callable[[str, ExportedProgram], None] | None = None,
     ) -> None:
         self.passes = list(passes)
-        self.checks: list[Check] = []
+        self.checks: list[GraphCheck] = []
         self.run_checks = run_checks_after_each_pass or os.environ.get(VERIFY_VARIABLE, "0") not in ("", "0")
         self.suppress_check_failures = suppress_check_failures
+        self._check_program = check_program
+        self._after_pass = after_pass
 
-    def add_checks(self, check: Check) -> None:
-        """Run `check`, which raises if it is not content with a graph module, after each pass."""
+    def add_checks(self, check: GraphCheck) -> None:
+        """Run `check` after each pass."""
         self.checks.append(check)
         self.run_checks = True
 
@@ -59,42 +63,64 @@ class PassManager:
     def __call__(self, program: ExportedProgram | GraphModule) -> ExportedProgram | PassResult:
         modified = False
         for transform in self.passes:
-            with failures_named(f"the pass {_name(transform)}"):
+            name = name_of(transform)
+            function = transform.function if isinstance(transform, NamedPass) else transform
+            with failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
-                    result = _on_graph(transform, program)
+                    result = _on_graph(name, function, program)
                     program, modified = result.graph_module, modified or result.modified
-                elif isinstance(transform, PassBase):
-                    _on_program(transform, program)
+                elif isinstance(function, PassBase):
+                    _on_program(name, function, program)
                 else:
-                    program = transform(program)
+                    program = function(program)
             if self.run_checks:
-                self._check(transform, program)
+                self._check(name, program)
+            if self._after_pass is not None and isinstance(program, ExportedProgram):
+                self._after_pass(name, program)
         return PassResult(program, modified) if isinstance(program, GraphModule) else program
 
-    def _check(self, transform: Pass, program: ExportedProgram | GraphModule) -> None:
+    def _check(self, name: str, program: ExportedProgram | GraphModule) -> None:
         try:
             if isinstance(program, ExportedProgram):
-                verify(program)
+                self._check_program(program)
             for check in self.checks:
                 check(program.graph_module if isinstance(program, ExportedProgram) else program)
         except Exception as error:
             if not self.suppress_check_failures:
-                raise CompileError(f"after the pass {_name(transform)}: {error}") from error
+                raise CompileError(f"after the pass {name}: {error}") from error
 
 
-def _on_graph(transform: Pass, graph_module: GraphModule) -> PassResult:
+def check_structure(program: ExportedProgram) -> None:
+    """Check a program that is not in the edge dialect yet: a sound graph whose nodes have values, and its signature.
+
+    Raises:
+        RuntimeError: The graph reads a node before it is computed, or a node of another graph.
+        CompileError: A call has no `val`, or the signature names other inputs or results than the graph has.
+    """
+    graph = program.graph_module.graph
+    graph.lint()
+    for node in graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta:
+            raise CompileError(f"node {node.name} ({node.target}) has no val")
+    inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
+    named = [getattr(spec.arg, "name", None) for spec in program.graph_signature.input_specs]
+    if inputs != named:
+        raise CompileError(f"the graph has the inputs {inputs}, but its signature {named}")
+    results, specs = graph.output_node().args[0], program.graph_signature.output_specs
+    assert isinstance(results, (tuple, list))
+    if len(results) != len(specs):
+        raise CompileError(f"the graph has {len(results)} results, but its signature {len(specs)}")
+
+
+def _on_graph(name: str, transform: Pass, graph_module: GraphModule) -> PassResult:
     if not isinstance(transform, PassBase):
-        raise CompileError(f"the pass {_name(transform)} works on programs, not on graph modules")
+        raise CompileError(f"the pass {name} works on programs, not on graph modules")
     result: PassResult | None = transform(graph_module)
     return result or PassResult(graph_module, True)
 
 
-def _on_program(transform: PassBase, program: ExportedProgram) -> None:
+def _on_program(name: str, transform: PassBase, program: ExportedProgram) -> None:
     with edit(program) as graph_module:
-        result = _on_graph(transform, graph_module)
+        result = _on_graph(name, transform, graph_module)
         if result.graph_module is not graph_module:
             graph_module.graph = result.graph_module.graph
-
-
-def _name(transform: Pass) -> str:
-    return str(getattr(transform, "__name__", type(transform).__name__))

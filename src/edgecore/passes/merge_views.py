@@ -8,19 +8,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, same_sizes
-from edgecore.ir.verifier import dim_order
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace, same_sizes
+from edgecore.ir.op_sets import PERMUTATIONS, RESHAPES
+from edgecore.ir.tensors import dim_order
 
 aten = torch.ops.aten
-
-RESHAPES = (
-    aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.dim, aten.squeeze_copy.dims,
-    aten.alias_copy.default, aten.detach_copy.default,
-)  # fmt: skip
-"""Operators that keep the elements in their logical order."""
-
-PERMUTATIONS = (aten.permute_copy.default, aten.transpose_copy.int, aten.t_copy.default)
 
 
 def merge_views(program: ExportedProgram) -> ExportedProgram:

@@ -11,17 +11,11 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, refresh_vals
-from edgecore.passes.rewrites import argument
+from edgecore.ir.op_args import argument
+from edgecore.ir.op_sets import ELEMENTS_OF_FIRST
 
 aten = torch.ops.aten
 Range = tuple[int, int]
-
-_MOVES = {
-    aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
-    aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.expand_copy.default, aten.slice_copy.Tensor,
-    aten.select_copy.int, aten.clone.default, aten.repeat.default, aten.flip.default, aten.index_select.default,
-}  # fmt: skip
-"""Operators whose result holds elements of their first argument only."""
 
 _INDEX_ARGUMENT: dict[Any, int] = {
     aten.embedding.default: 1,
@@ -65,7 +59,7 @@ def narrow_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range | None:
-    """Least and greatest element of an int64 value, if known."""
+    """Minimum and maximum element of an int64 value, if known."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor) or val.dtype != torch.int64 or not _is_static(val) or not val.numel():
         return None
@@ -87,7 +81,7 @@ def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range
     if node.target is aten.full.default:
         value = argument(node, "fill_value")
         return (value, value) if type(value) is int else None
-    if node.target in _MOVES:
+    if node.target in ELEMENTS_OF_FIRST:
         return ranges.get(node.args[0])  # type: ignore[arg-type]
     if node.target is aten.cat.default:
         parts = [ranges.get(part) for part in node.args[0]]  # type: ignore[arg-type,union-attr]
@@ -123,7 +117,7 @@ def _can_compute(node: Node) -> bool:
     arithmetic = node.target in _ARITHMETIC or node.target in _SCALAR_FORMS or node.target is aten.clamp.default
     return (
         arithmetic
-        or node.target in _MOVES
+        or node.target in ELEMENTS_OF_FIRST
         or node.target in (aten.cat.default, aten.arange.start_step, aten.full.default)
     )
 

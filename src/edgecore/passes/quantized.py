@@ -11,17 +11,11 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.constants import Constants
-from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
-from edgecore.passes.rewrites import argument
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace
+from edgecore.ir.op_args import argument
+from edgecore.ir.op_sets import COMMUTE_WITH_QUANTIZATION
 
 aten = torch.ops.aten
-
-MOVES = (
-    aten.view_copy.default, aten.permute_copy.default, aten.transpose_copy.int, aten.unsqueeze_copy.default,
-    aten.squeeze_copy.dim, aten.squeeze_copy.dims, aten.slice_copy.Tensor, aten.select_copy.int, aten.expand_copy.default,
-)  # fmt: skip
-"""Operators that quantization with one scale for the whole tensor may be exchanged with."""
 
 
 def is_quantize(node: Any) -> bool:
@@ -114,7 +108,7 @@ def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
         for part in graph_modules(graph_module):
-            for node in calls(part, *MOVES):
+            for node in calls(part, *COMMUTE_WITH_QUANTIZATION):
                 _dequantize_later(part, node, mode)
             for node in reversed(calls(part)):
                 if is_quantize(node):
@@ -145,7 +139,12 @@ def _dequantize_later(graph_module: GraphModule, node: Node, mode: Any) -> None:
 def _quantize_earlier(graph_module: GraphModule, node: Node, mode: Any) -> None:
     moves: list[Node] = []
     source = node.args[0]
-    while isinstance(source, Node) and source.target in MOVES and len(source.users) == 1 and _is_per_tensor(node):
+    while (
+        isinstance(source, Node)
+        and source.target in COMMUTE_WITH_QUANTIZATION
+        and len(source.users) == 1
+        and _is_per_tensor(node)
+    ):
         moves.append(source)
         source = source.args[0]
     if not moves:

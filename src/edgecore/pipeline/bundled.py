@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
-from edgecore.emit.contents import tensor_bytes
-from edgecore.emit.pools import scalar_type
+from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
+from edgecore.ir.dtypes import scalar_type
 from edgecore.pipeline.managers import ExecutorchProgramManager
 from edgecore.pipeline.save import write_files
 
@@ -71,8 +71,11 @@ class BundledProgram:
             self._program = executorch_program.buffer
         else:
             self._program = Path(str(pte_file_path)).read_bytes()
-        plans = {plan.name: plan for plan in fmt.read_pte(self._program).program.execution_plan}
-        self._suites = [_suite(suite, plans) for suite in self.method_test_suites]
+        pte = fmt.read_pte(self._program)
+        plans = {plan.name: plan for plan in pte.program.execution_plan}
+        self._suites = [_suite(suite, plans.get(suite.method_name)) for suite in self.method_test_suites]
+        for violation in fmt.verify_cases(fmt.BpteFile(method_test_suites=self._suites, program=self._program), pte):
+            raise CompileError(str(violation))
         names = [suite.method_name for suite in self._suites]
         for name in names:
             if names.count(name) > 1:
@@ -94,47 +97,31 @@ def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram
     return bundled_program.buffer
 
 
-def _suite(suite: MethodTestSuite, plans: Mapping[str, fmt.ExecutionPlan]) -> fmt.BundledMethodTestSuite:
-    plan = plans.get(suite.method_name)
-    if plan is None:
-        raise CompileError(f"there is no method {suite.method_name!r} to test; the program has {', '.join(plans)}")
+def _suite(suite: MethodTestSuite, plan: fmt.ExecutionPlan | None) -> fmt.BundledMethodTestSuite:
+    """Turn test cases into records of the file; `plan` is their method, None if the program lacks it."""
     cases = []
     for number, case in enumerate(suite.test_cases):
-        where = f"method {plan.name!r}, case {number}"
-        inputs = _values(case.inputs, plan, plan.inputs, f"{where}, input")
-        outputs = []
-        if case.expected_outputs:
-            outputs = _values(case.expected_outputs, plan, plan.outputs, f"{where}, expected output")
+        where = f"test case {number} of '{suite.method_name}'"
+        inputs = _values(case.inputs, plan, plan.inputs if plan else (), f"{where}, input")
+        outputs = _values(case.expected_outputs, plan, plan.outputs if plan else (), f"{where}, expected output")
         cases.append(fmt.BundledMethodTestCase(inputs, outputs))
-    return fmt.BundledMethodTestSuite(plan.name, cases)
+    return fmt.BundledMethodTestSuite(suite.method_name, cases)
 
 
-def _values(given: list[Any], plan: fmt.ExecutionPlan, indices: Sequence[int], where: str) -> list[fmt.Value]:
-    if len(given) != len(indices):
-        raise CompileError(f"{where}s: {len(given)} values are given, the method has {len(indices)}")
-    return [
-        fmt.Value(_value(value, plan.values[index].val, f"{where} {place}"))
-        for place, (value, index) in enumerate(zip(given, indices, strict=True))
-    ]
+def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence[int], where: str) -> list[fmt.Value]:
+    expected = [plan.values[index].val for index in indices] if plan else []
+    expected += [None] * (len(values) - len(expected))
+    pairs = enumerate(zip(values, expected, strict=False))
+    return [fmt.Value(_value(value, wanted, f"{where} {number}")) for number, (value, wanted) in pairs]
 
 
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
-    if not isinstance(expected, fmt.Tensor):
-        kind = _NUMBERS.get(type(value))
-        if kind is None or not isinstance(expected, kind):
-            raise CompileError(f"{where} is a {type(value).__name__}, the method has a {type(expected).__name__} there")
-        return kind(value)  # type: ignore[no-any-return]
-    if not isinstance(value, torch.Tensor):
-        raise CompileError(f"{where} is a {type(value).__name__}, the method has a tensor there")
-    if scalar_type(value.dtype) != expected.scalar_type:
-        raise CompileError(f"{where} is {value.dtype}, the method has {expected.scalar_type.name.lower()} there")
-    sizes = list(value.shape)
-    fixed = expected.shape_dynamism == fmt.TensorShapeDynamism.STATIC
-    fits = len(sizes) == len(expected.sizes) and all(
-        size == bound if fixed else size <= bound for size, bound in zip(sizes, expected.sizes, strict=True)
-    )
-    if not fits:
-        most = "" if fixed else "at most "
-        raise CompileError(f"{where} has sizes {sizes}, the method has {most}{expected.sizes} there")
-    order = tuple(expected.dim_order)
-    return fmt.BundledTensor(expected.scalar_type, sizes, tensor_bytes(value, order), list(order))
+    """Turn a value into a record, a tensor in the dim order of the method's; `verify_cases` says whether it fits."""
+    if isinstance(value, torch.Tensor):
+        order = tuple(range(value.dim()))
+        if isinstance(expected, fmt.Tensor) and len(expected.dim_order) == value.dim():
+            order = tuple(expected.dim_order)
+        return fmt.BundledTensor(scalar_type(value.dtype), list(value.shape), tensor_bytes(value, order), list(order))
+    if type(value) not in _NUMBERS:
+        raise CompileError(f"{where} is a {type(value).__name__}; test cases hold tensors and numbers")
+    return _NUMBERS[type(value)](value)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from edgecore import runtime
 from edgecore.errors import CompileError
+from edgecore.ir.dtypes import dtype_name
 from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 
@@ -241,9 +242,9 @@ def _row(
     moved: Sequence[torch.Tensor],
     tolerance: float | None,
 ) -> OutputRow:
-    shape, dtype = tuple(got.shape), str(got.dtype).removeprefix("torch.")
+    shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
-        wanted = f"{str(eager.dtype).removeprefix('torch.')} {list(eager.shape)}"
+        wanted = f"{dtype_name(eager.dtype)} {list(eager.shape)}"
         lost = Difference(math.inf, math.inf, -math.inf, None)
         return OutputRow("", "", 0, shape, dtype, lost, None, 0.0, problem=f"the model gives {wanted}")
     right = twins[0] if twins else eager

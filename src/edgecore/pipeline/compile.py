@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,15 +13,19 @@ from pydantic import ValidationError
 from torch.export import ExportedProgram
 
 from edgecore import format as fmt
+from edgecore.backend import Backend
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
+from edgecore.passes.pass_list import PassList
+from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import Comparison, Reference, compare
-from edgecore.pipeline.export import export_model
+from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
+from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import Recipe, RewriteRecipe, registry
 from edgecore.quantize import (
@@ -33,7 +38,6 @@ from edgecore.quantize import (
     warn_of_losses,
 )
 from edgecore.quantize.rounding import rounds
-from edgecore.target import Backend
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -45,9 +49,9 @@ _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_
 
 
 class CompiledProgram(ExecutorchProgramManager):
-    """What `edgecore.compile` returns: `save`, `buffer`, `report`, `compare`.
+    """A finished program with what it was made from: `save`, `buffer`, `report`, `compare`.
 
-    `seconds` is what lowering took without export; `quantized` the programs that a recipe made, by method.
+    `seconds` is the time of lowering, without export, in seconds; `quantized` the programs that a recipe made, by method.
     """
 
     def __init__(
@@ -63,10 +67,18 @@ class CompiledProgram(ExecutorchProgramManager):
         self._references = references
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
-        """Which operators run where, and why; printable.
+        """Return which operators run on which backend, and why others do not; `print` shows it as a table.
 
-        `quantization`: also what each layer of a quantized program loses, measured on the first sample of the calibration
-        (without one on the example inputs): the first call with it runs the model twice in eager mode.
+        Args:
+            quantization: Add the loss of each layer of a quantized program, as a signal to noise ratio in dB on the first
+                sample of the calibration (without one on the example inputs). The first call with it runs the model twice
+                in eager mode.
+
+        Raises:
+            CompileError: The quantized program has neither a sample nor example inputs.
+
+        Example:
+            >>> print(program.report(quantization=True))
         """
         if quantization and self._report.quantization is None:
             found = [layer_qualities(one, name) for name, one in self.quantized.items()]
@@ -77,7 +89,7 @@ class CompiledProgram(ExecutorchProgramManager):
     def compare(
         self, model: Model | Mapping[str, Model], inputs: Any = None, *, tolerance: float | None = None
     ) -> Comparison:
-        """Run the file here and `model` in eager mode, and say how far their outputs lie apart, the worst output first.
+        """Run the file here and `model` in eager mode, and measure how far their outputs lie apart, the worst output first.
 
         Of a program that a recipe quantized, two differences: from `model`, which is what the recipe and the runtime
         lose, and from the quantized program in torch, which is the runtime's own error. `Comparison.ok` says whether the
@@ -92,10 +104,17 @@ class CompiledProgram(ExecutorchProgramManager):
             tolerance: Largest error of the runtime relative to the largest magnitude of an output, for a backend that was
                 told to compute in less precision.
 
+        Returns:
+            A row for each output with its errors (relative to the largest magnitude, and in dB), printable; `ok` and
+            `verdict` sum them up.
+
         Raises:
             BackendError: A backend that the program needs cannot run here.
             CompileError: `model` or `inputs` do not fit the program.
             ExecutionError: The program does not run.
+
+        Example:
+            >>> assert program.compare(model).ok
         """
         found = compare(self, model, inputs, self._references, tolerance)
         ratios = {f"{row.method}, output {row.output}": row.eager.sqnr for row in found.rows if row.quantized}
@@ -103,7 +122,7 @@ class CompiledProgram(ExecutorchProgramManager):
         return found
 
 
-def compile_model(
+def compile(
     model: Model | Mapping[str, Model],
     example_inputs: Any = None,
     *,
@@ -117,10 +136,57 @@ def compile_model(
     constant_methods: Mapping[str, object] | None = None,
     quantize: str | None = None,
     calibration: Calibration | None = None,
+    passes: PassList = EDGE_PASSES,
+    dump_passes: str | Path | None = None,
 ) -> CompiledProgram:
-    """See `edgecore.compile`."""
+    """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
+
+    Args:
+        model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
+            these; then `example_inputs`, `example_kwargs` and `dynamic_shapes` are mappings too.
+        example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, as a tokenizer
+            of transformers gives it. Shapes (but for dynamic dims) and dtypes of these inputs are those of the program.
+            Not needed for an `ExportedProgram`.
+        example_kwargs: Keyword arguments beside those. When the program runs, they follow the positional ones, in the
+            order of the arguments of `forward`.
+        backends: Names or `Backend` objects in order of priority, or a single one; each takes what the ones before it left.
+        dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
+        runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
+        memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
+        external_data: Which weights go to `.ptd` files, which `save` writes beside the `.pte`: True all of them to one file,
+            a name all to the file of that name, or a mapping from patterns of qualified names to files:
+            `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
+        share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
+            that `prefill` fills and `decode` reads; otherwise each method has its own.
+        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
+        quantize: A recipe of the first backend that has any, such as `int8` or `int4-weights`; None compiles the model as
+            it is.
+        calibration: For `quantize`: an iterable of inputs (tuples, or the only tensor), a folder of `.npy` files, or a
+            function that calls the model it is given. Of several methods: a mapping by name.
+        passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
+            `insert_after`, `replace` and `skip`.
+        dump_passes: A new or empty folder for the graph after each pass that changed it, as text.
+
+    Returns:
+        The program, still in memory: `save` writes it, `report` says what runs where, `compare` runs it beside the model.
+
+    Raises:
+        BackendError: A backend is not installed, broken or disabled.
+        CompileError: The model does not export, an operator has no kernel, an option is wrong, a required backend failed.
+        WriteError: `dump_passes` cannot be written, or is not empty.
+
+    Warns:
+        FallbackWarning: A backend failed on a part of the model, which the next backend or the kernels run instead.
+        QuantizationWarning: Quantization leaves little of an output.
+
+    Example:
+        >>> program = edgecore.compile(model, (torch.randn(1, 3, 224, 224),), backends=["xnnpack"])
+        >>> program.save("model.pte")
+        >>> edgecore.load("model.pte").forward(torch.randn(1, 3, 224, 224))
+    """
+    dump = None if dump_passes is None else PassDump(dump_passes)
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
-        raise CompileError(f"no runtime profile {runtime!r}: there are {fmt.EXECUTORCH_1_5} and {fmt.EDGECORE}")
+        raise CompileError(f"no target runtime {runtime!r}: there are {fmt.EXECUTORCH_1_5} and {fmt.EDGECORE}")
     planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
     if planning is None:
         raise CompileError(f"memory={memory!r} is neither None, 'static' nor a MemoryPlanningPass")
@@ -144,6 +210,7 @@ def compile_model(
         exported[name] = one if isinstance(one, ExportedProgram) else export_model(one, inputs, kwargs, shapes)
         if quantize is not None and recipe is not None:
             given = calibration[name] if isinstance(calibration, Mapping) else calibration
+            shapes = dynamic_shapes_by_argument(one, shapes)
             quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
             exported[name] = quantized[name].program
         references[name] = _reference(exported[name], quantized.get(name))
@@ -154,7 +221,14 @@ def compile_model(
         raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
     start = time.perf_counter()
     required = [partitioner for backend, partitioner in zip(chosen, partitioners, strict=True) if backend.required]
-    edge = lower(exported, partitioner=partitioners, constant_methods=constant_methods, required=required)
+    edge = lower(
+        exported,
+        partitioner=partitioners,
+        constant_methods=constant_methods,
+        required=required,
+        passes=passes,
+        dump=dump,
+    )
     _check_required(chosen, edge.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)

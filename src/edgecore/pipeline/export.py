@@ -87,6 +87,24 @@ def export_model(
         model.training = was_training
 
 
+def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
+    """Convert `dynamic_shapes` that `model` was exported with, to export the module of that program again.
+
+    Each of the tensors that `*args` takes is an argument of its own there: `args_0`, `args_1` and so on.
+    """
+    if shapes is None or isinstance(model, ExportedProgram):
+        return shapes
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    index = next((i for i, one in enumerate(parameters) if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    if index is None:
+        return shapes
+    name = parameters[index].name
+    if isinstance(shapes, Mapping):
+        rest = {key: spec for key, spec in shapes.items() if key != name}
+        return {**rest, **{f"{name}_{i}": spec for i, spec in enumerate(shapes.get(name, ()))}}
+    return (*shapes[:index], *shapes[index], *shapes[index + 1 :])
+
+
 def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The example inputs by the names of `forward`'s arguments.
 
@@ -127,11 +145,11 @@ def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
                 raise CompileError(
                     f"dynamic_shapes: {name!r} has no dim {index!r}; the example has the shape {tuple(value.shape)}"
                 )
-            size, least, greatest = value.shape[index], getattr(dim, "min", None), getattr(dim, "max", None)
-            if isinstance(least, int) and isinstance(greatest, int) and not least <= size <= greatest:
+            size, minimum, maximum = value.shape[index], getattr(dim, "min", None), getattr(dim, "max", None)
+            if isinstance(minimum, int) and isinstance(maximum, int) and not minimum <= size <= maximum:
                 raise CompileError(
-                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not within {least} and "
-                    f"{greatest} of Dim {getattr(dim, '__name__', '')!r}"
+                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not within {minimum} and "
+                    f"{maximum} of Dim {getattr(dim, '__name__', '')!r}"
                 )
             if dim is not None:
                 yield _Dim(name, index, size, dim)

@@ -15,7 +15,7 @@ from torch.fx import Node
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, dtypes_of, module_path, operator_name, source_line
-from edgecore.partition import Failure, Refusals
+from edgecore.partition import Failure, PartitionDiagnostics
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report_memory import ArenaReport
 from edgecore.plugin import PreprocessResult
@@ -62,7 +62,9 @@ class DelegationReport:
     failures: list[Failure] = field(default_factory=list)
 
     @classmethod
-    def of(cls, programs: Mapping[str, ExportedProgram], refusals: Mapping[str, Refusals]) -> DelegationReport:
+    def of(
+        cls, programs: Mapping[str, ExportedProgram], diagnostics: Mapping[str, PartitionDiagnostics]
+    ) -> DelegationReport:
         """The report of edge programs."""
         rows: list[ReportRow] = []
         results: dict[str, list[PreprocessResult]] = {}
@@ -73,7 +75,7 @@ class DelegationReport:
                     ReportRow(method, one.operator, one.node, module.backend_id, one.source, (), one.dtypes, one.module)
                     for one in node.meta["delegated"]
                 ]
-            reasons = refusals[method].by_node if method in refusals else {}
+            reasons = diagnostics[method].by_node if method in diagnostics else {}
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
                     why = tuple(reasons.get(node.name, ()))
@@ -82,7 +84,7 @@ class DelegationReport:
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
         said = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
         sections = {backend_id: lines for backend_id, lines in said.items() if lines}
-        failures = [failure for method in programs if method in refusals for failure in refusals[method].failures]
+        failures = [failure for method in programs if method in diagnostics for failure in diagnostics[method].failures]
         return cls(rows, counts, sections=sections, failures=failures)
 
     @property

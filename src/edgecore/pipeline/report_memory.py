@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch.export import ExportedProgram
 
-from edgecore.ir.control_flow import in_order
+from edgecore.ir.graph import in_execution_order
 from edgecore.memory import MemoryPlan, TensorSpec
 from edgecore.memory.specs import specs_of
 
@@ -25,7 +25,7 @@ class Box:
 
 @dataclass(frozen=True)
 class ArenaReport:
-    """One arena of a method: `size` and `bound`, the greatest sum of live bytes, in bytes; `steps` is the length of time.
+    """One arena of a method: `size` and `bound`, the peak sum of live bytes, in bytes; `steps` is the length of time.
 
     `shared` tensors lie in the memory of another one.
     """
@@ -50,7 +50,7 @@ def arena_reports(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]]) -> 
     """The arenas of all methods."""
     found = []
     for method, (program, plan) in planned.items():
-        order = list(in_order(program.graph_module))
+        order = list(in_execution_order(program.graph_module))
         nodes: dict[TensorSpec, dict[str, None]] = {}
         members: dict[TensorSpec, set[TensorSpec]] = {}
         for node in order:

@@ -18,11 +18,12 @@ from urllib.request import url2pathname
 
 import pluggy
 
-from edgecore.plugin import entries, kernels, loader, spec, trial
-from edgecore.plugin.declaration import BackendInfo
-from edgecore.plugin.probe import host_abi
+from edgecore.plugin import entry_points, hookspecs, isolated_import, kernel_libraries, loader_errors
+from edgecore.plugin.api import InstalledBackend
+from edgecore.plugin.backend_info import BackendInfo
+from edgecore.plugin.exit_status import exit_text
+from edgecore.plugin.inspect_library import host_abi
 from edgecore.plugin.registry import providers_here, select
-from edgecore.plugin.types import InstalledBackend
 
 _PROBE_SECONDS = 60
 
@@ -51,11 +52,11 @@ class Diagnosis:
         return all(finding.ok for finding in self.findings)
 
 
-Trials = dict[str, trial.Trial]
+Trials = dict[str, isolated_import.Trial]
 """What one package answered, by kind of task."""
 
 
-def diagnose(name: str | None = None, seconds: float = trial.STEP_SECONDS) -> list[Diagnosis]:
+def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:
     """Check every installed backend, or those called `name` (a name, a backend_id or a distribution).
 
     Args:
@@ -65,36 +66,36 @@ def diagnose(name: str | None = None, seconds: float = trial.STEP_SECONDS) -> li
     Raises:
         BackendNotFound: There is none of that name.
     """
-    found, hooks = trial.installed(seconds)
+    found, hooks = isolated_import.installed(seconds)
     if name is not None:
         found = select(name, found)
     answers: dict[tuple[str, str], Trials] = {key: {"hook": one} for key, one in hooks.items()}
     tasks = [task for backend in found if backend.info for task in _questions(backend)]
-    for task, one in zip(tasks, trial.run(tasks, seconds)):
-        answers[task.provider.backend_id, task.provider.distribution][task.kind] = one
+    for task, one in zip(tasks, isolated_import.run(tasks, seconds)):
+        answers[task.provider.name, task.provider.distribution][task.kind] = one
     return [Diagnosis(one, tuple(_check(one, answers.get((one.backend_id, one.distribution), {})))) for one in found]
 
 
-def _questions(backend: InstalledBackend) -> Iterator[trial.Task]:
+def _questions(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
     provider = _provider(backend)
-    yield trial.Task("library", provider)
-    yield trial.Task("self_test", provider)
+    yield isolated_import.Task("library", provider)
+    yield isolated_import.Task("self_test", provider)
     if find_spec("torch"):
-        yield trial.Task("check", provider)
+        yield isolated_import.Task("check", provider)
 
 
-def diagnose_kernels(seconds: float = trial.STEP_SECONDS) -> list[tuple[entries.Provider, Finding]]:
+def diagnose_kernels(seconds: float = isolated_import.STEP_SECONDS) -> list[tuple[entry_points.Provider, Finding]]:
     """Check every installed library of custom operators. `seconds`: how long importing a package may take."""
-    providers = entries.scan(entries.KERNELS)
-    trials = trial.run([trial.Task("kernels", provider) for provider in providers], seconds)
+    providers = entry_points.scan(entry_points.KERNELS)
+    trials = isolated_import.run([isolated_import.Task("kernels", provider) for provider in providers], seconds)
     return [(provider, _check_kernels(provider, tried)) for provider, tried in zip(providers, trials)]
 
 
-def _check_kernels(provider: entries.Provider, tried: trial.Trial) -> Finding:
+def _check_kernels(provider: entry_points.Provider, tried: isolated_import.Trial) -> Finding:
     remedy = _reinstall(provider)
     if tried.problem:
         remedy = f"pip install --upgrade {provider.distribution}" if tried.hangs else remedy
-        return Finding("kernel library", False, kernels.broken(provider, tried.problem), remedy)
+        return Finding("kernel library", False, kernel_libraries.broken(provider, tried.problem), remedy)
     return _check_file(Path(tried.answer), remedy, provider.distribution)
 
 
@@ -135,12 +136,12 @@ def _check(backend: InstalledBackend, answers: Trials) -> Iterator[Finding]:
     yield from _check_compiler(backend, answers.get("check"))
 
 
-def _provider(backend: InstalledBackend) -> entries.Provider:
+def _provider(backend: InstalledBackend) -> entry_points.Provider:
     wanted = (backend.backend_id, backend.distribution)
-    return next(row for row in providers_here() if (row.backend_id, row.distribution) == wanted)
+    return next(row for row in providers_here() if (row.name, row.distribution) == wanted)
 
 
-def _reinstall(provider: entries.Provider) -> str:
+def _reinstall(provider: entry_points.Provider) -> str:
     """The command that installs the package again, as it was installed."""
     # https://packaging.python.org/en/latest/specifications/direct-url/
     try:
@@ -158,9 +159,9 @@ def _leave_out(backend: InstalledBackend) -> str:
     return f"export EDGECORE_BACKENDS_DENY={','.join(denied)}"
 
 
-def _check_copies(provider: entries.Provider) -> Iterator[Finding]:
+def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
     """Several copies on `sys.path`: the first one is used, and people wonder why."""
-    (version, location), *others = entries.copies(provider.distribution) or [("", "")]
+    (version, location), *others = entry_points.copies(provider.distribution) or [("", "")]
     if not others:
         return
     hidden = " and ".join(f"{other} in {place}" for other, place in others)
@@ -173,10 +174,10 @@ def _check_copies(provider: entries.Provider) -> Iterator[Finding]:
     yield Finding("one version", True, used, f"pip uninstall --yes {provider.distribution}")
 
 
-def _check_hooks(backend: InstalledBackend, provider: entries.Provider, remedy: str) -> Finding:
+def _check_hooks(backend: InstalledBackend, provider: entry_points.Provider, remedy: str) -> Finding:
     """Loading a file calls the hook directly; pluggy also finds wrong arguments and hooks that edgecore does not have."""
     manager = pluggy.PluginManager("edgecore")
-    manager.add_hookspecs(spec)
+    manager.add_hookspecs(hookspecs)
     try:
         manager.register(provider.load())
         manager.check_pending()
@@ -197,7 +198,7 @@ def _check_fields(info: BackendInfo, remedy: str) -> Finding:
     return Finding("declaration", not problems, detail, remedy if problems else "")
 
 
-def _check_library(backend: InstalledBackend, tried: trial.Trial, remedy: str) -> Finding:
+def _check_library(backend: InstalledBackend, tried: isolated_import.Trial, remedy: str) -> Finding:
     check, info = "native library", backend.info
     assert info is not None
     if info.native_library is None:
@@ -213,12 +214,12 @@ def _check_library(backend: InstalledBackend, tried: trial.Trial, remedy: str) -
 def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "") -> Finding:
     """Check a library of delegates (with `backend_id`) or of kernels."""
     check = "native library" if backend_id else "kernel library"
-    if problem := loader.wrong_file(path):
+    if problem := loader_errors.wrong_file(path):
         return Finding(check, False, problem, remedy)
     declared = probe(str(path))
     if isinstance(declared, str):
         words = declared.partition(" does not load: ")[2]
-        why, remedy = loader.explain(words, remedy, distribution)
+        why, remedy = loader_errors.explain(words, remedy, distribution)
         return Finding(check, False, f"{path} does not load: {why} ({words})" if why else declared, remedy)
     abi = ".".join(map(str, declared["abi"]))
     if (host := host_abi()) and abi != host:
@@ -236,7 +237,7 @@ def probe(path: str) -> dict[str, Any] | str:
     """What the library's table declares, or why it does not load."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "edgecore.plugin.probe", path],
+            [sys.executable, "-m", "edgecore.plugin.inspect_library", path],
             capture_output=True,
             text=True,
             timeout=_PROBE_SECONDS,
@@ -245,14 +246,14 @@ def probe(path: str) -> dict[str, Any] | str:
     except subprocess.TimeoutExpired:
         return f"{path} does not finish loading within {_PROBE_SECONDS} s"
     if done.returncode < 0:
-        return f"{path} dies of signal {-done.returncode} when loaded"
+        return f"{path} dies of {exit_text(done.returncode)} when loaded"
     if done.returncode > 0:
         return f"{path} does not load: {done.stderr.strip()}"
     declared: dict[str, Any] = json.loads(done.stdout)
     return declared
 
 
-def _check_results(tried: trial.Trial, remedy: str) -> Iterator[Finding]:
+def _check_results(tried: isolated_import.Trial, remedy: str) -> Iterator[Finding]:
     """What the package computed on this machine, row by row."""
     if tried.problem:
         yield Finding("self-test", False, tried.problem, remedy)
@@ -261,7 +262,7 @@ def _check_results(tried: trial.Trial, remedy: str) -> Iterator[Finding]:
         yield Finding(what, is_right, detail, "" if is_right else remedy, is_part=True)
 
 
-def _check_compiler(backend: InstalledBackend, tried: trial.Trial | None) -> Iterator[Finding]:
+def _check_compiler(backend: InstalledBackend, tried: isolated_import.Trial | None) -> Iterator[Finding]:
     assert backend.info is not None
     extra = f'"{backend.distribution}[compile]"'
     if tried is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from edgecore.plugin.types import OperatorSupport
+    from edgecore.plugin.api import OperatorSupport
 
 OPTION_TITLES = ("option", "type", "default", "meaning")
 OPERATOR_TITLES = ("operator", "dtypes", "constraints")

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgecore.errors import BackendError
 from edgecore.plugin import registry
-from edgecore.plugin.declaration import BackendInfo
+from edgecore.plugin.backend_info import BackendInfo
 from edgecore.plugin.doctor import probe
 
 
@@ -23,14 +23,14 @@ def write_manifests(folder: Path) -> tuple[list[Path], list[str]]:
     Returns:
         The files, and a sentence for each installed backend that cannot be used.
     """
-    from edgecore.plugin import trial
+    from edgecore.plugin import isolated_import
 
     folder.mkdir(parents=True, exist_ok=True)
     written, problems = [], []
-    for backend_id in dict.fromkeys(backend.backend_id for backend in trial.installed()[0]):
+    for backend_id in dict.fromkeys(backend.backend_id for backend in isolated_import.installed()[0]):
         try:
             info = registry.find(backend_id)
-            (tried,) = trial.run([trial.Task("library", registry.provider_of(info))])
+            (tried,) = isolated_import.run([isolated_import.Task("library", registry.provider_of(info))])
             if tried.hangs:
                 raise BackendError(f"backend {info.name!r} cannot be asked for its library: {tried.problem}")
             content = manifest(info)

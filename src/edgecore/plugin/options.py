@@ -11,5 +11,9 @@ def _split(value: Any) -> Any:
     return tuple(value.split("+")) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
-"""Several names; on the command line `+` joins them."""
+SplitNames = BeforeValidator(_split)
+"""Annotation of a tuple of names that makes a text of names, joined by `+`, such a tuple: `Annotated[tuple[Kind,
+...], SplitNames]`."""
+
+Names = Annotated[tuple[str, ...], SplitNames]
+"""Any number of names; on the command line `+` joins them."""

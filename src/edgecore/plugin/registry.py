@@ -13,15 +13,15 @@ import os
 import sys
 
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendError, BackendNotFound
-from edgecore.plugin.declaration import BackendInfo
-from edgecore.plugin.entries import Provider, normalised, scan
+from edgecore.plugin.backend_info import BackendInfo
+from edgecore.plugin.entry_points import Provider, normalised, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from edgecore.plugin.types import BackendCompiler, InstalledBackend
+    from edgecore.plugin.api import BackendCompiler, InstalledBackend
 
 _registered: dict[str, Provider] = {}
 
@@ -59,7 +59,7 @@ def register(plugin: Any) -> None:
 
 def providers_here() -> list[Provider]:
     """What `register` was given, then the entry points of installed packages for other backends."""
-    return [*_registered.values(), *(one for one in scan() if one.backend_id not in _registered)]
+    return [*_registered.values(), *(one for one in scan() if one.name not in _registered)]
 
 
 def find(backend_id: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
@@ -72,7 +72,7 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
     """
-    candidates = [provider for provider in providers_here() if provider.backend_id == backend_id]
+    candidates = [provider for provider in providers_here() if provider.name == backend_id]
     if not candidates:
         raise BackendNotFound(_not_found(backend_id))
     allowed = [provider for provider in candidates if not excluded_by(provider)]
@@ -94,7 +94,7 @@ def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> Backe
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
     """
     for provider in providers_here():
-        if name == provider.backend_id or provider.distribution in (name, f"edgecore-{name}"):
+        if name == provider.name or provider.distribution in (name, f"edgecore-{name}"):
             try:
                 info = _load(provider) if not excluded_by(provider) else None
             except BackendBroken:
@@ -108,9 +108,14 @@ def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> Backe
     return find(found[0].backend_id, providers)
 
 
+def is_loaded(provider: Provider) -> bool:
+    """Say if this process has imported the package, or failed to."""
+    return (provider.name, provider.value) in _loaded
+
+
 def provider_of(info: BackendInfo) -> Provider:
     """The entry point that `find` or `find_by_name` got `info` from."""
-    return next(one for one in providers_here() if _loaded.get((one.backend_id, one.value)) is info)
+    return next(one for one in providers_here() if _loaded.get((one.name, one.value)) is info)
 
 
 def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[InstalledBackend]:
@@ -119,7 +124,7 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
     Raises:
         BackendNotFound: There is none.
     """
-    from edgecore.plugin.known import lookup
+    from edgecore.plugin.known_backends import lookup
 
     row = lookup(name)
     # A backend that is broken or disabled does not tell its name: the table or the custom edgecore-NAME may.
@@ -137,14 +142,14 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
 
 def installed() -> list[InstalledBackend]:
     """Every backend of every installed package with its state, sorted by id. Imports them all."""
-    from edgecore.plugin.types import InstalledBackend
+    from edgecore.plugin.api import InstalledBackend
 
-    providers = sorted(providers_here(), key=lambda provider: (provider.backend_id, provider.distribution))
-    usable = [provider.backend_id for provider in providers if not excluded_by(provider)]
+    providers = sorted(providers_here(), key=lambda provider: (provider.name, provider.distribution))
+    usable = [provider.name for provider in providers if not excluded_by(provider)]
     result = []
     for provider in providers:
-        common = (provider.backend_id, provider.distribution, provider.version)
-        ambiguous = usable.count(provider.backend_id) > 1 and _choice(provider.backend_id, None) is None
+        common = (provider.name, provider.distribution, provider.version)
+        ambiguous = usable.count(provider.name) > 1 and _choice(provider.name, None) is None
         if variable := excluded_by(provider):
             result.append(InstalledBackend(*common, state="disabled", problem=variable))
             continue
@@ -159,25 +164,6 @@ def installed() -> list[InstalledBackend]:
                 )
             )
     return result
-
-
-def backends(seconds: float) -> list[InstalledBackend]:
-    """What `installed` gives, with one warning for each broken backend.
-
-    Packages that this process has not imported yet are tried in one of their own first, where that can be.
-    """
-    import warnings
-
-    from edgecore.plugin import trial
-
-    if trial.possible():
-        new = (one for one in providers_here() if (one.backend_id, one.value) not in _loaded)
-        trial.mark_broken([one for one in new if not excluded_by(one)], seconds)
-    found = installed()
-    for backend in found:
-        if backend.state == "broken":
-            warnings.warn(f"{backend.problem}; `edgecore doctor` tells more", category=RuntimeWarning, stacklevel=2)
-    return found
 
 
 def load_compiler(info: BackendInfo) -> BackendCompiler:
@@ -200,7 +186,7 @@ def load_compiler(info: BackendInfo) -> BackendCompiler:
 
 def _load(provider: Provider) -> BackendInfo:
     """Import the package and call its hook."""
-    key = (provider.backend_id, provider.value)
+    key = (provider.name, provider.value)
     if key not in _loaded:
         try:
             _loaded[key] = call_hook(provider)
@@ -214,10 +200,8 @@ def _load(provider: Provider) -> BackendInfo:
 
 def set_broken(provider: Provider, why: str) -> BackendBroken:
     """From now on the backend is broken in this process; its package is not imported again."""
-    broken = BackendBroken(
-        f"backend {provider.backend_id!r} of {provider.distribution} {provider.version} is broken: {why}"
-    )
-    _loaded[provider.backend_id, provider.value] = broken
+    broken = BackendBroken(f"backend {provider.name!r} of {provider.distribution} {provider.version} is broken: {why}")
+    _loaded[provider.name, provider.value] = broken
     return broken
 
 
@@ -233,10 +217,10 @@ def call_hook(provider: Provider) -> BackendInfo:
     """Import the package and ask it for the backend, whatever came of it before. Raises whatever the package raises."""
     infos = _infos(provider.load(), provider.value)
     for info in infos:
-        if info.backend_id == provider.backend_id:
+        if info.backend_id == provider.name:
             return info
     given = ", ".join(info.backend_id for info in infos) or "nothing"
-    raise BackendError(f"its entry point is named {provider.backend_id!r} but its hook edgecore_backends gave {given}")
+    raise BackendError(f"its entry point is named {provider.name!r} but its hook edgecore_backends gave {given}")
 
 
 def _infos(plugin: Any, value: str) -> list[BackendInfo]:
@@ -253,7 +237,7 @@ def _infos(plugin: Any, value: str) -> list[BackendInfo]:
 
 
 def _choose(candidates: Sequence[Provider], providers: Mapping[str, str] | None) -> Provider:
-    backend_id = candidates[0].backend_id
+    backend_id = candidates[0].name
     chosen = _choice(backend_id, providers)
     if chosen is None and len(candidates) == 1:
         return candidates[0]
@@ -282,11 +266,11 @@ def _choice_variable(backend_id: str) -> str:
 
 def _listed(provider: Provider, variable: str) -> bool:
     entries = {normalised(entry.strip()) for entry in os.environ[variable].split(",")}
-    return bool(entries & {normalised(provider.backend_id), provider.distribution})
+    return bool(entries & {normalised(provider.name), provider.distribution})
 
 
 def _not_found(name_or_id: str) -> str:
-    from edgecore.plugin.known import lookup
+    from edgecore.plugin.known_backends import lookup
 
     row = lookup(name_or_id)
     if getattr(sys, "frozen", False):
@@ -303,10 +287,10 @@ def _not_found(name_or_id: str) -> str:
 
 def _name_of(provider: Provider) -> str:
     """What users call a backend, as far as that is known without importing its package; else its id."""
-    from edgecore.plugin.known import lookup
+    from edgecore.plugin.known_backends import lookup
 
-    known = _loaded.get((provider.backend_id, provider.value)) or lookup(provider.backend_id)
-    return provider.backend_id if known is None or isinstance(known, BackendBroken) else known.name
+    known = _loaded.get((provider.name, provider.value)) or lookup(provider.name)
+    return provider.name if known is None or isinstance(known, BackendBroken) else known.name
 
 
 def text_of(error: BaseException) -> str:

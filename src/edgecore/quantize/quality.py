@@ -17,15 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 from edgecore.errors import CompileError, QuantizationWarning
 from edgecore.ir.graph import module_path, operator_name, source_line
+from edgecore.ir.op_args import argument
+from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.passes.quantized import is_dequantize, is_quantize
-from edgecore.passes.rewrites import argument
-
-MOVES = frozenset({
-    "alias", "chunk", "clone", "contiguous", "detach", "dropout", "expand", "flatten", "permute", "reshape", "select",
-    "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view",
-})  # fmt: skip
-"""Names of operators that compute nothing: no layers."""
-
 
 LITTLE = 10.0
 """dB: noise of a third of the signal."""
@@ -40,7 +34,7 @@ class LayerQuality:
 
     `sqnr` is the signal to quantization noise ratio of its result in dB, 10 log10(sum(x^2) / sum((x - q)^2)) for x of the
     float program and q of the quantized one, infinite where nothing is lost; what was lost before counts too, so
-    `inputs_sqnr` is the least of its inputs. `scheme` says which of weights, inputs and result are rounded to what.
+    `inputs_sqnr` is the minimum over its inputs. `scheme` says which of weights, inputs and result are rounded to what.
     """
 
     method: str
@@ -81,7 +75,7 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """The calls of the quantized program, the one with the least `sqnr` first. Runs both programs once.
+    """The calls of the quantized program, the one with the lowest `sqnr` first. Runs both programs once.
 
     Without those that only move data, those whose result is no float tensor or zero, and those that the original lacks.
     Raises `CompileError` without a sample.
@@ -190,8 +184,8 @@ class _Comparison(Interpreter):
         if not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return result
         if self.dtype != torch.float32 and result.dtype == torch.float32 and n.op != "placeholder":
-            greatest = torch.finfo(self.dtype).max
-            result = result.clamp(-greatest, greatest).to(self.dtype).float()
+            limit = torch.finfo(self.dtype).max
+            result = result.clamp(-limit, limit).to(self.dtype).float()
         source = _rounded(n) or n
         want = self.values.get(self.counterparts.get(source, ""))
         if want is not None and want.shape == result.shape:
@@ -224,7 +218,7 @@ def _norm(values: torch.Tensor) -> float:
 
 def _is_layer(node: Node) -> bool:
     is_call = isinstance(node.target, OpOverload) and node.target is not operator.getitem
-    return is_call and str(node.target._schema.name).rpartition("::")[2].rstrip("_") not in MOVES  # type: ignore[union-attr]
+    return is_call and str(node.target._schema.name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
 
 
 def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], computes_in: str, method: str) -> LayerQuality:
@@ -264,8 +258,8 @@ def _scheme(node: Node, computes_in: str) -> str:
 def _rounding(node: Node) -> str:
     """What a quantize or dequantize node rounds to: `int8`, `int8 per channel`, `int4 in groups of 32`."""
     name = str(node.target.__name__)  # type: ignore[union-attr]
-    least, greatest = (int(argument(node, limit)) for limit in ("quant_min", "quant_max"))
-    text = f"{'int' if least < 0 else 'uint'}{(greatest - least).bit_length()}"
+    low, high = (int(argument(node, limit)) for limit in ("quant_min", "quant_max"))
+    text = f"{'int' if low < 0 else 'uint'}{(high - low).bit_length()}"
     if "group" in name:
         return f"{text} in groups of {argument(node, 'group_size')}"
     if "per_channel" in name:

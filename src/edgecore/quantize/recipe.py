@@ -27,7 +27,7 @@ def quantize_model(
     The result keeps the first sample (of a recipe without calibration the example inputs).
 
     Raises `CompileError` without the calibration that the recipe needs, with one that it has no use for, when a sample
-    does not fit the model, or when there is none.
+    does not fit the model or makes it compute values that are not finite, or when there is none.
     """
     if isinstance(recipe, RewriteRecipe):
         if calibration is not None:
@@ -79,6 +79,11 @@ def _feed(observed: Callable[..., Any], calibration: Any) -> None:
         except Exception as error:
             given = ", ".join([*map(_kind, args), *(f"{name}={_kind(value)}" for name, value in kwargs.items())])
             reason = str(error).strip().partition("\n")[0]
+            if "is not finite" in reason:  # a histogram observer
+                raise CompileError(
+                    f"with calibration sample {count} ({given}) the model computes infinite or NaN values, of which no range can "
+                    "be observed: leave the sample out, or mend the model if eager computes the same"
+                ) from error
             raise CompileError(f"calibration sample {count} ({given}) does not fit the model: {reason}") from error
     if count == 0:
         raise CompileError("calibration has no samples")

@@ -10,7 +10,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
-from edgecore.passes.rewrites import argument
+from edgecore.ir.op_args import argument
 
 library = torch.ops.quantized_decomposed
 
@@ -119,8 +119,8 @@ class _Rounding(Interpreter):
             return result
         if self.noise:
             result = result + self._uniform(result) * _half_error(target, args, result)
-        greatest = torch.finfo(self.dtype).max
-        return result.clamp(-greatest, greatest).to(self.dtype).float()
+        limit = torch.finfo(self.dtype).max
+        return result.clamp(-limit, limit).to(self.dtype).float()
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1

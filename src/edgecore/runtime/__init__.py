@@ -1,10 +1,10 @@
-"""Loads and runs `.pte` files. Imports neither torch nor numpy."""
+"""Load and run `.pte` files. Importing this imports neither torch nor numpy."""
 
 from __future__ import annotations
 
 import os
 
-from edgecore._runtime import DimInfo, Method, Program, Run, Tensor, TensorInfo, kernels, open_program
+from edgecore._runtime import DimInfo, Method, Run, Tensor, TensorInfo, kernels, open_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,42 +13,52 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["DimInfo", "Method", "Model", "Run", "Tensor", "TensorInfo", "kernels", "load"]
+    from edgecore._runtime import Program as NativeProgram
 
-_ACCESS_FAILED = 0x22
+__all__ = ["DimInfo", "Method", "Program", "Run", "Tensor", "TensorInfo", "kernels", "load"]
 
 
-class Model:
-    """The methods of a loaded file: `model["forward"]`, or `model.forward` for a name that is no other attribute.
+class Program:
+    """A loaded file: its methods as `program["forward"]`, or `program.forward` for a name that is no other attribute.
 
-    Each is a `Method`: `.inputs` and `.outputs` describe what it takes and gives, `.delegates` names its backends,
-    and calling it runs it, with inputs by position or by name. Inputs are numpy arrays, torch tensors, or anything with the buffer protocol or DLPack, and
-    Python numbers where the model takes such. One output comes back as itself, several as a list, in the kind of the
-    first input (a plain buffer gives `Tensor`); they belong to the caller. `out=[...]` names buffers to write into,
-    `out=array` the only one. An input that does not fit what the model was exported with is an `ExecutionError`.
-    Several threads may run different methods at the same time; those that call the same one take turns.
-    `model.forward.start(...)` is a call that does not wait for a device: it gives a `Run` to `wait` for, or to `await`.
+    `load` makes it. Iterating gives the names of the methods, `len` their number. Each method is a `Method`: call it to
+    run it, `start` it to wait for a device later; its `inputs` and `outputs` describe what it takes and returns.
+    Different methods may run in several threads at the same time; calls of one method, and of methods that share
+    mutable buffers, run one after the other.
+
+    Example:
+        >>> program = edgecore.load("model.pte")
+        >>> program
+        <edgecore.Program forward(x)>
+        >>> program.forward.inputs
+        (TensorInfo('x', float32 [batch: 1..8, 16]),)
+        >>> logits = program.forward(numpy.zeros((4, 16), "float32"))
     """
 
-    def __init__(self, program: Program, methods: Sequence[Method], backends: Mapping[str, str]) -> None:
+    def __init__(self, program: NativeProgram, methods: Sequence[Method], backends: Mapping[str, str]) -> None:
         self._program = program
         self._methods = {method.name: method for method in methods}
         self._backends = backends
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Names of all methods."""
+        """Names of all methods, in the order of the file."""
         return tuple(self._methods)
 
     @property
-    def profile(self) -> str:
-        """The runtime profile that the file was compiled for; empty if another toolchain wrote it."""
-        return self._program.profile
+    def target_runtime(self) -> str:
+        """Runtime that the file was compiled for, such as "executorch-1.5"; empty if another toolchain wrote it."""
+        return self._program.target_runtime
+
+    profile = target_runtime  # deprecated: the name before 0.2
 
     def write_trace(self, path: Any) -> None:
-        """Write the times of everything that ran since `load(..., trace=True)` as an ETDump (`.etdp`).
+        """Write the times of all runs since `load(..., trace=True)` as an ETDump, which ExecuTorch's Inspector reads.
 
-        ExecuTorch's `Inspector(etdump_path=...)` shows it. No method may run meanwhile.
+        No method may run meanwhile.
+
+        Args:
+            path: Path of the file, usually `NAME.etdp`.
 
         Raises:
             ExecutionError: The file was loaded without `trace`, or `path` cannot be written.
@@ -56,11 +66,18 @@ class Model:
         self._program.write_trace(os.fsencode(path))
 
     def reset(self) -> None:
-        """Give all mutable buffers (a cache, a counter) their initial values; waits for calls that run."""
+        """Give all mutable buffers (a cache, a counter) their initial values, after all runs have finished.
+
+        Raises:
+            ExecutionError: A backend cannot reset the state that it keeps.
+        """
         self._program.reset()
 
     def export_state(self) -> bytes:
-        """All mutable buffers as bytes, and what backends keep, for `import_state`; waits for calls that run.
+        """Save all mutable buffers and the state that backends keep, after all runs have finished.
+
+        Returns:
+            Bytes for `import_state`.
 
         Raises:
             ExecutionError: A backend keeps state that it cannot export.
@@ -68,9 +85,10 @@ class Model:
         return self._program.export_state()
 
     def import_state(self, state: Buffer) -> None:
-        """Put back what `export_state` gave, of this model or one whose buffers have the same names, types and shapes.
+        """Restore what `export_state` returned, after all runs have finished. An error leaves the state unchanged.
 
-        Waits for calls that run. On an error the state is as it was.
+        Args:
+            state: Bytes of this program, or of one whose buffers have the same names, dtypes and shapes.
 
         Raises:
             ExecutionError: `state` is damaged or of another program, or a backend refuses it.
@@ -78,16 +96,19 @@ class Model:
         self._program.import_state(state)
 
     def set_options(self, backend: str, options: Mapping[str, Any]) -> None:
-        """Set options of a backend that may change after loading, for all methods; waits for calls that run.
+        """Set options of a backend that may change after loading, for all methods, after all runs have finished.
 
         Args:
-            backend: Its name or id: "xnnpack" or "XnnpackBackend".
-            options: Values by name. All names and types are checked before the first is set.
+            backend: Name or id of the backend: "xnnpack" or "XnnpackBackend".
+            options: Values by option name. All names and types are checked before the first option is set.
 
         Raises:
-            BackendError: The file needs no such backend.
-            ExecutionError: An unknown option (the sentence names the known ones), a value of another type, or one that
-                the backend refuses.
+            BackendError: The file does not need this backend.
+            ExecutionError: An option is unknown (the error lists the known ones), has a value of another type, or is
+                refused by the backend.
+
+        Example:
+            >>> program.set_options("xnnpack", {"profile": True})
         """
         if backend not in self._backends:
             from edgecore.errors import BackendError
@@ -113,13 +134,16 @@ class Model:
             f"{name}({', '.join(info.name or info.dtype for info in method.inputs)})"
             for name, method in self._methods.items()
         ]
-        return f"<edgecore.Model {', '.join(shown)}>"
+        return f"<edgecore.Program {', '.join(shown)}>"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._methods)
 
     def __len__(self) -> int:
         return len(self._methods)
+
+
+Model = Program  # deprecated: the name before 0.2
 
 
 def load(
@@ -134,34 +158,42 @@ def load(
     limits: Mapping[str, int] | None = None,
     trace: bool = False,
     verify: bool = False,
-) -> Model:
+) -> Program:
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
-    The packages of these backends, and no others, are imported in this process: one that hangs there hangs the call.
-    `edgecore doctor` finds such a package, and EDGECORE_BACKENDS_DENY makes needing it an error.
+    The packages of these backends, and no others, are imported in this process: if such an import hangs, this call hangs.
+    `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY makes needing it an error.
 
     Args:
-        path: A path (the file is mapped and must not be shortened while the model lives), its bytes, a binary file
-            object, or what `edgecore.compile` returned, whose `.ptd` files come with it. Of a `.bpte` file the program
-            in it.
+        path: The file: a path (it is mapped, and must not be shortened while the program is in use), its bytes, a
+            binary file object, or the result of `edgecore.compile`, together with its `.ptd` files. From a `.bpte` file
+            the program in it is loaded.
         data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
-        threads: How many threads each method computes on, the calling one included; by default the performance cores
-            that this process may use, within its CPU quota.
+        threads: Number of threads that each method computes on, the calling one included; by default the performance
+            cores that this process may use, within its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
-        providers: The package to take a backend from where several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
-        trust: Accept delegates whose SHA-256 the file does not hold, for backends that do not check their blobs.
-        share_state: Whether mutable buffers of equal qualified name are one for all methods. By default those are that
-            the file was compiled to share. Methods that share one take turns.
+        providers: Package to take a backend from if several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
+        trust: Accept delegates without a SHA-256 in the file, for backends that do not validate their blobs.
+        share_state: True: mutable buffers of equal qualified name are shared by all methods. False: each method has its
+            own. None: as the file was compiled. Methods that share a buffer run one after the other.
         limits: Bounds on what the file may ask for: flatbuffer_bytes, nesting, tables, methods, items, rank,
             tensor_bytes, planned_bytes (of a method; by default the physical memory), instructions (of one run).
-        trace: Keep the times of all instructions for `Model.write_trace`.
-        verify: Compare weights, blobs and `.ptd` data with the hashes that the compiler wrote into the file; reads all of
-            them, at about 0.2 GB a second.
+        trace: Record the times of all instructions for `Program.write_trace`.
+        verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
+            reads all of them, at about 0.2 GB per second.
+
+    Returns:
+        The program with all its methods, ready to run.
 
     Raises:
-        FormatError: This is no `.pte`, or it is damaged.
+        FormatError: The file is no `.pte`, or it is damaged.
         BackendError: A backend that the file needs is not installed, broken or disabled.
-        ExecutionError: Everything else that keeps it from running: no access, a missing kernel, an unknown option.
+        ExecutionError: Any other reason why the file cannot run: no access, a missing kernel, an unknown option.
+        ValueError: `threads` is below 1.
+
+    Example:
+        >>> program = edgecore.load("model.pte", threads=4)
+        >>> output = program.forward(torch.randn(1, 3, 224, 224))
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1; got {threads}")
@@ -175,20 +207,20 @@ def load(
     if backend_ids or options:
         backends = _load_backends(program, backend_ids, options or {}, providers)
     if missing := program.missing_operators:
-        from edgecore.plugin.kernels import libraries
+        from edgecore.plugin.kernel_libraries import libraries
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    return Model(program, program.load_methods(threads or 0, trust, share_state, trace), backends)
+    return Program(program, program.load_methods(threads or 0, trust, share_state, trace), backends)
 
 
 def _parts(data: Any) -> Sequence[Any]:
-    """`data` as a sequence; a single file without brackets is meant well."""
+    """Return `data` as a sequence: a single file may be given without brackets."""
     return [data] if isinstance(data, (str, os.PathLike, bytes)) or hasattr(data, "read") else data
 
 
 def _source(file: Any) -> Any:
-    """A file for `open_program`: a path as bytes in a tuple, or an object with the buffer protocol."""
+    """Return a file as `open_program` takes it: a tuple with a path as bytes, or an object with the buffer protocol."""
     if isinstance(file, (str, os.PathLike)):
         return (os.fsencode(file),)
     if hasattr(file, "read"):
@@ -203,13 +235,13 @@ def _source(file: Any) -> Any:
 
 
 def _load_backends(
-    program: Program,
+    program: NativeProgram,
     backend_ids: Sequence[str],
     options: Mapping[str, Mapping[str, Any]],
     providers: Mapping[str, str] | None,
 ) -> dict[str, str]:
-    """Load them into the program; gives their ids by name and by id."""
-    from edgecore.errors import BackendBroken, BackendError, ExecutionError
+    """Load the backends into the program. Return their ids by name and by id."""
+    from edgecore.errors import BackendBroken, BackendError, ErrorCode, ExecutionError
     from edgecore.plugin import registry
 
     backends: dict[str, str] = {}
@@ -219,15 +251,15 @@ def _load_backends(
             raise BackendBroken(f"backend {info.name!r} compiles only; it has no library to run {backend_id!r} with")
         try:
             library = info.native_library()
-            found = info.load_options() if info.load_options else {}
+            defaults = info.load_options() if info.load_options else {}
         except Exception as error:
             raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
-        given = {**found, **options.get(backend_id, {}), **options.get(info.name, {})}
+        merged = {**defaults, **options.get(backend_id, {}), **options.get(info.name, {})}
         backends |= {backend_id: backend_id, info.name: backend_id}
         try:
-            program.load_backend(os.fsencode(library), backend_id, given)
+            program.load_backend(os.fsencode(library), backend_id, merged)
         except ExecutionError as error:
-            if error.code != _ACCESS_FAILED:
+            if error.code != ErrorCode.ACCESS_FAILED:
                 raise
             hint = f"{error} `edgecore doctor {info.name}` says what is missing."
             raise ExecutionError(hint, error.code) from None

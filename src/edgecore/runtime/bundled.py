@@ -1,4 +1,4 @@
-"""Running the test cases of a `.bpte` file and comparing what comes out. Needs numpy."""
+"""Run the test cases of a `.bpte` file and compare the outputs with the expected ones. Needs numpy."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecore import format as fmt
-from edgecore.errors import ExecutionError
+from edgecore.errors import ErrorCode, ExecutionError
 
 if TYPE_CHECKING:
-    from edgecore.runtime import Method, Model
+    from edgecore.runtime import Method, Program
 
 RTOL, ATOL = 1e-5, 1e-5
 
 
 @dataclass(frozen=True)
 class OutputResult:
-    """One output of one case. `passed` is None where nothing is expected; `problem` says what is wrong otherwise.
+    """Result of one output of one test case.
 
-    `max_abs` is the greatest difference, `max_rel` the greatest one in units of the expected element, where that is not 0.
+    Attributes:
+        method: Name of the method.
+        case: Index of the test case.
+        output: Index of the output.
+        passed: True or false, or None if the test case has no expected outputs.
+        max_abs: Largest absolute difference from the expected elements.
+        max_rel: Largest difference divided by the magnitude of the expected element, over elements that are not 0.
+        problem: Why it failed; empty otherwise.
     """
 
     method: str
@@ -45,7 +52,13 @@ class OutputResult:
 
 @dataclass(frozen=True)
 class BundledReport:
-    """What all cases gave. An element passes if it differs by at most `atol + rtol * |expected|`."""
+    """Results of all test cases. An element passes if it differs by at most `atol + rtol * |expected|`.
+
+    Attributes:
+        results: One entry for each output of each test case.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+    """
 
     results: tuple[OutputResult, ...]
     rtol: float
@@ -53,7 +66,7 @@ class BundledReport:
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared and nothing failed."""
+        """True if at least one output was compared and none failed."""
         verdicts = [result.passed for result in self.results]
         return False not in verdicts and True in verdicts
 
@@ -78,31 +91,60 @@ def verify_bundled(
     trust: bool = False,
     limits: Mapping[str, int] | None = None,
 ) -> BundledReport:
-    """Run every test case of a `.bpte` (a path, bytes or a binary file object), or those of one method.
+    """Run every test case of a `.bpte` file, or those of one method, and compare the outputs.
 
-    `data`, `threads`, `options`, `providers`, `trust` and `limits` are those of `edgecore.load`. A case that cannot be run
-    is one that failed, not an exception.
+    A test case that cannot be run counts as failed; it raises no exception.
+
+    Args:
+        path: The file: a path, bytes or a binary file object.
+        data: As for `edgecore.load`.
+        method: Name of the only method to test; all by default.
+        rtol: Relative tolerance of floating-point outputs; integers and booleans must be equal.
+        atol: Absolute tolerance of floating-point outputs.
+        threads: As for `edgecore.load`.
+        options: As for `edgecore.load`.
+        providers: As for `edgecore.load`.
+        trust: As for `edgecore.load`.
+        limits: As for `edgecore.load`.
+
+    Returns:
+        The results. `report.passed` tells whether all is well, `print(report)` shows each output.
 
     Raises:
-        FormatError: This is no `.bpte`, or it is damaged.
-        ExecutionError: It has no test case, or none for `method`.
+        FormatError: The file is no `.bpte`, or it is damaged.
+        ExecutionError: The file has no test case, or none for `method`.
+
+    Example:
+        >>> assert edgecore.verify_bundled("model.bpte", rtol=1e-4).passed
     """
     from edgecore import runtime
 
     bpte = read_bundled(path)
-    model = runtime.load(
+    program = runtime.load(
         bpte.program, data, threads=threads, options=options, providers=providers, trust=trust, limits=limits
     )
     suites = [suite for suite in bpte.method_test_suites if method in (None, suite.method_name)]
-    results = tuple(result for suite in suites for result in _suite(model, suite, rtol, atol))
+    results = tuple(result for suite in suites for result in _suite(program, suite, rtol, atol))
     if not results:
         names = ", ".join(suite.method_name for suite in bpte.method_test_suites) or "none"
-        raise ExecutionError(f"there is no test case to run; the methods with test cases are: {names}", 0x12)
+        raise ExecutionError(
+            f"there is no test case to run; the methods with test cases are: {names}", ErrorCode.INVALID_ARGUMENT
+        )
     return BundledReport(results, rtol, atol)
 
 
 def read_bundled(path: Any) -> fmt.BpteFile:
-    """The parsed file; one given by path is mapped."""
+    """Parse a `.bpte` file. A file that is passed as a path is mapped.
+
+    Args:
+        path: The file: a path, bytes or a binary file object.
+
+    Returns:
+        The program and its test cases.
+
+    Raises:
+        FormatError: The file is no `.bpte`, or it is damaged.
+    """
     if isinstance(path, (str, os.PathLike)):
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -110,15 +152,15 @@ def read_bundled(path: Any) -> fmt.BpteFile:
     return fmt.read_bpte(path.read() if hasattr(path, "read") else path)
 
 
-def _suite(model: Model, suite: fmt.BundledMethodTestSuite, rtol: float, atol: float) -> Iterator[OutputResult]:
+def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, atol: float) -> Iterator[OutputResult]:
     name = suite.method_name
-    if name not in model.methods:
-        problem = f"the program has no such method; it has: {', '.join(model.methods)}"
+    if name not in program.methods:
+        problem = f"the program has no such method; it has: {', '.join(program.methods)}"
         yield from (OutputResult(name, number, 0, False, problem=problem) for number in range(len(suite.test_cases)))
         return
     for number, case in enumerate(suite.test_cases):
         try:
-            outputs = _outputs(model[name], case)
+            outputs = _outputs(program[name], case)
         except Exception as error:
             yield OutputResult(name, number, 0, False, problem=" ".join(str(error).split()))
             continue
@@ -150,32 +192,27 @@ def _argument(value: Any) -> Any:
             return torch.from_numpy(_array(value).copy()).to(torch.bfloat16)
         case fmt.BundledTensor():
             return _array(value)
-    raise ExecutionError("an input of the test case has no value", 0x12)
-
-
-_FORMATS = {
-    fmt.ScalarType.BYTE: "u1", fmt.ScalarType.CHAR: "i1", fmt.ScalarType.SHORT: "<i2", fmt.ScalarType.INT: "<i4",
-    fmt.ScalarType.LONG: "<i8", fmt.ScalarType.HALF: "<f2", fmt.ScalarType.FLOAT: "<f4", fmt.ScalarType.DOUBLE: "<f8",
-    fmt.ScalarType.BOOL: "?", fmt.ScalarType.UINT16: "<u2", fmt.ScalarType.UINT32: "<u4", fmt.ScalarType.UINT64: "<u8",
-}  # fmt: skip
+    raise ExecutionError("an input of the test case has no value", ErrorCode.INVALID_ARGUMENT)
 
 
 def _array(tensor: fmt.BundledTensor) -> Any:
-    """A numpy view of the tensor's bytes; bfloat16 comes widened to float32."""
+    """Return a numpy view of the tensor's bytes. bfloat16, which numpy lacks, becomes float32."""
     import numpy
 
     if tensor.scalar_type == fmt.ScalarType.BFLOAT16:
         flat = (numpy.frombuffer(tensor.data, "<u2").astype("<u4") << 16).view("<f4")
-    elif tensor.scalar_type in _FORMATS:
-        flat = numpy.frombuffer(tensor.data, _FORMATS[tensor.scalar_type])
+    elif code := fmt.DTYPES[tensor.scalar_type].code:
+        flat = numpy.frombuffer(tensor.data, f"<{code}")
     else:
-        raise ExecutionError(f"test cases cannot hold {tensor.scalar_type.name.lower()} tensors", 0x12)
+        raise ExecutionError(
+            f"test cases cannot hold {tensor.scalar_type.dtype_name} tensors", ErrorCode.INVALID_ARGUMENT
+        )
     shape = [tensor.sizes[dim] for dim in tensor.dim_order]
     return flat.reshape(shape).transpose(numpy.argsort(tensor.dim_order))
 
 
 def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, float, float]:
-    """(what is wrong or "", greatest absolute error, greatest relative error)."""
+    """Return why the output is wrong (or ""), the largest absolute error and the largest relative error."""
     import numpy
 
     if isinstance(value, fmt.BundledTensor):

@@ -1,4 +1,4 @@
-"""The signature of a method for `inspect.signature`, editors and notebooks."""
+"""Signature of a method for `inspect.signature`, editors and notebooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ from edgecore._runtime import Method
 
 
 def signature(method: Method) -> inspect.Signature:
-    """Parameters with the names of the inputs; by position only where a name is a path, such as `past[0].key`."""
+    """Build the signature of a method: one parameter for each input, and `out`.
+
+    Parameters have the names of the inputs. If one of the names is no identifier, such as `past[0].key`, all are
+    positional: `input_0`, `input_1` and so on.
+
+    Args:
+        method: A method of a loaded program.
+
+    Returns:
+        The signature. The annotation of a parameter is the text of its `TensorInfo`.
+
+    Example:
+        >>> str(inspect.signature(program.forward))
+        "(x: \"TensorInfo('x', float32 [4])\", *, out=None)"
+    """
     names = [info.name for info in method.inputs]
     plain = all(name.isidentifier() and name != "out" for name in names)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if plain else inspect.Parameter.POSITIONAL_ONLY

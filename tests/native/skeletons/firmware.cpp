@@ -147,8 +147,8 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
 constexpr edgecore_backend make_table() {
   edgecore_backend table = {};
   table.header = {sizeof(edgecore_backend), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
-  table.least_host_major = EDGECORE_ABI_MAJOR;
-  table.least_host_minor = EDGECORE_ABI_MINOR;
+  table.min_host_major = EDGECORE_ABI_MAJOR;
+  table.min_host_minor = EDGECORE_ABI_MINOR;
   table.flags = EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS;
   table.backend_id = str("FirmwareSkeleton");
   table.distribution = str("edgecore-firmware-skeleton");

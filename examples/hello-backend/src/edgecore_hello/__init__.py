@@ -9,7 +9,7 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Absolute path of the delegate's shared library. Of an editable installation it lies in another folder than this file."""
+    """Return the absolute path of the delegate's shared library; editable installations have it in another folder."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_hello{suffix}") for folder in __path__]
     return next(filter(os.path.isfile, paths), paths[0])
@@ -17,7 +17,7 @@ def native_library() -> str:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """The one backend of this package."""
+    """Return the backend of this package."""
     return [
         BackendInfo(
             name="hello",

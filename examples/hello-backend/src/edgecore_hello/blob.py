@@ -1,4 +1,4 @@
-"""The blob that goes into the `.pte`, version 1. `native/src/blob.cpp` reads the same; both check everything.
+"""Write and read the blob in the `.pte`, version 1. `native/src/blob.cpp` reads it, too; both check everything.
 
 Little-endian numbers of 32 bits, without padding:
 
@@ -20,7 +20,7 @@ from enum import IntEnum
 from math import prod
 
 from edgecore.errors import FormatError
-from edgecore.plugin import ByteReader
+from edgecore.sdk import ByteReader
 
 MAGIC = b"HELLO\0\0\0"
 VERSION = 1
@@ -28,7 +28,7 @@ MAX_RANK = 8
 
 
 class Op(IntEnum):
-    """Numbers of the operators."""
+    """Numbers of the operators in a blob."""
 
     ADD = 0
     MUL = 1
@@ -37,7 +37,7 @@ class Op(IntEnum):
 
 @dataclass
 class Constant:
-    """Its shape, and its elements as the bytes of float32."""
+    """A constant: its shape, and its elements as bytes of float32."""
 
     shape: tuple[int, ...]
     data: bytes
@@ -45,7 +45,7 @@ class Constant:
 
 @dataclass
 class Operation:
-    """One node; `relu` follows it at once."""
+    """A node of the graph; `relu`: a relu follows it at once."""
 
     op: Op
     operands: tuple[int, int]
@@ -54,7 +54,7 @@ class Operation:
 
 @dataclass
 class Graph:
-    """What a blob says."""
+    """Content of a blob."""
 
     input_ranks: list[int] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Graph:
 
 
 def encode(graph: Graph) -> bytes:
-    """The blob of a graph."""
+    """Write a graph as a blob."""
     counts = (len(graph.input_ranks), len(graph.constants), len(graph.nodes), len(graph.outputs))
     parts = [MAGIC, _pack(VERSION, *counts, *graph.input_ranks)]
     for constant in graph.constants:
@@ -73,10 +73,10 @@ def encode(graph: Graph) -> bytes:
 
 
 def decode(blob: bytes) -> Graph:
-    """The graph in a blob; FormatError with a sentence if it is none, or damaged."""
+    """Read the graph in a blob; FormatError with a sentence if it is none, or damaged."""
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-hello")
-    inputs, constants, nodes, outputs = (reader.count(least) for least in (4, 4, 16, 4))
+    inputs, constants, nodes, outputs = (reader.count(min_bytes) for min_bytes in (4, 4, 16, 4))
     graph = Graph(list(reader.numbers(inputs)))
     graph.constants = [_constant(reader) for _ in range(constants)]
     for index in range(nodes):
@@ -96,7 +96,7 @@ def decode(blob: bytes) -> Graph:
 
 
 def describe(blob: bytes) -> list[str]:
-    """A blob in words, a line for each input, constant and node; FormatError if it is damaged."""
+    """Describe a blob: a line for each input, constant and node; FormatError if it is damaged."""
     graph = decode(blob)
     lines = [f"input %{index}: rank {rank}" for index, rank in enumerate(graph.input_ranks)]
     for index, constant in enumerate(graph.constants, len(lines)):

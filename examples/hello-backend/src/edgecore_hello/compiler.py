@@ -1,4 +1,4 @@
-"""The compile side of the Hello backend: what `edgecore.compile` calls."""
+"""The compile side of the Hello backend, which `edgecore.compile` calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.sdk import Partitioner
 from edgecore_hello import native_library
 from edgecore_hello.blob import decode, describe
 from edgecore_hello.operators import TABLE
@@ -26,13 +26,13 @@ class HelloCompiler:
     Options = HelloOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Takes what the table of operators takes, as far as the options let it."""
+        """Make the partitioner for what the operator table supports and the options allow."""
         chosen = HelloOptions.model_validate(options.model_dump())
         return TABLE.partitioner(
             "HelloBackend",
             compile_specs=[FUSE_RELU] if chosen.fuse_relu else [],
             operators=chosen.operators,
-            least=chosen.min_operators,
+            min_partition_size=chosen.min_operators,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -40,11 +40,11 @@ class HelloCompiler:
         return preprocess(program, fuse_relu=FUSE_RELU in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """The table, for reports and documentation."""
+        """List the rows of the operator table, for reports and documentation."""
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """What the delegate would refuse; any runtime that loads this package's library may run the blob."""
+        """List what the delegate would refuse. Any runtime that loads this package's library may run the blob."""
         try:
             decode(blob)
         except FormatError as error:
@@ -52,21 +52,21 @@ class HelloCompiler:
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """What `edgecore inspect --blobs` shows."""
+        """Describe a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
-        """Words for `edgecore.compile(quantize=...)`."""
+        """Return the recipes of `edgecore.compile(quantize=...)`."""
         return recipes()
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """A section of the report: here what the blobs hold. Say what your compiler knows: cycles, use of memories."""
+        """Return lines for the report; say what your compiler knows, such as cycles and use of memories."""
         nodes = [node for result in results for node in decode(result.blob).nodes]
         size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
         return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
 
     def check(self) -> Sequence[Problem]:
-        """Compiling needs nothing; running needs the delegate's library. Look for your driver and tools here, too."""
+        """Report a missing delegate's library, which running needs. Look for your driver and tools here, too."""
         if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-hello"

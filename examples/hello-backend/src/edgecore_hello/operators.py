@@ -1,29 +1,28 @@
-"""What the Hello backend takes, as data. The partitioner, its reasons and the table in the README come from here.
+"""The operators that the Hello backend supports: partitioner, reasons, the README's table and blobs come from here.
 
-To add an operator: a row here, a number in `blob.py` and `native/src/blob.h`, and its code in `native/src/delegate.cpp`.
+To add an operator: a number in `blob.py` and `native/src/blob.h`, a row with it here, and its code in `native/src/delegate.cpp`.
 """
 
 from __future__ import annotations
 
 import torch
-from torch.fx import Node
 
-from edgecore.partition import OperatorRow, OperatorTable, at_most_dims, contiguous_only
-from edgecore_hello.blob import MAX_RANK
+from edgecore.sdk import NodeQuery, OperatorRow, OperatorTable, at_most_dims, contiguous_only
+from edgecore_hello.blob import MAX_RANK, Op
 
 aten = torch.ops.aten
 
 
-def _alpha(node: Node) -> str | None:
-    alpha = node.kwargs.get("alpha", 1)
+def _alpha(query: NodeQuery) -> str | None:
+    alpha = query.argument("alpha")
     return None if alpha == 1 else f"alpha is {alpha}"
 
 
 TABLE = OperatorTable(
     [
-        OperatorRow(aten.add.Tensor, (torch.float32,), "any broadcasting; alpha must be 1", refuses=_alpha),
-        OperatorRow(aten.mul.Tensor, (torch.float32,), "any broadcasting"),
-        OperatorRow(aten.relu.default, (torch.float32,)),
+        OperatorRow(aten.add.Tensor, (torch.float32,), "any broadcasting; alpha must be 1", _alpha, lower=Op.ADD),
+        OperatorRow(aten.mul.Tensor, (torch.float32,), "any broadcasting", lower=Op.MUL),
+        OperatorRow(aten.relu.default, (torch.float32,), lower=Op.RELU),
     ],
     common=[contiguous_only, at_most_dims(MAX_RANK)],
 )

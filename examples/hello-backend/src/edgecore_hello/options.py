@@ -1,15 +1,15 @@
-"""Options of the Hello backend: what `Backend("hello", ...)` takes. README and error messages are made from the fields."""
+"""Options of `Backend("hello", ...)`; README and error messages are made from the fields."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from edgecore.plugin.options import Names
+from edgecore.sdk import Names
 from edgecore_hello.operators import TABLE
 
 
 class HelloOptions(BaseModel):
-    """Every option has a type, a default and a description."""
+    """Options of the Hello backend, each with a type, a default and a description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

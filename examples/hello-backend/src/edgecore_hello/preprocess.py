@@ -1,4 +1,4 @@
-"""From a partition to a blob: what your compiler does."""
+"""Compile a partition into a blob: the work of your compiler."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.partition import Part, debug_handles
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
-from edgecore_hello.blob import VERSION, Constant, Graph, Op, Operation, encode
+from edgecore.sdk import PartitionView, debug_handles
+from edgecore_hello.blob import VERSION, Constant, Graph, Operation, encode
+from edgecore_hello.operators import TABLE
 
 aten = torch.ops.aten
 FUSE_RELU = CompileSpec("fuse_relu", b"\x01")
-_OPS: dict[object, Op] = {aten.add.Tensor: Op.ADD, aten.mul.Tensor: Op.MUL, aten.relu.default: Op.RELU}
 _ALIGNMENT = 16
 
 
 def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult:
     """Compile one partition: a program of its own whose weights are placeholders, as its inputs are."""
-    part, graph = Part(program), Graph()
+    part, graph = PartitionView(program), Graph()
     values: dict[Node, int] = {}
     for node in part.inputs:
         values[node] = len(values)
@@ -40,12 +40,12 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
         values[node] = first_node + len(graph.nodes)
         other = source if node.target is aten.relu.default else node.args[1]
         assert isinstance(other, Node)
-        graph.nodes.append(Operation(_OPS[node.target], (values[source], values[other])))
+        graph.nodes.append(Operation(TABLE.rows[node.target].lower, (values[source], values[other])))
         origins.append([node])
     graph.outputs = [values[node] for node in part.outputs]
 
     inside = [nodes[-1] for nodes in origins if nodes[-1] not in part.outputs]
-    scratch = sum(part.greatest_bytes(node, _ALIGNMENT) for node in inside)
+    scratch = sum(part.max_bytes(node, _ALIGNMENT) for node in inside)
     return PreprocessResult(
         blob=encode(graph),
         debug_handle_map={index: debug_handles(*nodes) for index, nodes in enumerate(origins)},
@@ -55,6 +55,6 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
 
 
 def _fits_behind(source: Node, node: Node) -> bool:
-    """Whether a node is a relu that alone reads the result of an add or mul."""
+    """Return True for a relu that is the only reader of an add's or mul's result."""
     has_result = source.target in (aten.add.Tensor, aten.mul.Tensor)
     return node.target is aten.relu.default and has_result and len(source.users) == 1

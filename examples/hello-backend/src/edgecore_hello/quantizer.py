@@ -17,5 +17,5 @@ from edgecore.plugin import Recipe, RewriteRecipe
 
 
 def recipes() -> Mapping[str, Recipe | RewriteRecipe]:
-    """By the word that users write as `quantize=`: none yet."""
+    """Return the recipes by the word that users write as `quantize=`: none yet."""
     return {}

@@ -17,9 +17,9 @@ Argument read_argument(ByteReader &reader) {
   if (dtype >> 16 != 0 || argument.bits == 0 || argument.bits % 8 != 0) damaged("a dtype of %u", dtype);
   if (rank > kMaxRank) damaged("a rank of %u", rank);
   for (uint32_t d = 0; d < rank; ++d) {
-    argument.least.push_back(reader.u32());
-    argument.greatest.push_back(reader.u32());
-    if (argument.least.back() > argument.greatest.back()) damaged("the sizes of dim %u", d);
+    argument.min_shape.push_back(reader.u32());
+    argument.max_shape.push_back(reader.u32());
+    if (argument.min_shape.back() > argument.max_shape.back()) damaged("the sizes of dim %u", d);
   }
   return argument;
 }
@@ -49,11 +49,12 @@ Payload read_blob(edgecore_bytes blob) {
   payload.weights.size = reader.left();
   payload.weights.data = reader.take(payload.weights.size);
 
-  payload.fixed = true;
+  payload.is_static = true;
   for (const auto *list : {&payload.inputs, &payload.outputs}) {
-    for (const Argument &argument : *list) payload.fixed = payload.fixed && argument.least == argument.greatest;
+    for (const Argument &argument : *list)
+      payload.is_static = payload.is_static && argument.min_shape == argument.max_shape;
   }
-  if (payload.kind == Kind::kDevice && !payload.fixed) damaged("a compiled model of sizes that vary");
+  if (payload.kind == Kind::kDevice && !payload.is_static) damaged("a compiled model of sizes that vary");
   return payload;
 }
 

@@ -1,5 +1,5 @@
-// The header that src/edgecore_openvino/blob.py writes before a model, checked. What follows it is for OpenVINO, whose
-// parsers promise nothing about damaged bytes: hence EDGECORE_NEEDS_TRUSTED_BLOBS.
+// Reads and checks the header that src/edgecore_openvino/blob.py writes before a model. OpenVINO reads the bytes after
+// it; its parsers promise nothing about damaged input, hence EDGECORE_NEEDS_TRUSTED_BLOBS.
 #ifndef EDGECORE_OPENVINO_BLOB_H_
 #define EDGECORE_OPENVINO_BLOB_H_
 
@@ -19,9 +19,9 @@ enum class Kind : uint32_t { kPortable = 0, kDevice = 1 };
 
 struct Argument {
   uint8_t code, bits;  // EDGECORE_DL_*
-  std::vector<int64_t> least, greatest;
+  std::vector<int64_t> min_shape, max_shape;
 
-  int32_t rank() const { return static_cast<int32_t>(least.size()); }
+  int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }
 };
 
 struct Payload {
@@ -29,12 +29,12 @@ struct Payload {
   std::vector<Argument> inputs, outputs;
   std::string device;
   std::vector<std::pair<std::string, std::string>> properties;
-  bool fixed;            // no size of an argument varies
+  bool is_static;        // no size of an argument varies
   edgecore_bytes model;  // the text of a portable model, or a compiled one
   edgecore_bytes weights;
 };
 
-// Throws edgecore::backend::Failure with a sentence if the bytes are no blob of this version.
+// Throws edgecore::backend::Failure if the bytes are not a blob of this version.
 Payload read_blob(edgecore_bytes blob);
 
 }  // namespace edgecore_openvino

@@ -29,22 +29,22 @@ using SharedCore = std::shared_ptr<ov_core>;
 using Properties = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<ov_property> to_ov(const Properties &properties) {
-  std::vector<ov_property> made;
-  for (const auto &[key, value] : properties) made.push_back({key.c_str(), value.c_str()});
-  return made;
+  std::vector<ov_property> result;
+  for (const auto &[key, value] : properties) result.push_back({key.c_str(), value.c_str()});
+  return result;
 }
 
 Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data, uint64_t bytes) {
-  static char nothing;  // what an empty tensor points at
-  ov_tensor *made = nullptr;
+  static char nothing;  // an empty tensor points to it
+  ov_tensor *created = nullptr;
   const ov_shape shape = {rank, const_cast<int64_t *>(sizes)};
-  api().check(api().ov_tensor_create_from_host_ptr(type, shape, data == nullptr ? &nothing : data, &made),
+  api().check(api().ov_tensor_create_from_host_ptr(type, shape, data == nullptr ? &nothing : data, &created),
               EDGECORE_INTERNAL, "OpenVINO takes no tensor of the host");
-  Tensor tensor(made);
-  size_t found = 0;
-  api().check(api().ov_tensor_get_byte_size(made, &found), EDGECORE_INTERNAL, "a tensor without size");
-  if (found != bytes) {  // before OpenVINO touches it
-    fail(EDGECORE_INTERNAL, "OpenVINO takes a tensor of the host for %zu bytes, which has %llu", found,
+  Tensor tensor(created);
+  size_t tensor_bytes = 0;
+  api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL, "a tensor without size");
+  if (tensor_bytes != bytes) {  // checked before OpenVINO touches the memory
+    fail(EDGECORE_INTERNAL, "OpenVINO takes a tensor of the host for %zu bytes, which has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
@@ -53,13 +53,14 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // What preprocess wrote: "openvino-ir 1", or "openvino-blob 1 DEVICE BUILD" of a compiled model.
+  // `text` is written by preprocess: "openvino-ir 1", or "openvino-blob 1 DEVICE BUILD" for a compiled model.
   int32_t check_compatibility(std::string_view text) const {
     if (text == "openvino-ir 1") return EDGECORE_COMPATIBLE;
     constexpr std::string_view kCompiled = "openvino-blob 1 ";
     if (text.substr(0, kCompiled.size()) != kCompiled) {
-      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "'%.*s' is nothing that this release of edgecore-openvino reads",
-           static_cast<int>(text.size()), text.data());
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+           "'%.*s' is not a format that this release of edgecore-openvino reads", static_cast<int>(text.size()),
+           text.data());
     }
     const std::string_view build = text.substr(text.rfind(' ') + 1);
     if (build == api().version) return EDGECORE_COMPATIBLE;
@@ -68,26 +69,26 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // One for each combination of device and properties: the C interface imports models with those of the core only. It
-  // lives as long as a delegate uses it; when the last one goes, so do OpenVINO's threads.
+  // Returns the OpenVINO core for a device and its properties; the C interface imports models with the properties of
+  // the core only. A core lives as long as a delegate uses it; OpenVINO's threads end with the last core.
   SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::weak_ptr<ov_core> &known = cores_[key];
-    if (SharedCore found = known.lock()) return found;
-    ov_core *made = nullptr;
-    api().check(api().ov_core_create(&made), EDGECORE_INTERNAL, "OpenVINO does not start");
-    SharedCore core(made, api().ov_core_free);
+    std::weak_ptr<ov_core> &cached = cores_[key];
+    if (SharedCore core = cached.lock()) return core;
+    ov_core *created = nullptr;
+    api().check(api().ov_core_create(&created), EDGECORE_INTERNAL, "OpenVINO does not start");
+    SharedCore core(created, api().ov_core_free);
     const ov_property ends_threads = {"FORCE_TBB_TERMINATE", "YES"};
-    api().check(api().ov_core_set_properties(made, "", 1, &ends_threads), EDGECORE_INTERNAL,
+    api().check(api().ov_core_set_properties(created, "", 1, &ends_threads), EDGECORE_INTERNAL,
                 "OpenVINO does not promise to end its threads");
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      api().check(api().ov_core_set_properties(made, device.c_str(), list.size(), list.data()), EDGECORE_NOT_SUPPORTED,
-                  ("OpenVINO does not take the properties for " + device).c_str());
+      api().check(api().ov_core_set_properties(created, device.c_str(), list.size(), list.data()),
+                  EDGECORE_NOT_SUPPORTED, ("OpenVINO does not take the properties for " + device).c_str());
     }
-    known = core;
+    cached = core;
     return core;
   }
 
@@ -121,22 +122,22 @@ struct Delegate {
       weights_ =
           make_tensor(kBytesOfOpenVino, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
     }
-    if (payload.fixed) return;
+    if (payload.is_static) return;
     core_ = owner.driver.core(payload.device, payload.properties);
     model_ = read_model(core_.get());
   }
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
 
-  // The model for a number of threads: instances with the same number share it.
+  // Returns the compiled model for a number of threads; instances with the same number share it.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ForThreads &found = compiled_[threads];
-    if (found.compiled == nullptr) compile(threads, found);
-    return found.compiled.get();
+    ForThreads &entry = compiled_[threads];
+    if (entry.compiled == nullptr) compile(threads, entry);
+    return entry.compiled.get();
   }
 
-  // Shapes of the outputs for those of the inputs, by OpenVINO's own inference on the model before compiling.
+  // Infers the output shapes from the input shapes with OpenVINO's model before compiling.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::vector<ov_dimension>> dims(inputs.size());
@@ -152,11 +153,12 @@ struct Delegate {
                 EDGECORE_INVALID_ARGUMENT, "the model does not take inputs of these shapes");
     std::vector<std::vector<int64_t>> result;
     for (size_t i = 0; i < payload.outputs.size(); ++i) {
-      ov_port *found = nullptr;
-      api().check(api().ov_model_const_output_by_index(model_.get(), i, &found), EDGECORE_INTERNAL, "a missing output");
-      const Port port(found);
+      ov_port *port_handle = nullptr;
+      api().check(api().ov_model_const_output_by_index(model_.get(), i, &port_handle), EDGECORE_INTERNAL,
+                  "a missing output");
+      const Port port(port_handle);
       ov_shape shape = {};
-      api().check(api().ov_const_port_get_shape(found, &shape), EDGECORE_INTERNAL, "an output of unknown shape");
+      api().check(api().ov_const_port_get_shape(port_handle, &shape), EDGECORE_INTERNAL, "an output of unknown shape");
       result.emplace_back(shape.dims, shape.dims + shape.rank);
       api().ov_shape_free(&shape);
     }
@@ -170,37 +172,37 @@ struct Delegate {
   };
 
   Model read_model(ov_core *core) const {
-    ov_model *made = nullptr;
+    ov_model *created = nullptr;
     api().check(api().ov_core_read_model_from_memory_buffer(core, reinterpret_cast<const char *>(payload.model.data),
-                                                            payload.model.size, weights_.get(), &made),
+                                                            payload.model.size, weights_.get(), &created),
                 EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "OpenVINO does not read the model");
-    return Model(made);
+    return Model(created);
   }
 
   void compile(uint32_t threads, ForThreads &out) const {
     Properties properties = payload.properties;
-    // Other devices have no threads of the host's.
+    // Only the CPU device runs on threads of this machine.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
     out.core = program_.driver.core(payload.device, properties);
     ov_core *core = out.core.get();
-    ov_compiled *made = nullptr;
+    ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_, in which output_shapes leaves sizes of its own
+      const Model model = read_model(core);  // not model_: output_shapes reshapes that one
       const std::vector<ov_property> list = to_ov(properties);
-      api().check(
-          api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(), &made),
-          EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-          ("OpenVINO does not compile the model for " + payload.device).c_str());
+      api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
+                                                    &created),
+                  EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+                  ("OpenVINO does not compile the model for " + payload.device).c_str());
     } else {
       api().check(api().ov_core_import_model(core, reinterpret_cast<const char *>(payload.model.data),
-                                             payload.model.size, payload.device.c_str(), &made),
+                                             payload.model.size, payload.device.c_str(), &created),
                   EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
                   ("OpenVINO " + api().version + " does not take the compiled model").c_str());
     }
-    Compiled owned(made);
+    Compiled owned(created);
     size_t inputs = 0, outputs = 0;
-    api().ov_compiled_model_inputs_size(made, &inputs);
-    api().ov_compiled_model_outputs_size(made, &outputs);
+    api().ov_compiled_model_inputs_size(created, &inputs);
+    api().ov_compiled_model_outputs_size(created, &outputs);
     if (inputs != payload.inputs.size() || outputs != payload.outputs.size()) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
            "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
@@ -215,7 +217,7 @@ struct Delegate {
   Payload payload;
 
  private:
-  SharedCore core_;  // of model_
+  SharedCore core_;  // the core of model_
   Tensor weights_;
   Model model_;  // for output_shapes; only where sizes vary
   std::mutex mutex_;
@@ -230,20 +232,21 @@ class Instance {
         host_(host),
         types_(delegate.argument_count()),
         shapes_(delegate.argument_count()),
-        given_(delegate.argument_count(), nullptr) {
+        bound_(delegate.argument_count(), nullptr) {
     ov_compiled *compiled = delegate.compiled(std::max<uint32_t>(host.worker_count(), 1));
-    ov_request *made = nullptr;
-    api().check(api().ov_compiled_model_create_infer_request(compiled, &made), EDGECORE_MEMORY_ALLOCATION_FAILED,
+    ov_request *created = nullptr;
+    api().check(api().ov_compiled_model_create_infer_request(compiled, &created), EDGECORE_MEMORY_ALLOCATION_FAILED,
                 "OpenVINO makes no request");
-    request_.reset(made);
+    request_.reset(created);
     for (size_t i = 0; i < types_.size(); ++i) {
       const size_t inputs = payload_.inputs.size();
-      ov_port *found = nullptr;
-      api().check(i < inputs ? api().ov_compiled_model_input_by_index(compiled, i, &found)
-                             : api().ov_compiled_model_output_by_index(compiled, i - inputs, &found),
+      ov_port *port_handle = nullptr;
+      api().check(i < inputs ? api().ov_compiled_model_input_by_index(compiled, i, &port_handle)
+                             : api().ov_compiled_model_output_by_index(compiled, i - inputs, &port_handle),
                   EDGECORE_INTERNAL, "a missing argument");
-      const Port port(found);
-      api().check(api().ov_port_get_element_type(found, &types_[i]), EDGECORE_INTERNAL, "an argument of unknown type");
+      const Port port(port_handle);
+      api().check(api().ov_port_get_element_type(port_handle, &types_[i]), EDGECORE_INTERNAL,
+                  "an argument of unknown type");
     }
   }
 
@@ -256,10 +259,10 @@ class Instance {
     std::vector<std::vector<int64_t>> inputs;
     for (size_t i = 0; i < payload_.inputs.size(); ++i) inputs.push_back(checked_shape(args, i, payload_.inputs[i]));
     std::vector<std::vector<int64_t>> outputs;
-    if (!payload_.fixed) {
+    if (!payload_.is_static) {
       outputs = delegate_.output_shapes(inputs);
     } else {
-      for (const Argument &output : payload_.outputs) outputs.push_back(output.least);
+      for (const Argument &output : payload_.outputs) outputs.push_back(output.min_shape);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Argument &output = payload_.outputs[i];
@@ -269,17 +272,17 @@ class Instance {
     }
     shapes_ = std::move(inputs);
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
-    std::fill(given_.begin(), given_.end(), nullptr);
+    std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // what OpenVINO allocates for itself is declared as an estimate
+    return {};  // OpenVINO allocates its memory itself
   }
 
   void execute(const Arguments &args, const Memory &) {
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute without a successful prepare before");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request that has this memory already is not told again; it reads and writes it in infer only.
-      if (data != given_[i] || data == nullptr) give(i, data);
+      // A request keeps the memory that it is bound to and touches it in infer only.
+      if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     const Event event(host_, "OpenVINO", 0);
     api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO failed");
@@ -290,16 +293,16 @@ class Instance {
     const edgecore_tensor &tensor = args.tensor(index, expected.code, expected.bits, expected.rank());
     for (int32_t d = 0; d < expected.rank(); ++d) {
       const int64_t size = tensor.dl.shape[d];
-      if (size >= expected.least[d] && size <= expected.greatest[d]) continue;
+      if (size >= expected.min_shape[d] && size <= expected.max_shape[d]) continue;
       fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %d, which must be %lld to %lld", index,
-           static_cast<long long>(size), d, static_cast<long long>(expected.least[d]),
-           static_cast<long long>(expected.greatest[d]));
+           static_cast<long long>(size), d, static_cast<long long>(expected.min_shape[d]),
+           static_cast<long long>(expected.max_shape[d]));
     }
     return {tensor.dl.shape, tensor.dl.shape + expected.rank()};
   }
 
-  void give(size_t index, void *data) {
-    given_[index] = nullptr;
+  void bind(size_t index, void *data) {
+    bound_[index] = nullptr;
     const size_t inputs = payload_.inputs.size();
     const Argument &argument = index < inputs ? payload_.inputs[index] : payload_.outputs[index - inputs];
     const std::vector<int64_t> &shape = shapes_[index];
@@ -310,7 +313,7 @@ class Instance {
                     ? api().ov_infer_request_set_input_tensor_by_index(request_.get(), index, tensor.get())
                     : api().ov_infer_request_set_output_tensor_by_index(request_.get(), index - inputs, tensor.get()),
                 EDGECORE_INTERNAL, "OpenVINO refuses a tensor");
-    given_[index] = data;
+    bound_[index] = data;
   }
 
   Delegate &delegate_;
@@ -319,7 +322,7 @@ class Instance {
   Request request_;
   std::vector<uint32_t> types_;               // by argument: OpenVINO's number of the element type
   std::vector<std::vector<int64_t>> shapes_;  // by argument, of the last prepare
-  std::vector<void *> given_;                 // by argument: the memory that the request has
+  std::vector<void *> bound_;                 // by argument: the memory that the request has
   bool prepared_ = false;
 };
 
@@ -334,13 +337,13 @@ extern "C" EDGECORE_BACKEND(openvino) {
       edgecore::backend::option("library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "Absolute path of OpenVINO's libopenvino_c; the Python package finds it.")};
   static const edgecore_backend table = [] {
-    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,
          EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
-    made.options = options;
-    made.option_count = std::size(options);
-    made.option_stride = sizeof(options[0]);
-    return made;
+    created.options = options;
+    created.option_count = std::size(options);
+    created.option_stride = sizeof(options[0]);
+    return created;
   }();
   return &table;
 }

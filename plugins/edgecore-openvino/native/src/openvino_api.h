@@ -27,7 +27,7 @@ struct ov_shape {
   int64_t *dims;
 };
 struct ov_dimension {
-  int64_t least, greatest;
+  int64_t min, max;
 };
 struct ov_partial_shape {
   ov_dimension rank;

@@ -9,20 +9,20 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Absolute path of the delegate's shared library. Of an editable installation it lies in another folder than this file."""
+    """Return the absolute path of the delegate's shared library; editable installations have it in another folder."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_openvino{suffix}") for folder in __path__]
     return next(filter(os.path.isfile, paths), paths[0])
 
 
 def load_options() -> dict[str, str]:
-    """Where OpenVINO is, for the delegate, which looks nowhere."""
+    """Return the path of OpenVINO's library as a load option: the delegate does not search for it."""
     found = openvino_library()
     return {"library": found} if found else {}
 
 
 def openvino_library() -> str | None:
-    """Absolute path of OpenVINO's C library in an installed package `openvino`; None if there is none.
+    """Return the absolute path of OpenVINO's C library in an installed package `openvino`; None if there is none.
 
     The current directory is never searched, even if it is on `sys.path`.
     """
@@ -39,7 +39,7 @@ def openvino_library() -> str | None:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """The one backend of this package."""
+    """Return the backend of this package."""
     return [
         BackendInfo(
             name="openvino",

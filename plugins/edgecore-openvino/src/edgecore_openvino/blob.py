@@ -1,9 +1,9 @@
-"""The blob that goes into the `.pte`, version 1: a header, then OpenVINO's own bytes. `native/src/blob.cpp` reads the same.
+"""Write and read the blob in the `.pte`, version 1: a header, then OpenVINO's own bytes. `native/src/blob.cpp` reads it.
 
 Little-endian numbers of 32 bits:
 
     magic "OPENVINO"; version; kind; number of inputs, outputs, properties
-    input, output: dtype (DLPack's code << 8 | bits), rank, for each dim its least and greatest size
+    input, output: dtype (DLPack's code << 8 | bits), rank, for each dim its minimum and maximum size
     device:        length and text
     property:      length and text of the key, and of the value
     size of the model
@@ -24,7 +24,7 @@ from enum import IntEnum
 import torch
 
 from edgecore.errors import FormatError
-from edgecore.plugin import ByteReader
+from edgecore.sdk import ByteReader
 
 MAGIC = b"OPENVINO"
 VERSION = 1
@@ -36,11 +36,11 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
     torch.float32: (_FLOAT, 32), torch.int8: (_INT, 8), torch.uint8: (_UINT, 8), torch.int32: (_INT, 32),
     torch.int64: (_INT, 64), torch.bool: (_BOOL, 8),
 }  # fmt: skip
-"""DLPack's code and bits."""
+"""DLPack's code and bits of each dtype."""
 
 
 class Kind(IntEnum):
-    """What the model of a blob is."""
+    """Form of the model in a blob."""
 
     PORTABLE = 0
     DEVICE = 1
@@ -48,7 +48,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output: its dtype, and the least and greatest size of each dim."""
+    """An input or output: its dtype, and the minimum and maximum size of each dim."""
 
     dtype: torch.dtype
     sizes: tuple[tuple[int, int], ...]
@@ -56,7 +56,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Payload:
-    """What a blob says."""
+    """Content of a blob."""
 
     kind: Kind
     inputs: tuple[Argument, ...]
@@ -68,7 +68,7 @@ class Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """The blob of a payload."""
+    """Write a payload as a blob."""
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))
     blob = bytearray(MAGIC + _pack(VERSION, payload.kind, *counts))
     for argument in (*payload.inputs, *payload.outputs):
@@ -83,7 +83,7 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(blob: bytes) -> Payload:
-    """The payload of a blob; FormatError with a sentence if it is none, or its header is damaged."""
+    """Read the payload of a blob; FormatError with a sentence if it is none, or its header is damaged."""
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-openvino")
     kind = reader.number()
@@ -100,7 +100,7 @@ def decode(blob: bytes) -> Payload:
     model = reader.take(size)
     reader.align(_ALIGNMENT)
     weights = reader.take(reader.left)
-    if kind == Kind.DEVICE and any(least < most for argument in arguments for least, most in argument.sizes):
+    if kind == Kind.DEVICE and any(lower < upper for argument in arguments for lower, upper in argument.sizes):
         raise FormatError("the blob is damaged: a compiled model of sizes that vary")
     return Payload(
         Kind(kind), tuple(arguments[:inputs]), tuple(arguments[inputs:]), device, model, weights, properties=pairs
@@ -117,6 +117,6 @@ def _argument(reader: ByteReader) -> Argument:
     if known is None or rank > MAX_RANK:
         raise FormatError(f"the blob is damaged: an argument of dtype {dtype} and rank {rank}")
     sizes = tuple((reader.number(), reader.number()) for _ in range(rank))
-    if any(least > greatest for least, greatest in sizes):
+    if any(lower > upper for lower, upper in sizes):
         raise FormatError(f"the blob is damaged: an argument of sizes {sizes}")
     return Argument(known, sizes)

@@ -1,7 +1,7 @@
 """`python -m edgecore_openvino.compile_blob FOLDER DEVICE [KEY=VALUE ...]`: FOLDER/model.xml to FOLDER/model.blob.
 
-A process of its own for each model: OpenVINO numbers the nodes that it makes from the start of the process, and the numbers
-are in the blob.
+A process of its own for each model: OpenVINO numbers the nodes that it makes from the start of the process, and the
+numbers are in the blob.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(folder: str, device: str, *properties: str) -> None:
-    """Compile and write; OpenVINO's sentence as the exit status if it fails."""
+    """Compile the model and write the result; if that fails, exit with OpenVINO's sentence."""
     import openvino as ov
 
     core = ov.Core()

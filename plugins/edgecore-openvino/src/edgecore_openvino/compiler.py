@@ -1,4 +1,4 @@
-"""The compile side of the OpenVINO backend: what `edgecore.compile` calls."""
+"""The compile side of the OpenVINO backend, which `edgecore.compile` calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.sdk import Partitioner
 from edgecore_openvino import native_library, openvino_library
 from edgecore_openvino.blob import decode
 from edgecore_openvino.operators import FIXED_SIZES, TABLE
@@ -27,13 +27,13 @@ class OpenvinoCompiler:
     Options = OpenvinoOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Takes what the table of operators takes, as far as the options let it."""
+        """Make the partitioner for what the operator table supports and the options allow."""
         chosen = OpenvinoOptions.model_validate(options.model_dump())
         return (FIXED_SIZES if chosen.payload == "blob" else TABLE).partitioner(
             "OpenvinoBackend",
             compile_specs=_specs(chosen),
             operators=chosen.operators,
-            least=chosen.min_operators,
+            min_partition_size=chosen.min_operators,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -41,11 +41,11 @@ class OpenvinoCompiler:
         return preprocess(program, specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """The table, for reports and documentation."""
+        """List the rows of the operator table, for reports and documentation."""
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """What the delegate would refuse; any runtime that loads this package's library may run the blob."""
+        """List what the delegate would refuse. Any runtime that loads this package's library may run the blob."""
         try:
             decode(blob)
         except FormatError as error:
@@ -53,13 +53,13 @@ class OpenvinoCompiler:
         return []
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
-        """Words for `edgecore.compile(quantize=...)`."""
+        """Return the recipes of `edgecore.compile(quantize=...)`."""
         from edgecore_openvino.quantizer import OpenvinoQuantizer
 
         return {"int8": Recipe(OpenvinoQuantizer, calibrates=True)}
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """What the blobs hold."""
+        """Return a line about each delegate: its form, device, size and properties."""
         payloads = [decode(result.blob) for result in results]
         lines = []
         for index, payload in enumerate(payloads):
@@ -69,7 +69,7 @@ class OpenvinoCompiler:
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Running needs the delegate's library and OpenVINO's."""
+        """Report a missing delegate's library or OpenVINO, which running needs."""
         problems = []
         if not Path(native_library()).is_file():
             remedy = "pip install --force-reinstall --no-deps edgecore-openvino"

@@ -1,4 +1,4 @@
-"""Options of the OpenVINO backend: what `Backend("openvino", ...)` takes. README and error messages are made from them."""
+"""Options of `Backend("openvino", ...)`; README and error messages are made from the fields."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from edgecore.plugin.options import Names
+from edgecore.sdk import Names
 from edgecore_openvino.operators import TABLE
 
 
 class OpenvinoOptions(BaseModel):
-    """Every option has a type, a default and a description."""
+    """Options of the OpenVINO backend, each with a type, a default and a description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     device: str = Field(
         default="CPU",
         pattern=r"^(CPU|(GPU|NPU)(\.\d+)?|AUTO(:[A-Z0-9.,]+)?)$",
-        description="Where it runs: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO`, which chooses when the file is loaded.",
+        description="Where it runs: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO` (chosen on loading).",
     )
     precision: Literal["f32", "f16", "bf16"] = Field(
         default="f32",
-        description="What OpenVINO computes with inside: its property INFERENCE_PRECISION_HINT. OpenVINO alone would take "
-        "bf16 where a CPU has it.",
+        description="OpenVINO's INFERENCE_PRECISION_HINT.",
     )
     payload: Literal["portable", "blob"] = Field(
         default="portable",
-        description="`portable`: OpenVINO compiles the model when it is loaded, on any of its devices. `blob`: compiled "
-        "now, for this OpenVINO release and this machine's device; loads faster.",
+        description="The model (`portable`), or the model compiled now (`blob`).",
     )
     half_weights: bool = Field(
         default=False, description="Store float32 weights as float16: half the file, rounded weights."
@@ -38,7 +36,7 @@ class OpenvinoOptions(BaseModel):
     )
     operators: Names = Field(
         default=(),
-        description="Take only these operators, such as `add` or `aten.add.Tensor`; all if empty.",
+        description="Support only these operators, such as `add` or `aten.add.Tensor`; all if empty.",
     )
     min_operators: int = Field(
         default=1, ge=1, description="Leave a partition outside that has fewer operators than this."

@@ -1,4 +1,4 @@
-"""From a partition to a blob: the model is built operator by operator, and written as text and weights, or compiled."""
+"""Compile a partition into a blob: build the model operator by operator, and write or compile it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.partition import Part, debug_handles
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.sdk import PartitionView, debug_handles
 from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
-from edgecore_openvino.operators import ROWS
+from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder
 
 DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
@@ -36,7 +36,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     properties = {spec.key: spec.value.decode() for spec in specs}
     device, kind = properties.pop(DEVICE, "CPU"), properties.pop(PAYLOAD, "portable")
     half_weights = properties.pop(HALF_WEIGHTS, "") == "yes"
-    part = Part(program)
+    part = PartitionView(program)
     inputs, outputs = (tuple(_argument(part, node) for node in nodes) for nodes in (part.inputs, part.outputs))
     model = build(part, inputs)
     if half_weights:
@@ -49,7 +49,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     payload = Payload(
         Kind.DEVICE if kind == "blob" else Kind.PORTABLE, inputs, outputs, device, content, weights, properties
     )
-    held = sum(part.greatest_bytes(node) for node in part.calls if isinstance(node.meta["val"], torch.Tensor))
+    held = sum(part.max_bytes(node) for node in part.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
         debug_handle_map={0: debug_handles(*part.calls)},
@@ -58,12 +58,12 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     )
 
 
-def build(part: Part, inputs: Sequence[Argument]) -> ov.Model:
-    """The model of a partition; its names depend on nothing else, so equal partitions give equal bytes."""
+def build(part: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
+    """Build the model of a partition. Its names depend on nothing else, so equal partitions give equal bytes."""
     builder = Builder(part)
     parameters = []
     for node, argument in zip(part.inputs, inputs, strict=True):
-        sizes = [ov.Dimension(least, greatest) for least, greatest in argument.sizes]
+        sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]
         parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
         builder.values[node] = parameters[-1]
     for node in part.calls:
@@ -74,7 +74,7 @@ def build(part: Part, inputs: Sequence[Argument]) -> ov.Model:
             if index < len(results):  # results that nobody uses are not computed
                 builder.values[node] = results[index]
             continue
-        builder.values[node] = ROWS[node.target].build(builder, node)
+        builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     results = [ops.result(_computed(builder.values[node], parameters)) for node in part.outputs]
     # Before there is a model, which makes tensor names of these.
     for letter, ends in (("input", parameters), ("output", results)):
@@ -88,12 +88,12 @@ def build(part: Part, inputs: Sequence[Argument]) -> ov.Model:
 
 
 def _computed(value: Any, parameters: Sequence[Any]) -> Any:
-    """A result that is an input passes through an operator: OpenVINO 2026.4's CPU does not copy it otherwise."""
+    """Pass a result that is an input through an operator; OpenVINO 2026.4's CPU device does not copy it otherwise."""
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 
-def _argument(part: Part, node: Node) -> Argument:
-    sizes = zip(part.least_shape(node), part.greatest_shape(node), strict=True)
+def _argument(part: PartitionView, node: Node) -> Argument:
+    sizes = zip(part.min_shape(node), part.max_shape(node), strict=True)
     return Argument(node.meta["val"].dtype, tuple(sizes))
 
 

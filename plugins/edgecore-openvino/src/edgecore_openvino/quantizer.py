@@ -1,4 +1,4 @@
-"""`quantize="int8"`: which values PT2E observes, so that OpenVINO computes with 8-bit integers.
+"""The quantizer of `quantize="int8"`: it chooses the values that become 8-bit integers.
 
 Only the inputs of convolutions, linear layers, products and sums are rounded: OpenVINO moves the conversions past what
 needs none and requantizes between two integer kernels, as its own tools expect it.
@@ -16,18 +16,19 @@ from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, Quantiza
 aten = torch.ops.aten
 _EPS = 2.0**-12
 _WEIGHTS = (-63, 63)
-"""7 bits: a CPU without VNNI adds two products of uint8 and int8 in 16 bits, which those of 8 bits overflow."""
+"""Limits of weights, 7 bits: a CPU without VNNI adds two products of uint8 and int8 in 16 bits, which 8 bits
+overflow."""
 
 WEIGHTED = frozenset({
     aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.linear.default,
 })  # fmt: skip
-"""Operators of a value and a weight, whose output channels come first."""
+"""Operators with a weight whose first dimension is the output channels."""
 OF_TWO = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
-"""Operators of two values."""
+"""Operators with two inputs."""
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
-    """Values: uint8 with a scale and zero point of each tensor. Weights: 7 bits, a scale for each output channel."""
+    """Quantizes values to uint8 with a scale per tensor, and weights to 7 bits with a scale per output channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,10 +52,10 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing can be wrong: OpenVINO computes every annotated operator with integers."""
+        """Do nothing: OpenVINO computes every annotated operator with integers."""
 
 
 def _is_value(node: Any) -> bool:
-    """Whether it is a float32 tensor that is computed, or an input."""
+    """Return True for a float32 tensor that is computed, or an input."""
     val = node.meta.get("val") if isinstance(node, Node) and node.op != "get_attr" else None
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32

@@ -17,7 +17,7 @@ constexpr uint64_t kConstantBytes = 1 << 20;
 constexpr uint64_t kMostBytes = 1 << 22;  // of an argument
 constexpr size_t kPadding = 16;
 
-const std::vector<float> &Constants() {
+const std::vector<float> &any_constants() {
   static const std::vector<float> constants = [] {
     std::vector<float> values(kConstantBytes / sizeof(float));
     for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 97 + 1);
@@ -26,12 +26,12 @@ const std::vector<float> &Constants() {
   return constants;
 }
 
-int32_t EDGECORE_CALL AnyData(edgecore_scope *, edgecore_str, edgecore_bytes *out, edgecore_error *) {
-  *out = {reinterpret_cast<const uint8_t *>(Constants().data()), kConstantBytes};
+int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str, edgecore_bytes *out, edgecore_error *) {
+  *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;
 }
 
-int32_t Scalar(edgecore::xnnpack::Type type) {
+int32_t scalar_type(edgecore::xnnpack::Type type) {
   using edgecore::xnnpack::Type;
   switch (type) {
     case Type::kFp16:
@@ -51,13 +51,18 @@ int32_t Scalar(edgecore::xnnpack::Type type) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static edgecore_host host = *edgecore_test_host();
-  host.named_data = AnyData;
+  host.named_data = any_data;
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
   edgecore::xnnpack::Graph graph;
-  edgecore::xnnpack::Failure failure;
-  if (!edgecore::xnnpack::ReadBlob({data, size}, &host, scope, &graph, &failure)) return -1;
-  if (!edgecore::xnnpack::CheckGraph(&graph, &failure)) return 0;
+  bool is_read = false;
+  try {
+    graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));
+    is_read = true;
+    edgecore::xnnpack::check_graph(&graph);
+  } catch (const edgecore::backend::Failure &) {
+    return is_read ? 0 : -1;  // -1: libFuzzer does not keep it
+  }
 
   std::vector<edgecore_test_tensor> tensors(graph.externals.size());
   std::vector<std::vector<uint8_t>> memory;
@@ -68,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memory.emplace_back(value.bytes + kPadding);
     tensors[i].data = memory.back().data();
     tensors[i].capacity = value.bytes;
-    tensors[i].scalar_type = Scalar(value.type);
+    tensors[i].scalar_type = scalar_type(value.type);
     tensors[i].ndim = static_cast<int32_t>(value.shape.rank);
     for (uint32_t d = 0; d < value.shape.rank; ++d) {
       tensors[i].shape[d] = static_cast<int64_t>(value.shape[d]);

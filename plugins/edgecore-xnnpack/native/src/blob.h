@@ -2,22 +2,20 @@
 #ifndef EDGECORE_XNNPACK_BLOB_H_
 #define EDGECORE_XNNPACK_BLOB_H_
 
-#include "edgecore/abi.h"
-#include "failure.h"
+#include "edgecore/backend.hpp"
 #include "graph.h"
 
 namespace edgecore::xnnpack {
 
-// Where the constants of a blob are.
+// The places that hold the constants of a blob.
 struct Sources {
-  const edgecore_host *host;
-  edgecore_scope *scope;
-  edgecore_bytes section;  // constant section of the blob
+  const backend::Host &host;  // named data
+  edgecore_bytes section;     // constant section of the blob
 };
 
-// Fills in the graph: every field of values is checked by itself, ids of nodes are still the blob's. Constants stay
-// where they are, in the blob or in named data, so both must outlive `graph`.
-bool ReadBlob(edgecore_bytes blob, const edgecore_host *host, edgecore_scope *scope, Graph *graph, Failure *failure);
+// Reads a blob into a graph. Every field of a value is checked by itself; the ids in nodes are still the blob's.
+// Constants are not copied: the blob and the named data must outlive the graph. Throws backend::Failure.
+Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 
 }  // namespace edgecore::xnnpack
 

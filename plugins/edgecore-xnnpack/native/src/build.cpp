@@ -1,16 +1,17 @@
 #include "build.h"
 
 #include <cstring>
-#include <new>
 
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
 namespace edgecore::xnnpack {
 
+using backend::fail;
+
 namespace {
 
-// XNNPACK's numbers of the wire format's types.
+// XNNPACK's xnn_datatype of each type of the wire format, in the order of Type.
 constexpr xnn_datatype kTypes[] = {
     xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8,  xnn_datatype_quint8,
     xnn_datatype_qint32,  xnn_datatype_qcint8, xnn_datatype_qcint32, xnn_datatype_qcint4, xnn_datatype_qdint8,
@@ -18,13 +19,11 @@ constexpr xnn_datatype kTypes[] = {
 };
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kOverread = 64;  // XNNPACK reads at most 32 bytes past an array
 constexpr uint64_t kAlignment = 4;
-constexpr uint64_t kCopyAlignment = 64;
 
-using Copies = std::vector<std::unique_ptr<uint8_t[]>>;
+using Subgraph = std::unique_ptr<xnn_subgraph, decltype(&xnn_delete_subgraph)>;
 
-bool Packs(const Node &node) {
+bool packs_weights(const Node &node) {
   switch (node.kind->id) {
     case wire::NodeUnion_Conv2d:
     case wire::NodeUnion_DepthwiseConv2d:
@@ -36,8 +35,9 @@ bool Packs(const Node &node) {
   }
 }
 
-// The float32 bits of a float16 number: its exponent has another bias, and subnormal ones are normal in 32 bits.
-uint32_t WidenHalf(uint16_t half) {
+// Returns the bits of a float16 number as float32. The exponent bias differs (127 - 15 = 112), and a float16 subnormal
+// m * 2^-24 is a normal float32 number.
+uint32_t widen_half(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t magnitude = half & 0x7FFFu;
   if (magnitude >= 0x7C00) return sign | 0x7F800000u | (magnitude & 0x3FFu) << 13;  // infinity, NaN
@@ -48,26 +48,25 @@ uint32_t WidenHalf(uint16_t half) {
   return sign | bits;
 }
 
-// Any alignment.
-void WidenHalves(const void *halves, uint64_t count, uint8_t *out) {
+// Widens `count` float16 numbers at any alignment.
+void widen_halves(const void *halves, uint64_t count, uint8_t *out) {
   const auto *bytes = static_cast<const uint8_t *>(halves);
   for (uint64_t i = 0; i < count; ++i) {
     uint16_t half;
     std::memcpy(&half, bytes + i * sizeof(half), sizeof(half));
-    const uint32_t wide = WidenHalf(half);
+    const uint32_t wide = widen_half(half);
     std::memcpy(out + i * sizeof(wide), &wide, sizeof(wide));
   }
 }
 
-// The address of each constant for XNNPACK, NULL for other values. They are used in place. A copy is made of one that
-// is not aligned, and of one so near the end of its last page that reading past it could fault: into `packed` if it is
-// no longer read after packing, else into `kept`.
-bool PlaceConstants(const Graph &graph, Copies *packed, Copies *kept, std::vector<const void *> *data,
-                    Failure *failure) {
+// Fills in the address of each constant for XNNPACK, null for other values. Most constants are used in place. A
+// constant is copied if it is not aligned, or if it ends so near the end of its last page that reading past it could
+// fault. The copy goes into `packed` if only the packing of weights reads it, else into `kept`.
+void place_constants(const Graph &graph, Copies *packed, Copies *kept, std::vector<const void *> *data) {
   std::vector<bool> read(graph.values.size());
   for (const Node &node : graph.nodes) {
     for (uint32_t i = 0; i < node.in.size(); ++i) {
-      if (node.in[i] != kNone && !(Packs(node) && i > 0)) read[node.in[i]] = true;
+      if (node.in[i] != kNone && !(packs_weights(node) && i > 0)) read[node.in[i]] = true;
     }
   }
   data->resize(graph.values.size());
@@ -80,29 +79,21 @@ bool PlaceConstants(const Graph &graph, Copies *packed, Copies *kept, std::vecto
     const bool fits = address % kAlignment == 0 && end != 0 && end <= kPage - kOverread;
     if (fits && !value.widens) continue;
     const uint64_t bytes = value.widens ? value.bytes * 2 : value.bytes;
-    auto *memory = new (std::nothrow) uint8_t[bytes + kOverread + kCopyAlignment];
-    if (memory == nullptr) {
-      return failure->Set(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for a constant of %llu bytes",
-                          static_cast<unsigned long long>(bytes));
-    }
-    (read[i] ? kept : packed)->emplace_back(memory);
-    const auto start = reinterpret_cast<uintptr_t>(memory);
-    uint8_t *copy = memory + (kCopyAlignment - start % kCopyAlignment) % kCopyAlignment;
+    uint8_t *copy = allocate_copy(bytes, read[i] ? kept : packed);
     if (value.widens) {
-      WidenHalves(value.data, Elements(value.shape), copy);
+      widen_halves(value.data, element_count(value.shape), copy);
     } else {
       std::memcpy(copy, value.data, value.bytes);
     }
     (*data)[i] = copy;
   }
-  return true;
 }
 
-xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, const void *data, uint32_t *id) {
+xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, const void *data, uint32_t *id) {
   const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
-  const size_t *dims = Sizes(value.shape);
+  const size_t *dims = xnn_dims(value.shape);
   const uint32_t external = value.argument == kNone ? XNN_INVALID_VALUE_ID : value.argument;
   const uint32_t flags = value.role == Role::kInput    ? XNN_VALUE_FLAG_EXTERNAL_INPUT
                          : value.role == Role::kOutput ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
@@ -129,12 +120,12 @@ xnn_status DefineValue(xnn_subgraph_t subgraph, const Value &value, const void *
   }
 }
 
-int32_t Code(xnn_status status) {
+int32_t error_code(xnn_status status) {
   return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
 }
 
-bool Define(const Graph &graph, const std::vector<const void *> &data, xnn_subgraph_t subgraph, Failure *failure) {
-  // Values that no node touches are left out.
+void define(const Graph &graph, const std::vector<const void *> &data, xnn_subgraph_t subgraph) {
+  // A value that no node reads or writes is not defined.
   std::vector<bool> used(graph.values.size());
   for (const Node &node : graph.nodes) {
     for (uint32_t value : node.in) {
@@ -148,26 +139,24 @@ bool Define(const Graph &graph, const std::vector<const void *> &data, xnn_subgr
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
     if (!used[i] && value.argument == kNone) continue;
-    const xnn_status status = DefineValue(subgraph, value, data[i], &ids[i]);
+    const xnn_status status = define_value(subgraph, value, data[i], &ids[i]);
     if (status != xnn_status_success) {
-      return failure->Set(Code(status), "XNNPACK refused value %u (%s %s): %s", value.id, TypeName(value.type),
-                          Text(value.shape), StatusName(status));
+      fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
+           shape_text(value.shape), status_name(status));
     }
   }
   for (const Node &node : graph.nodes) {
     const xnn_status status = node.kind->define(subgraph, graph, node, ids.data());
     if (status != xnn_status_success) {
-      Refuse(node, failure, "XNNPACK refused it: %s", StatusName(status));
-      failure->code = Code(status);
-      return false;
+      fail(error_code(status), "node %u (%s): XNNPACK refused it: %s", node.index, node.kind->name,
+           status_name(status));
     }
   }
-  return true;
 }
 
 }  // namespace
 
-const char *StatusName(xnn_status status) {
+const char *status_name(xnn_status status) {
   static const char *const names[] = {"success",       "uninitialized",         "invalid parameter",
                                       "invalid state", "unsupported parameter", "not supported by this processor",
                                       "out of memory", "reallocation required", "deprecated"};
@@ -175,30 +164,26 @@ const char *StatusName(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime, Failure *failure) {
+void build_runtime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime) {
   Copies packed;
   std::vector<const void *> data;
-  if (!PlaceConstants(graph, &packed, &runtime->constants, &data, failure)) return false;
-  xnn_subgraph_t subgraph = nullptr;
-  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &subgraph);
+  place_constants(graph, &packed, &runtime->constants, &data);
+  xnn_subgraph_t created = nullptr;
+  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &created);
+  if (status != xnn_status_success)
+    fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
+  const Subgraph subgraph(created, xnn_delete_subgraph);
+  define(graph, data, subgraph.get());
+  if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
+  const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
+  status = xnn_create_runtime_v4(subgraph.get(), runtime->weight_cache ? runtime->weights.provider() : nullptr,
+                                 runtime->workspace == nullptr ? nullptr : runtime->workspace->handle(), threadpool,
+                                 flags, &runtime->handle);
+  if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
   if (status != xnn_status_success) {
-    return failure->Set(Code(status), "XNNPACK could not create a graph: %s", StatusName(status));
+    fail(error_code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),
+         status_name(status));
   }
-  bool done = Define(graph, data, subgraph, failure);
-  if (done) {
-    if (runtime->weight_cache) runtime->weights.Name(graph, data);
-    const std::unique_lock<std::mutex> turn = TakeTurn(runtime->workspace);
-    status = xnn_create_runtime_v4(subgraph, runtime->weight_cache ? runtime->weights.provider() : nullptr,
-                                   runtime->workspace == nullptr ? nullptr : runtime->workspace->handle(), threadpool,
-                                   flags, &runtime->handle);
-    if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
-    if (status != xnn_status_success) {
-      done = failure->Set(Code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),
-                          StatusName(status));
-    }
-  }
-  xnn_delete_subgraph(subgraph);
-  return done;
 }
 
 }  // namespace edgecore::xnnpack

@@ -1,35 +1,35 @@
-// Hands a checked graph to XNNPACK.
+// Defines a checked graph in XNNPACK.
 #ifndef EDGECORE_XNNPACK_BUILD_H_
 #define EDGECORE_XNNPACK_BUILD_H_
 
 #include <xnnpack.h>
 
-#include "failure.h"
+#include "edgecore/backend.hpp"
 #include "graph.h"
 #include "weights.h"
 #include "workspace.h"
 
 namespace edgecore::xnnpack {
 
-const char *StatusName(xnn_status status);
+const char *status_name(xnn_status status);
 
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // else each runtime packs its weights for itself
-  std::shared_ptr<Workspace> workspace;  // NULL: one of its own
+  std::shared_ptr<Workspace> workspace;  // null: the runtime has its own
   xnn_runtime_t handle = nullptr;
-  std::vector<std::unique_ptr<uint8_t[]>> constants = {};  // copies
+  Copies constants = {};
 
   ~Runtime() {
-    const std::unique_lock<std::mutex> turn = TakeTurn(workspace);
+    const std::unique_lock<std::mutex> turn = lock_workspace(workspace);
     xnn_delete_runtime(handle);
   }
 };
 
-// Defines the graph and creates a runtime over `threadpool`. Weights that the process has not yet are packed here.
-// Constants of other nodes are used until the runtime is deleted. External values have the arguments' indices as ids.
-// `flags` are XNNPACK's of a runtime.
-bool BuildRuntime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime, Failure *failure);
+// Defines the graph in XNNPACK and creates its runtime, which runs on `threadpool`. Packs the weights that this process
+// has not packed yet. Other constants must stay valid until the runtime is deleted. The id of an external value is the
+// index of its argument. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws backend::Failure.
+void build_runtime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime);
 
 }  // namespace edgecore::xnnpack
 

@@ -29,7 +29,7 @@ constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
 constexpr time_t kAbandoned = 3600;  // seconds since a temporary file was last written
 constexpr uint64_t kTail = 64;       // zeros: kernels may read a little past a packing
 
-struct Header {  // as long as XNNPACK's greatest alignment
+struct Header {  // 128 bytes, XNNPACK's largest alignment: the packing behind it is aligned
   char magic[8];
   Identity identity;
   uint64_t bytes;
@@ -49,15 +49,15 @@ struct Name {
   char text[48];
 };
 
-Name FileName(const Identity &identity) {
+Name file_name(const Identity &identity) {
   Name name;
   std::snprintf(name.text, sizeof(name.text), "%016llx%016llx.packed", static_cast<unsigned long long>(identity.first),
                 static_cast<unsigned long long>(identity.second));
   return name;
 }
 
-// Opens a file that nobody but this user or root can have written. The descriptor is negative if there is none.
-int OpenOwn(int folder, const char *name, uint64_t *bytes) {
+// Opens a file that only this user or root can have written. Returns a negative descriptor if there is none.
+int open_own(int folder, const char *name, uint64_t *bytes) {
   const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat info;
   if (file < 0) return -1;
@@ -70,7 +70,7 @@ int OpenOwn(int folder, const char *name, uint64_t *bytes) {
   return -1;
 }
 
-bool WriteAll(int file, const void *data, uint64_t bytes) {
+bool write_all(int file, const void *data, uint64_t bytes) {
   const auto *at = static_cast<const char *>(data);
   while (bytes > 0) {
     const ssize_t written = write(file, at, bytes);
@@ -82,9 +82,9 @@ bool WriteAll(int file, const void *data, uint64_t bytes) {
   return true;
 }
 
-// Writes the parts to a new file and then gives it its name. errno says why not.
-bool Publish(int folder, const char *name, std::initializer_list<iovec> parts) {
-  const Secret random = RandomSecret();
+// Writes the parts to a temporary file, then renames it. Returns false with errno set on failure.
+bool publish(int folder, const char *name, std::initializer_list<iovec> parts) {
+  const Secret random = random_secret();
   char temporary[32];
   std::snprintf(temporary, sizeof(temporary), "tmp-%016llx", static_cast<unsigned long long>(random[0]));
   bool done = false;
@@ -92,7 +92,7 @@ bool Publish(int folder, const char *name, std::initializer_list<iovec> parts) {
     const Descriptor file{openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
     if (file.number < 0) return false;
     done = true;
-    for (const iovec &part : parts) done = done && WriteAll(file.number, part.iov_base, part.iov_len);
+    for (const iovec &part : parts) done = done && write_all(file.number, part.iov_base, part.iov_len);
   }
   if (done && renameat(folder, temporary, folder, name) == 0) return true;
   const int reason = errno;
@@ -103,7 +103,7 @@ bool Publish(int folder, const char *name, std::initializer_list<iovec> parts) {
 
 }  // namespace
 
-Secret RandomSecret() {
+Secret random_secret() {
   Secret secret = {};
   (void)!getrandom(secret.data(), sizeof(secret), 0);
   return secret;
@@ -121,29 +121,29 @@ CacheFolder::~CacheFolder() {
   if (folder_ >= 0) close(folder_);
 }
 
-bool CacheFolder::Open(const char *path, std::string *problem) {
+bool CacheFolder::open(const char *path, std::string *problem) {
   path_ = path;
-  if (mkdir(path, S_IRWXU) == 0 || errno == EEXIST) folder_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_ >= 0 && (ReadSecret() || MakeSecret())) return true;
+  if (mkdir(path, S_IRWXU) == 0 || errno == EEXIST) folder_ = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ >= 0 && (read_secret() || make_secret())) return true;
   *problem = "the folder of packed weights " + path_ + " cannot be used: " + strerror(errno);
   return false;
 }
 
-bool CacheFolder::ReadSecret() {
+bool CacheFolder::read_secret() {
   uint64_t bytes = 0;
-  const Descriptor file{OpenOwn(folder_, "key", &bytes)};
+  const Descriptor file{open_own(folder_, "key", &bytes)};
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Two processes that make a key at once may end with two, and the later one's counts from then on.
-bool CacheFolder::MakeSecret() {
-  Secret secret = RandomSecret();
-  return Publish(folder_, "key", {{&secret, sizeof(secret)}}) && ReadSecret();
+// If two processes create a key at the same time, the later key replaces the earlier one.
+bool CacheFolder::make_secret() {
+  Secret secret = random_secret();
+  return publish(folder_, "key", {{&secret, sizeof(secret)}}) && read_secret();
 }
 
-std::unique_ptr<Packing> CacheFolder::Load(const Identity &identity, const HashKey &key) const {
+std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashKey &key) const {
   uint64_t size = 0;
-  const Descriptor file{OpenOwn(folder_, FileName(identity).text, &size)};
+  const Descriptor file{open_own(folder_, file_name(identity).text, &size)};
   if (file.number < 0 || size < sizeof(Header) + kTail) return nullptr;
   std::unique_ptr<Packing> packing(new (std::nothrow) Packing);
   if (packing == nullptr) return nullptr;
@@ -157,20 +157,20 @@ std::unique_ptr<Packing> CacheFolder::Load(const Identity &identity, const HashK
   packing->data = static_cast<char *>(mapping) + sizeof(header);
   packing->bytes = size - sizeof(header) - kTail;
   const bool good = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
-                    header.bytes == packing->bytes && header.checksum == key.Hash(packing->data, packing->bytes);
+                    header.bytes == packing->bytes && header.checksum == key.hash(packing->data, packing->bytes);
   if (!good) return nullptr;
-  futimens(file.number, nullptr);  // used now; for Prune
+  futimens(file.number, nullptr);  // the time of the last use, which prune() reads
   return packing;
 }
 
-bool CacheFolder::Save(const Packing &packing, const HashKey &key, std::string *problem) const {
+bool CacheFolder::save(const Packing &packing, const HashKey &key, std::string *problem) const {
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.identity = packing.identity;
   header.bytes = packing.bytes;
-  header.checksum = key.Hash(packing.data, packing.bytes);
+  header.checksum = key.hash(packing.data, packing.bytes);
   char tail[kTail] = {};
-  if (Publish(folder_, FileName(packing.identity).text,
+  if (publish(folder_, file_name(packing.identity).text,
               {{&header, sizeof(header)}, {packing.data, packing.bytes}, {tail, sizeof(tail)}})) {
     return true;
   }
@@ -178,7 +178,7 @@ bool CacheFolder::Save(const Packing &packing, const HashKey &key, std::string *
   return false;
 }
 
-void CacheFolder::Prune(uint64_t limit) const {
+void CacheFolder::prune(uint64_t limit) const {
   struct Entry {
     timespec used;
     uint64_t bytes;
@@ -212,7 +212,7 @@ void CacheFolder::Prune(uint64_t limit) const {
   });
   for (const Entry &entry : entries) {
     if (total <= limit) return;
-    unlinkat(folder_, entry.name.c_str(), 0);  // whoever has mapped it keeps it
+    unlinkat(folder_, entry.name.c_str(), 0);  // processes that have mapped the file keep its contents
     total -= entry.bytes;
   }
 }

@@ -1,9 +1,8 @@
-// Packed weights in files, so that another process need not pack them: a folder that the
-// user names.
+// Packed weights in files of a folder that the user names, so that other processes need not pack them again.
 //
-// FOLDER/key holds the secret of the folder's identities, so that nobody makes a program whose weights pass for those
-// of another. FOLDER/IDENTITY.packed is a header and a packing, complete from the moment on that it has its name.
-// Whatever does not check is treated as missing, and replaced.
+// FOLDER/key holds the secret of the hashes that name the files; without it nobody can craft weights with the hash of
+// other weights. FOLDER/IDENTITY.packed is a header followed by a packing; a file gets this name only once it is
+// complete. A file that fails its checks is treated as missing, and replaced.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -14,12 +13,12 @@
 
 namespace edgecore::xnnpack {
 
-// What XNNPACK made of a filter and its bias. Never written to once others see it.
+// A filter and its bias as XNNPACK has packed them. Immutable once it is shared.
 struct Packing {
   Identity identity;
   void *data = nullptr;
   uint64_t bytes = 0;
-  void *mapping = nullptr;  // of a file; else `data` is of the heap
+  void *mapping = nullptr;  // the mapped file; null if `data` is on the heap
   uint64_t mapped = 0;
 
   ~Packing();
@@ -30,34 +29,34 @@ class CacheFolder {
   CacheFolder() = default;
   ~CacheFolder();
 
-  // Makes the folder and its key if they are missing. False with a sentence in `problem`.
-  bool Open(const char *path, std::string *problem);
+  // Creates the folder and its key if they are missing. Returns false with a sentence in `problem` on failure.
+  bool open(const char *path, std::string *problem);
 
   const Secret &secret() const { return secret_; }
 
-  // NULL if there is no file, or if it is damaged, of another format or another user's. Thread-safe.
-  std::unique_ptr<Packing> Load(const Identity &identity, const HashKey &key) const;
+  // Returns null if the file is missing, damaged, of another format or owned by another user. Thread-safe.
+  std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key) const;
 
-  // False with a sentence in `problem`. Thread-safe.
-  bool Save(const Packing &packing, const HashKey &key, std::string *problem) const;
+  // Writes a packing to its file. Returns false with a sentence in `problem` on failure. Thread-safe.
+  bool save(const Packing &packing, const HashKey &key, std::string *problem) const;
 
-  // Removes packings, those first that were not used longest, until they are at most `limit` bytes, and what processes
-  // that died left half written. Several processes may do it at once, and others use the files meanwhile. Thread-safe.
-  void Prune(uint64_t limit) const;
+  // Removes the least recently used packings until the rest is at most `limit` bytes, and unfinished files of processes
+  // that died. Other processes may prune or use the files at the same time. Thread-safe.
+  void prune(uint64_t limit) const;
 
   CacheFolder(const CacheFolder &) = delete;
   CacheFolder &operator=(const CacheFolder &) = delete;
 
  private:
-  bool ReadSecret();
-  bool MakeSecret();
+  bool read_secret();
+  bool make_secret();
 
   std::string path_;
   int folder_ = -1;
   Secret secret_ = {};
 };
 
-Secret RandomSecret();
+Secret random_secret();
 
 }  // namespace edgecore::xnnpack
 

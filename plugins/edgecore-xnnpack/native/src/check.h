@@ -1,19 +1,20 @@
-// What makes a graph safe to hand to XNNPACK.
+// The checks that a graph must pass before it is handed to XNNPACK.
 #ifndef EDGECORE_XNNPACK_CHECK_H_
 #define EDGECORE_XNNPACK_CHECK_H_
 
-#include "failure.h"
+#include "edgecore/backend.hpp"
 #include "graph.h"
 
 namespace edgecore::xnnpack {
 
-// Turns the blob's value ids into indices; checks that every operand exists, is defined before it is used and at most
-// once, that types and parameters fit, and that the declared shapes are those that follow from the inputs.
-bool CheckGraph(Graph *graph, Failure *failure);
+// Replaces the blob's value ids in nodes by indices into Graph::values. Checks that every operand exists and is defined
+// exactly once, before its first use; that types and parameters fit; and that the declared shapes equal those inferred
+// from the inputs. Removes nodes with unused results. Throws backend::Failure.
+void check_graph(Graph *graph);
 
-// Shapes of all values from those of the inputs, which the caller has put into `shapes` (one per value; the constants'
-// are there as well). Gives the bytes that the values between nodes and XNNPACK's tables need at the same time.
-bool InferShapes(const Graph &graph, Shape *shapes, uint64_t *peak_bytes, Failure *failure);
+// Infers the shapes of all values. `shapes` has one entry per value; the caller fills in those of inputs and constants.
+// Returns the peak memory in bytes of intermediate values and of XNNPACK's address tables. Throws backend::Failure.
+uint64_t infer_shapes(const Graph &graph, Shape *shapes);
 
 }  // namespace edgecore::xnnpack
 

@@ -16,9 +16,9 @@ namespace edgecore::xnnpack {
 namespace {
 
 #if defined(__x86_64__)
-void DescribeProcessor(std::vector<uint64_t> *words) {
+void describe_processor(std::vector<uint64_t> *words) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid(1, &a, &b, &c, &d);  // b holds the number of the core
+  __get_cpuid(1, &a, &b, &c, &d);  // not b: it holds the number of the core
   words->insert(words->end(), {a, c, d});
   if ((c & bit_OSXSAVE) != 0) {
     unsigned low = 0, high = 0;
@@ -32,7 +32,7 @@ void DescribeProcessor(std::vector<uint64_t> *words) {
   }
 }
 #else
-void DescribeProcessor(std::vector<uint64_t> *words) {
+void describe_processor(std::vector<uint64_t> *words) {
   words->insert(words->end(), {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)});
 }
 #endif
@@ -43,8 +43,9 @@ struct Search {
   bool found;
 };
 
-// Notes: sizes of name and description, type, then both, each padded to four bytes.
-void FindBuildId(const char *at, uint64_t bytes, Search *search) {
+// Appends the build id of a note segment. A note is a header with the sizes of name and description, then both, each
+// padded to four bytes.
+void find_build_id(const char *at, uint64_t bytes, Search *search) {
   const char *const end = at + bytes;
   while (static_cast<uint64_t>(end - at) >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) note;
@@ -59,7 +60,7 @@ void FindBuildId(const char *at, uint64_t bytes, Search *search) {
   }
 }
 
-int Visit(dl_phdr_info *info, size_t, void *argument) {
+int visit(dl_phdr_info *info, size_t, void *argument) {
   auto *search = static_cast<Search *>(argument);
   const ElfW(Phdr) *const headers = info->dlpi_phdr;
   bool ours = false;
@@ -70,19 +71,19 @@ int Visit(dl_phdr_info *info, size_t, void *argument) {
   if (!ours) return 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (headers[i].p_type != PT_NOTE) continue;
-    FindBuildId(reinterpret_cast<const char *>(info->dlpi_addr + headers[i].p_vaddr), headers[i].p_memsz, search);
+    find_build_id(reinterpret_cast<const char *>(info->dlpi_addr + headers[i].p_vaddr), headers[i].p_memsz, search);
   }
   return 1;
 }
 
 }  // namespace
 
-bool DescribeEnvironment(std::vector<uint64_t> *words) {
-  DescribeProcessor(words);
-  const Hardware hardware = HardwareInForce();
+bool describe_environment(std::vector<uint64_t> *words) {
+  describe_processor(words);
+  const Hardware hardware = hardware_in_force();
   words->insert(words->end(), {hardware.flags, hardware.uarch});
-  Search search = {reinterpret_cast<uintptr_t>(&DescribeEnvironment), words, false};
-  dl_iterate_phdr(Visit, &search);
+  Search search = {reinterpret_cast<uintptr_t>(&describe_environment), words, false};
+  dl_iterate_phdr(visit, &search);
   return search.found;
 }
 

@@ -1,4 +1,4 @@
-// What packed weights in a file depend on besides their contents.
+// The processor and build that packed weights in a file depend on.
 #ifndef EDGECORE_XNNPACK_ENVIRONMENT_H_
 #define EDGECORE_XNNPACK_ENVIRONMENT_H_
 
@@ -7,9 +7,9 @@
 
 namespace edgecore::xnnpack {
 
-// Appends the processor's features, which decide on XNNPACK's kernels, and the build id of the binary that this code
-// and XNNPACK are linked into. False if it has none.
-bool DescribeEnvironment(std::vector<uint64_t> *words);
+// Appends the processor's features, by which XNNPACK chooses its kernels, and the build id of the binary that contains
+// this code and XNNPACK. Returns false if that binary has no build id.
+bool describe_environment(std::vector<uint64_t> *words);
 
 }  // namespace edgecore::xnnpack
 

@@ -1,5 +1,5 @@
-// The delegate's view of a blob: plain data, filled in by blob.cpp, checked by check.cpp, defined in XNNPACK by
-// build.cpp. Values and nodes keep the blob's order; nodes name values by index into Graph::values.
+// The graph of a blob as plain data: blob.cpp reads it, check.cpp checks it, build.cpp defines it in XNNPACK. Values
+// and nodes keep the blob's order; nodes refer to values by their index in Graph::values.
 #ifndef EDGECORE_XNNPACK_GRAPH_H_
 #define EDGECORE_XNNPACK_GRAPH_H_
 
@@ -13,9 +13,17 @@
 namespace edgecore::xnnpack {
 
 constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint64_t kOverread = 64;  // XNNPACK's kernels read at most 32 bytes past an array
+
+using Copies = std::vector<std::unique_ptr<uint8_t[]>>;
+
+// Allocates `bytes` bytes, aligned to 64 and followed by kOverread bytes that kernels may read; `copies` owns them.
+// Throws std::bad_alloc.
+uint8_t *allocate_copy(uint64_t bytes, Copies *copies);
+
 constexpr uint32_t kMaxArguments = 4096;
 
-// Numbers of the wire format; XNNPACK's own differ.
+// The wire format's numbers of data types; XNNPACK's own numbers differ.
 enum class Type : uint8_t {
   kInvalid = 0,
   kFp32 = 1,
@@ -34,11 +42,11 @@ enum class Type : uint8_t {
   kBf16 = 14,
 };
 
-const char *TypeName(Type type);
-uint32_t TypeBits(Type type);  // per element
+const char *type_name(Type type);
+uint32_t type_bits(Type type);  // per element
 
-inline bool IsQuantized8(Type type) { return type == Type::kQint8 || type == Type::kQuint8; }
-inline bool IsFloat(Type type) { return type == Type::kFp32 || type == Type::kFp16; }
+inline bool is_quantized8(Type type) { return type == Type::kQint8 || type == Type::kQuint8; }
+inline bool is_float(Type type) { return type == Type::kFp32 || type == Type::kFp16; }
 
 struct Quantization {
   float scale = 0;
@@ -56,7 +64,7 @@ struct Value {
   uint32_t id = 0;  // the blob's
   Type type = Type::kInvalid;
   Role role = Role::kInternal;
-  uint32_t argument = kNone;  // inputs and outputs: index in the call's arguments
+  uint32_t argument = kNone;  // inputs and outputs: index among the call's arguments
   Shape shape;                // as declared in the blob, in dim order
   Quantization quantization;
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
@@ -96,8 +104,8 @@ struct Node {
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<uint32_t> externals;                // value index by argument, kNone for a gap
-  std::vector<std::unique_ptr<uint8_t[]>> owned;  // scales and widened constants
+  std::vector<uint32_t> externals;  // value index by argument, kNone for a gap
+  Copies owned;                     // scales and widened constants
 };
 
 }  // namespace edgecore::xnnpack

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <iterator>
 
-// Of our patch of XNNPACK: the first keeps the flags given and returns what is left. Weak: an installed one lacks them.
+#include "edgecore/backend.hpp"
+
+// Functions of our patch of XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears all flags but
+// `keep_flags` and returns the remaining ones. Weak, because an XNNPACK of the system lacks them.
 extern "C" {
 __attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 __attribute__((weak)) uint32_t xnn_hardware_uarch();
 }
 
 namespace edgecore::xnnpack {
+
+using backend::fail;
 
 namespace {
 
@@ -39,8 +44,8 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// `implies`: what XNNPACK's kernels for the flag are compiled with beside it, and what its hardware-config.c derives
-// from it. A row stands after those that it implies.
+// `implies`: the flags that XNNPACK's kernels for `flag` are also compiled with, and those that its hardware-config.c
+// derives from it. A row follows the rows that it implies.
 constexpr struct {
   const char *name;
   uint64_t flag;
@@ -73,7 +78,7 @@ constexpr struct {
 } kUarchs[] = {{"zen", 0x00200109},  {"zen2", 0x0020010A}, {"zen3", 0x0020010B},
                {"zen4", 0x0020010C}, {"zen5", 0x0020010D}, {"other", 0}};
 
-uint64_t WithImplied(uint64_t flags) {
+uint64_t with_implied(uint64_t flags) {
   for (size_t i = std::size(kFlags); i-- > 0;) {
     if ((flags & kFlags[i].flag) != 0) flags |= kFlags[i].implies;
   }
@@ -84,18 +89,18 @@ uint64_t WithImplied(uint64_t flags) {
 
 }  // namespace
 
-Hardware HardwareInForce() {
+Hardware hardware_in_force() {
   if (xnn_restrict_hardware == nullptr) return {0, kOwnUarch};
-  const uint64_t flags = xnn_restrict_hardware(UINT64_MAX, kOwnUarch);  // starts cpuinfo, too
+  const uint64_t flags = xnn_restrict_hardware(UINT64_MAX, kOwnUarch);  // also initializes cpuinfo
   return {flags, xnn_hardware_uarch()};
 }
 
 #if defined(__x86_64__) || defined(__i386__)
 
-std::string HardwareNames(uint64_t flags) {
+std::string hardware_names(uint64_t flags) {
   uint64_t implied = 0;
   for (const auto &row : kFlags) {
-    if ((flags & row.flag) != 0) implied |= WithImplied(row.implies);
+    if ((flags & row.flag) != 0) implied |= with_implied(row.implies);
   }
   std::string names;
   for (const auto &row : kFlags) {
@@ -106,8 +111,8 @@ std::string HardwareNames(uint64_t flags) {
   return names;
 }
 
-bool ParseHardware(const std::string &list, Hardware *hardware, Failure *failure) {
-  *hardware = {0, kOwnUarch};
+Hardware parse_hardware(const std::string &list) {
+  Hardware hardware = {0, kOwnUarch};
   for (size_t start = 0; start < list.size();) {
     const size_t end = std::min(list.find(',', start), list.size());
     const std::string word = list.substr(start, end - start);
@@ -115,53 +120,47 @@ bool ParseHardware(const std::string &list, Hardware *hardware, Failure *failure
     bool known = word.empty();
     for (const auto &row : kFlags) {
       if (word != row.name) continue;
-      hardware->flags |= row.flag;
+      hardware.flags |= row.flag;
       known = true;
     }
     for (const auto &row : kUarchs) {
       if (word != std::string("uarch=") + row.name) continue;
-      hardware->uarch = row.uarch;
+      hardware.uarch = row.uarch;
       known = true;
     }
     if (known) continue;
     std::string names;
     for (const auto &row : kFlags) names += std::string(row.name) + ", ";
     for (const auto &row : kUarchs) names += std::string(names.back() == ' ' ? "" : ", ") + "uarch=" + row.name;
-    return failure->Set(EDGECORE_INVALID_ARGUMENT, "EDGECORE_XNNPACK_HARDWARE: '%.60s' is none of %s", word.c_str(),
-                        names.c_str());
+    fail(EDGECORE_INVALID_ARGUMENT, "EDGECORE_XNNPACK_HARDWARE: '%.60s' is none of %s", word.c_str(), names.c_str());
   }
-  hardware->flags = WithImplied(hardware->flags);
-  return true;
+  hardware.flags = with_implied(hardware.flags);
+  return hardware;
 }
 
-bool RestrictHardware(const std::string &list, Failure *failure) {
-  Hardware hardware;
-  if (!ParseHardware(list, &hardware, failure)) return false;
+void restrict_hardware(const std::string &list) {
+  const Hardware hardware = parse_hardware(list);
   if (xnn_restrict_hardware == nullptr) {
-    return failure->Set(EDGECORE_NOT_SUPPORTED,
-                        "EDGECORE_XNNPACK_HARDWARE: the XNNPACK in this library cannot be restricted; unset it");
+    fail(EDGECORE_NOT_SUPPORTED,
+         "EDGECORE_XNNPACK_HARDWARE: the XNNPACK in this library cannot be restricted; unset it");
   }
-  const uint64_t had = HardwareInForce().flags;
+  const uint64_t had = hardware_in_force().flags;
   if ((hardware.flags & ~had) != 0) {
-    return failure->Set(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE: this processor lacks %s; it has %s",
-                        HardwareNames(hardware.flags & ~had).c_str(), HardwareNames(had).c_str());
+    fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE: this processor lacks %s; it has %s",
+         hardware_names(hardware.flags & ~had).c_str(), hardware_names(had).c_str());
   }
   xnn_restrict_hardware(hardware.flags, hardware.uarch);
-  return true;
 }
 
 #else
 
-std::string HardwareNames(uint64_t) { return ""; }
+std::string hardware_names(uint64_t) { return ""; }
 
-bool ParseHardware(const std::string &, Hardware *, Failure *failure) {
-  return failure->Set(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset it");
+Hardware parse_hardware(const std::string &) {
+  fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset it");
 }
 
-bool RestrictHardware(const std::string &list, Failure *failure) {
-  Hardware hardware;
-  return ParseHardware(list, &hardware, failure);
-}
+void restrict_hardware(const std::string &list) { parse_hardware(list); }
 
 #endif
 

@@ -1,11 +1,9 @@
-// The processor features that XNNPACK chooses its kernels by.
+// The processor features by which XNNPACK chooses its kernels.
 #ifndef EDGECORE_XNNPACK_HARDWARE_H_
 #define EDGECORE_XNNPACK_HARDWARE_H_
 
 #include <cstdint>
 #include <string>
-
-#include "failure.h"
 
 namespace edgecore::xnnpack {
 
@@ -14,19 +12,19 @@ struct Hardware {
   uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for the processor's own
 };
 
-// What XNNPACK chooses by; its flags are 0 with an XNNPACK that get_xnnpack.py did not build.
-Hardware HardwareInForce();
+// Returns the features that XNNPACK uses. The flags are 0 if get_xnnpack.py did not build this XNNPACK.
+Hardware hardware_in_force();
 
-// Comma-separated names, without those that another one implies.
-std::string HardwareNames(uint64_t flags);
+// Returns the comma-separated names of `flags`, without those that another flag implies.
+std::string hardware_names(uint64_t flags);
 
-// Reads a list as HardwareNames writes, in any order, with "uarch=NAME" or without. An empty list is SSE2 only. Each
-// flag brings those that every processor with it has. Fails with an unknown name.
-bool ParseHardware(const std::string &list, Hardware *hardware, Failure *failure);
+// Parses a list of names as hardware_names writes it, in any order, with or without "uarch=NAME". An empty list means
+// SSE2 only. Adds the flags that each flag implies. Throws backend::Failure for an unknown name.
+Hardware parse_hardware(const std::string &list);
 
-// Takes away from XNNPACK what `list` does not name; call it before xnn_initialize. Fails, and changes nothing, where
-// the list cannot be read or names what the processor lacks.
-bool RestrictHardware(const std::string &list, Failure *failure);
+// Restricts XNNPACK to the features in `list`; must be called before xnn_initialize. Throws backend::Failure, without a
+// change, if the list cannot be parsed or names a feature that the processor lacks.
+void restrict_hardware(const std::string &list);
 
 }  // namespace edgecore::xnnpack
 

@@ -12,28 +12,28 @@ using Wide = unsigned __int128;
 constexpr uint64_t kPrime = (1ull << 61) - 1;
 constexpr uint64_t kBlockBytes = kBlockWords * sizeof(uint64_t);
 
-// The generator splitmix64: spreads the secret over the key.
-uint64_t Next(uint64_t *state) {
+// The random number generator splitmix64, which expands the secret to the key.
+uint64_t next_random(uint64_t *state) {
   uint64_t word = *state += 0x9e3779b97f4a7c15;
   word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
   word = (word ^ word >> 27) * 0x94d049bb133111eb;
   return word ^ word >> 31;
 }
 
-// value * point + word modulo the prime; value and point lie below it, word below 2^61.
-uint64_t Horner(uint64_t value, uint64_t point, uint64_t word) {
+// Returns value * point + word modulo kPrime, for value, point < kPrime and word < 2^61.
+uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   const Wide product = static_cast<Wide>(value) * point + word;
   const uint64_t folded = static_cast<uint64_t>(product & kPrime) + static_cast<uint64_t>(product >> 61);
   return folded >= kPrime ? folded - kPrime : folded;
 }
 
-uint64_t Fold(uint64_t value, uint64_t point, Wide sum) {
-  value = Horner(value, point, static_cast<uint64_t>(sum) & (kPrime >> 1));
-  value = Horner(value, point, static_cast<uint64_t>(sum >> 60) & (kPrime >> 1));
-  return Horner(value, point, static_cast<uint64_t>(sum >> 120));
+uint64_t fold(uint64_t value, uint64_t point, Wide sum) {
+  value = horner(value, point, static_cast<uint64_t>(sum) & (kPrime >> 1));
+  value = horner(value, point, static_cast<uint64_t>(sum >> 60) & (kPrime >> 1));
+  return horner(value, point, static_cast<uint64_t>(sum >> 120));
 }
 
-uint64_t Word(const uint8_t *at) {
+uint64_t load_word(const uint8_t *at) {
   uint64_t word;
   std::memcpy(&word, at, sizeof(word));
   return word;
@@ -43,11 +43,11 @@ uint64_t Word(const uint8_t *at) {
 
 HashKey::HashKey(const Secret &secret) {
   uint64_t states[] = {secret[0], secret[1]};
-  for (uint64_t &word : words_) word = Next(&states[0]) ^ Next(&states[1]);
-  for (uint64_t &point : points_) point = (Next(&states[0]) ^ Next(&states[1])) % kPrime;
+  for (uint64_t &word : words_) word = next_random(&states[0]) ^ next_random(&states[1]);
+  for (uint64_t &point : points_) point = (next_random(&states[0]) ^ next_random(&states[1])) % kPrime;
 }
 
-Identity HashKey::Hash(const void *data, uint64_t bytes) const {
+Identity HashKey::hash(const void *data, uint64_t bytes) const {
   const auto *at = static_cast<const uint8_t *>(data);
   Identity result;
   uint64_t left = bytes;
@@ -64,17 +64,17 @@ Identity HashKey::Hash(const void *data, uint64_t bytes) const {
     }
     Wide first = 0, second = 0;
     for (uint64_t i = 0; i < words; i += 2) {
-      const uint64_t low = Word(block + 8 * i), high = Word(block + 8 * i + 8);
+      const uint64_t low = load_word(block + 8 * i), high = load_word(block + 8 * i + 8);
       first += static_cast<Wide>(low + words_[i]) * (high + words_[i + 1]);
       second += static_cast<Wide>(low + words_[i + 2]) * (high + words_[i + 3]);
     }
-    result.first = Fold(result.first, points_[0], first);
-    result.second = Fold(result.second, points_[1], second);
+    result.first = fold(result.first, points_[0], first);
+    result.second = fold(result.second, points_[1], second);
     at += taken;
     left -= taken;
   }
-  result.first = Horner(result.first, points_[0], bytes & kPrime);
-  result.second = Horner(result.second, points_[1], bytes & kPrime);
+  result.first = horner(result.first, points_[0], bytes & kPrime);
+  result.second = horner(result.second, points_[1], bytes & kPrime);
   return result;
 }
 

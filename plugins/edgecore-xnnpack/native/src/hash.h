@@ -1,7 +1,7 @@
-// A keyed hash of contents: equal identities mean equal bytes, also for bytes that somebody chose who does not know the
-// key. NH over blocks and a polynomial over their sums, twice (Black et al., "UMAC", 1999; Krovetz, "Message
-// authentication on 64-bit architectures", 2006). About 10 GB/s, where SHA-256 without instructions of its own is
-// slower than packing.
+// A keyed hash of contents. Two contents with the same hash are equal, with overwhelming probability, even if an
+// attacker who does not know the key has chosen them. The hash is NH over blocks and a polynomial over the block sums,
+// computed twice (Black et al., "UMAC", 1999; Krovetz, "Message authentication on 64-bit architectures", 2006). It runs
+// at about 10 GB/s; SHA-256 without special instructions is slower than packing the weights.
 #ifndef EDGECORE_XNNPACK_HASH_H_
 #define EDGECORE_XNNPACK_HASH_H_
 
@@ -24,7 +24,7 @@ class HashKey {
  public:
   explicit HashKey(const Secret &secret);
 
-  Identity Hash(const void *data, uint64_t bytes) const;
+  Identity hash(const void *data, uint64_t bytes) const;
 
  private:
   std::array<uint64_t, kBlockWords + 2> words_;

@@ -8,28 +8,28 @@ namespace {
 
 thread_local bool failed = false;
 
-void *Note(void *memory) {
+void *note(void *memory) {
   failed = failed || memory == nullptr;
   return memory;
 }
 
-void *Allocate(void *, size_t size) { return Note(std::malloc(size)); }
-void *Reallocate(void *, void *memory, size_t size) { return Note(std::realloc(memory, size)); }
-void Deallocate(void *, void *memory) { std::free(memory); }
+void *allocate(void *, size_t size) { return note(std::malloc(size)); }
+void *reallocate(void *, void *memory, size_t size) { return note(std::realloc(memory, size)); }
+void deallocate(void *, void *memory) { std::free(memory); }
 
-void *AllocateAligned(void *, size_t alignment, size_t size) {
+void *allocate_aligned(void *, size_t alignment, size_t size) {
   void *memory = nullptr;
-  return Note(posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr);
+  return note(posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr);
 }
 
 }  // namespace
 
-const xnn_allocator *Allocator() {
-  static const xnn_allocator allocator = {nullptr, Allocate, Reallocate, Deallocate, AllocateAligned, Deallocate};
+const xnn_allocator *allocator() {
+  static const xnn_allocator allocator = {nullptr, allocate, reallocate, deallocate, allocate_aligned, deallocate};
   return &allocator;
 }
 
-bool AllocationFailed() { return failed; }
-void ClearAllocationFailure() { failed = false; }
+bool allocation_failed() { return failed; }
+void clear_allocation_failure() { failed = false; }
 
 }  // namespace edgecore::xnnpack

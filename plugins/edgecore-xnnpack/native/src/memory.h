@@ -1,4 +1,4 @@
-// XNNPACK's heap. Some of its functions lose the status of an allocation that failed; the failure is kept here.
+// The allocator that XNNPACK uses. It remembers failed allocations, because some functions of XNNPACK lose that status.
 #ifndef EDGECORE_XNNPACK_MEMORY_H_
 #define EDGECORE_XNNPACK_MEMORY_H_
 
@@ -6,11 +6,11 @@
 
 namespace edgecore::xnnpack {
 
-const xnn_allocator *Allocator();
+const xnn_allocator *allocator();
 
-// Whether an allocation on this thread failed since the last ClearAllocationFailure.
-bool AllocationFailed();
-void ClearAllocationFailure();
+// Returns true if an allocation on this thread failed since the last clear_allocation_failure.
+bool allocation_failed();
+void clear_allocation_failure();
 
 }  // namespace edgecore::xnnpack
 

@@ -4,6 +4,8 @@
 
 namespace edgecore::xnnpack {
 
+using backend::fail;
+
 namespace {
 
 constexpr size_t kKinds = 48;
@@ -13,7 +15,7 @@ struct Index {
 
   Index() {
     for (KindList list :
-         {UnaryKinds(), BinaryKinds(), ConvolutionKinds(), PoolingKinds(), MatrixKinds(), MovementKinds()}) {
+         {unary_kinds(), binary_kinds(), convolution_kinds(), pooling_kinds(), matrix_kinds(), movement_kinds()}) {
       for (size_t i = 0; i < list.count; ++i) by_id[list.items[i].id] = &list.items[i];
     }
   }
@@ -21,92 +23,88 @@ struct Index {
 
 }  // namespace
 
-const NodeKind *FindNodeKind(uint8_t id) {
+const NodeKind *find_node_kind(uint8_t id) {
   static const Index index;
   return id < kKinds ? index.by_id[id] : nullptr;
 }
 
-bool Refuse(const Node &node, Failure *failure, const char *format, ...) {
-  const int used = std::snprintf(failure->text, sizeof(failure->text), "node %u (%s): ", node.index, node.kind->name);
+void refuse(const Node &node, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(failure->text + used, sizeof(failure->text) - static_cast<size_t>(used), format, arguments);
+  const std::string text = backend::format_text(format, arguments);
   va_end(arguments);
-  failure->code = EDGECORE_INVALID_PROGRAM;
-  return false;
+  fail(EDGECORE_INVALID_PROGRAM, "node %u (%s): %s", node.index, node.kind->name, text.c_str());
 }
 
-bool SameType(const Graph &graph, const Node &node, Failure *failure) {
-  const Type type = Out(graph, node).type;
+void same_type(const Graph &graph, const Node &node) {
+  const Type type = output_value(graph, node).type;
   for (uint32_t i = 0; i < node.input_count; ++i) {
-    if (In(graph, node, i).type != type) {
-      return Refuse(node, failure, "input %u is %s and the output %s; they must be the same", i,
-                    TypeName(In(graph, node, i).type), TypeName(type));
+    if (input_value(graph, node, i).type != type) {
+      refuse(node, "input %u is %s and the output %s; they must be the same", i,
+             type_name(input_value(graph, node, i).type), type_name(type));
     }
   }
-  return true;
 }
 
-bool SameQuantization(const Graph &graph, const Node &node, Failure *failure) {
-  const Value &output = Out(graph, node);
-  if (!IsQuantized8(output.type)) return true;
+void same_quantization(const Graph &graph, const Node &node) {
+  const Value &output = output_value(graph, node);
+  if (!is_quantized8(output.type)) return;
   for (uint32_t i = 0; i < node.input_count; ++i) {
-    const Quantization &q = In(graph, node, i).quantization;
+    const Quantization &q = input_value(graph, node, i).quantization;
     if (q.scale != output.quantization.scale || q.zero_point != output.quantization.zero_point) {
-      return Refuse(node, failure, "scale and zero point of input %u (%g, %d) and output (%g, %d) must be the same", i,
-                    static_cast<double>(q.scale), q.zero_point, static_cast<double>(output.quantization.scale),
-                    output.quantization.zero_point);
+      refuse(node, "scale and zero point of input %u (%g, %d) and output (%g, %d) must be the same", i,
+             static_cast<double>(q.scale), q.zero_point, static_cast<double>(output.quantization.scale),
+             output.quantization.zero_point);
     }
   }
-  return true;
 }
 
-bool OutputRange(const Node &node, Failure *failure) {
+void output_range(const Node &node) {
   if (std::isnan(node.min) || std::isnan(node.max) || node.min > node.max) {
-    return Refuse(node, failure, "output range [%g, %g] is empty or not a number", static_cast<double>(node.min),
-                  static_cast<double>(node.max));
+    refuse(node, "output range [%g, %g] is empty or not a number", static_cast<double>(node.min),
+           static_cast<double>(node.max));
   }
-  return true;
 }
 
-bool DataMovement(const Graph &graph, const Node &node, Failure *failure) {
-  const Type type = Out(graph, node).type;
-  if (!IsFloat(type) && !IsQuantized8(type)) return Refuse(node, failure, "does not take %s", TypeName(type));
-  return SameType(graph, node, failure) && SameQuantization(graph, node, failure);
+void data_movement(const Graph &graph, const Node &node) {
+  const Type type = output_value(graph, node).type;
+  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not take %s", type_name(type));
+  same_type(graph, node);
+  same_quantization(graph, node);
 }
 
-bool Relabel(const Graph &graph, const Node &node, Failure *failure) {
-  const bool indices = Out(graph, node).type == Type::kInt32;
-  return indices ? SameType(graph, node, failure) : DataMovement(graph, node, failure);
-}
-
-bool FilterScales(const Graph &graph, const Node &node, uint64_t channels, Failure *failure) {
-  const Value &input = In(graph, node, 0);
-  const Quantization &filter = In(graph, node, 1).quantization;
-  if (In(graph, node, 1).type == Type::kQint8 && filter.zero_point != 0) {
-    return Refuse(node, failure, "a qint8 filter's zero point must be 0, not %d", filter.zero_point);
+void relabel(const Graph &graph, const Node &node) {
+  const bool indices = output_value(graph, node).type == Type::kInt32;
+  if (indices) {
+    same_type(graph, node);
+  } else {
+    data_movement(graph, node);
   }
-  if (!IsQuantized8(input.type)) return true;
-  const float outer = input.quantization.scale / Out(graph, node).quantization.scale;
+}
+
+void filter_scales(const Graph &graph, const Node &node, uint64_t channels) {
+  const Value &input = input_value(graph, node, 0);
+  const Quantization &filter = input_value(graph, node, 1).quantization;
+  if (input_value(graph, node, 1).type == Type::kQint8 && filter.zero_point != 0) {
+    refuse(node, "a qint8 filter's zero point must be 0, not %d", filter.zero_point);
+  }
+  if (!is_quantized8(input.type)) return;
+  const float outer = input.quantization.scale / output_value(graph, node).quantization.scale;
   for (uint64_t i = 0; i < (filter.scales == nullptr ? 1 : channels); ++i) {
     const float scale = outer * (filter.scales == nullptr ? filter.scale : filter.scales[i]);
     if (!(scale >= 0x1.0p-32f && scale < 256.0f)) {
-      return Refuse(node, failure, "requantisation scale %g is outside 2^-32 .. 2^8", static_cast<double>(scale));
+      refuse(node, "requantisation scale %g is outside 2^-32 .. 2^8", static_cast<double>(scale));
     }
   }
-  return true;
 }
 
-bool RowParameters(const Graph &graph, const Node &node, uint32_t dims, Failure *failure) {
-  const Value &input = In(graph, node, 0);
-  if (input.type != Type::kQdint8 || input.quantization.nonbatch_dims == dims) return true;
-  return Refuse(node, failure, "the input's quantisation parameters cover %u trailing dims instead of %u",
-                input.quantization.nonbatch_dims, dims);
+void row_parameters(const Graph &graph, const Node &node, uint32_t dims) {
+  const Value &input = input_value(graph, node, 0);
+  if (input.type != Type::kQdint8 || input.quantization.nonbatch_dims == dims) return;
+  refuse(node, "the input's quantisation parameters cover %u trailing dims instead of %u",
+         input.quantization.nonbatch_dims, dims);
 }
 
-bool InferSame(const Graph &, const Node &node, Shape *shapes, Failure *) {
-  shapes[node.out[0]] = shapes[node.in[0]];
-  return true;
-}
+void infer_same(const Graph &, const Node &node, Shape *shapes) { shapes[node.out[0]] = shapes[node.in[0]]; }
 
 }  // namespace edgecore::xnnpack

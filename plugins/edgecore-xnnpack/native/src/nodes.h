@@ -1,11 +1,11 @@
-// One entry per node kind of the wire format, by its union id: how it is read, what must hold, what shape it gives, and
-// how it is defined in XNNPACK.
+// The node kinds of the wire format, by union id. Each kind has functions that read, check and define a node and infer
+// the shapes of its outputs.
 #ifndef EDGECORE_XNNPACK_NODES_H_
 #define EDGECORE_XNNPACK_NODES_H_
 
 #include <xnnpack.h>
 
-#include "failure.h"
+#include "edgecore/backend.hpp"
 #include "graph.h"
 
 namespace edgecore::xnnpack {
@@ -18,55 +18,59 @@ struct NodeKind {
   uint32_t constants;  // bit per input: must be a constant, which XNNPACK packs
   uint32_t optional;   // bit per input: may be absent
 
-  // Copies the fields of the flatbuffer table into the node; ids stay the blob's. Checks only what does not fit.
-  bool (*read)(const void *table, Node *node, Failure *failure);
-  // Types, quantisation and parameters, once. The operands exist and are defined before.
-  bool (*check)(const Graph &graph, const Node &node, Failure *failure);
-  // The outputs' shapes from the inputs'; what XNNPACK demands of shapes.
-  bool (*infer)(const Graph &graph, const Node &node, Shape *shapes, Failure *failure);
-  // `ids` maps value indices to XNNPACK's.
+  // Copies the fields of the flatbuffer table into the node; ids stay the blob's. Throws if a list is too long.
+  void (*read)(const void *table, Node *node);
+  // Checks types, quantization and parameters, once. The operands exist and are defined earlier.
+  void (*check)(const Graph &graph, const Node &node);
+  // Infers the output shapes from the input shapes, and checks XNNPACK's conditions on shapes.
+  void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
 };
 
-// NULL for an unknown id.
-const NodeKind *FindNodeKind(uint8_t id);
+// Returns null for an unknown id.
+const NodeKind *find_node_kind(uint8_t id);
 
 // Tables of the families, in nodes_*.cpp.
 struct KindList {
   const NodeKind *items;
   size_t count;
 };
-KindList UnaryKinds();
-KindList BinaryKinds();
-KindList ConvolutionKinds();
-KindList PoolingKinds();
-KindList MatrixKinds();
-KindList MovementKinds();
+KindList unary_kinds();
+KindList binary_kinds();
+KindList convolution_kinds();
+KindList pooling_kinds();
+KindList matrix_kinds();
+KindList movement_kinds();
 
-bool IsConvolution(const Node &node);  // of any kind, with a filter and a bias
+// Returns true for convolutions of any kind: regular, depthwise, transposed.
+bool is_convolution(const Node &node);
 
-// Like Failure::Set with "node 12 (Conv2d): " in front.
-__attribute__((format(printf, 3, 4))) bool Refuse(const Node &node, Failure *failure, const char *format, ...);
+// Throws EDGECORE_INVALID_PROGRAM with "node 12 (Conv2d): " in front of the text.
+[[noreturn, gnu::format(printf, 2, 3)]] void refuse(const Node &node, const char *format, ...);
 
-inline const Value &In(const Graph &graph, const Node &node, uint32_t i) { return graph.values[node.in[i]]; }
-inline const Value &Out(const Graph &graph, const Node &node, uint32_t i = 0) { return graph.values[node.out[i]]; }
+inline const Value &input_value(const Graph &graph, const Node &node, uint32_t i) { return graph.values[node.in[i]]; }
+inline const Value &output_value(const Graph &graph, const Node &node, uint32_t i = 0) {
+  return graph.values[node.out[i]];
+}
 
-// Checks shared by several kinds.
-bool SameType(const Graph &graph, const Node &node, Failure *failure);          // all inputs and the output
-bool SameQuantization(const Graph &graph, const Node &node, Failure *failure);  // of quantised inputs and output
-bool OutputRange(const Node &node, Failure *failure);                           // min <= max, no NaN
-bool DataMovement(const Graph &graph, const Node &node, Failure *failure);      // fp32, fp16 or 8 bits, unchanged
-bool Relabel(const Graph &graph, const Node &node, Failure *failure);           // these, and the indices of ArgMax
-// Filters of integer kernels (input 1): zero point, and input scale * filter scale / output scale in range.
-bool FilterScales(const Graph &graph, const Node &node, uint64_t channels, Failure *failure);
-// A dynamically quantised input has one set of parameters for each `dims` trailing dims.
-bool RowParameters(const Graph &graph, const Node &node, uint32_t dims, Failure *failure);
-// Input and output have the same shape.
-bool InferSame(const Graph &graph, const Node &node, Shape *shapes, Failure *failure);
+// Checks that several kinds share. Each throws backend::Failure.
+void same_type(const Graph &graph, const Node &node);          // all inputs and the output
+void same_quantization(const Graph &graph, const Node &node);  // of quantised inputs and output
+void output_range(const Node &node);                           // min <= max, no NaN
+void data_movement(const Graph &graph, const Node &node);      // fp32, fp16 or 8 bits, unchanged
+void relabel(const Graph &graph, const Node &node);            // these, and the indices of ArgMax
+// Checks the filter (input 1) of integer kernels: its zero point, and the range of input scale * filter scale / output
+// scale.
+void filter_scales(const Graph &graph, const Node &node, uint64_t channels);
+// Checks that each set of quantization parameters of a dynamically quantized input covers `dims` trailing dims.
+void row_parameters(const Graph &graph, const Node &node, uint32_t dims);
+// Infers the output shape of a kind whose output has the shape of input 0.
+void infer_same(const Graph &graph, const Node &node, Shape *shapes);
 
-// Copies a vector of at most kMaxRank numbers. T is a flatbuffers::Vector<uint32_t>.
+// Copies a vector of numbers; returns false if it has more than kMaxRank. T is a flatbuffers::Vector<uint32_t>.
 template <typename T>
-bool ReadDims(const T *vector, Shape *out) {
+bool read_dims(const T *vector, Shape *out) {
   const uint32_t size = vector == nullptr ? 0 : vector->size();
   if (size > kMaxRank) return false;
   out->rank = size;

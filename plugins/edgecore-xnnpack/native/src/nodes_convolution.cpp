@@ -6,11 +6,11 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Kept well below 2^31 because XNNPACK computes windows in 32 bits.
+// Limits well below 2^31, because XNNPACK computes windows in 32 bits.
 constexpr uint64_t kMaxWindow = 1u << 16;
 constexpr uint64_t kMaxSpatial = 1u << 24;
 
-bool ReadConvolution(const void *table, Node *node, Failure *) {
+void read_convolution(const void *table, Node *node) {
   const auto *t = static_cast<const wire::Convolution *>(table);
   node->window = {t->padding_top(),     t->padding_right(),  t->padding_bottom(),     t->padding_left(),
                   t->kernel_height(),   t->kernel_width(),   t->subsampling_height(), t->subsampling_width(),
@@ -24,7 +24,6 @@ bool ReadConvolution(const void *table, Node *node, Failure *) {
   node->in[2] = t->bias_id();
   node->out[0] = t->output_id();
   node->flags = t->flags();
-  return true;
 }
 
 struct Types {
@@ -41,153 +40,151 @@ constexpr Types kTypes[] = {
     {Type::kQdint8, Type::kQcint8, Type::kFp32, Type::kFp32},
 };
 
-bool CheckTypes(const Graph &graph, const Node &node, Failure *failure) {
-  const Type input = In(graph, node, 0).type;
-  const Type filter = In(graph, node, 1).type;
-  const Type output = Out(graph, node).type;
+void check_types(const Graph &graph, const Node &node) {
+  const Type input = input_value(graph, node, 0).type;
+  const Type filter = input_value(graph, node, 1).type;
+  const Type output = output_value(graph, node).type;
   for (const Types &types : kTypes) {
     if (types.input != input || types.filter != filter || types.output != output) continue;
-    if (node.in[2] == kNone || In(graph, node, 2).type == types.bias) return true;
+    if (node.in[2] == kNone || input_value(graph, node, 2).type == types.bias) return;
   }
-  return Refuse(node, failure, "no kernel for input %s, filter %s, bias %s, output %s", TypeName(input),
-                TypeName(filter), node.in[2] == kNone ? "none" : TypeName(In(graph, node, 2).type), TypeName(output));
+  refuse(node, "no kernel for input %s, filter %s, bias %s, output %s", type_name(input), type_name(filter),
+         node.in[2] == kNone ? "none" : type_name(input_value(graph, node, 2).type), type_name(output));
 }
 
-bool CheckCommon(const Graph &graph, const Node &node, const Shape &filter, uint32_t channel_dim, Failure *failure) {
+void check_common(const Graph &graph, const Node &node, const Shape &filter, uint32_t channel_dim) {
   const Window &w = node.window;
   if (w.height == 0 || w.width == 0 || w.stride_height == 0 || w.stride_width == 0 || w.dilation_height == 0 ||
       w.dilation_width == 0 || node.groups == 0 || node.group_inputs == 0 || node.group_outputs == 0) {
-    return Refuse(node, failure, "kernel, strides, dilations, groups and channels must be positive");
+    refuse(node, "kernel, strides, dilations, groups and channels must be positive");
   }
   for (uint64_t number : {w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height, w.stride_width,
                           w.dilation_height, w.dilation_width, w.adjustment_height, w.adjustment_width}) {
     if (number > kMaxWindow) {
-      return Refuse(node, failure, "%llu is too much for a window", static_cast<unsigned long long>(number));
+      refuse(node, "%llu is too much for a window", static_cast<unsigned long long>(number));
     }
   }
-  const Value &constant = In(graph, node, 1);
+  const Value &constant = input_value(graph, node, 1);
   if (constant.shape != filter) {
-    return Refuse(node, failure, "the filter is %s; kernel, groups and channels ask for %s", Text(constant.shape),
-                  Text(filter));
+    refuse(node, "the filter is %s; kernel, groups and channels ask for %s", shape_text(constant.shape),
+           shape_text(filter));
   }
   const uint64_t outputs = static_cast<uint64_t>(node.groups) * node.group_outputs;
   if (constant.quantization.scales != nullptr && constant.quantization.channel_dim != channel_dim) {
-    return Refuse(node, failure, "the filter's scales belong to dim %u instead of %u",
-                  constant.quantization.channel_dim, channel_dim);
+    refuse(node, "the filter's scales belong to dim %u instead of %u", constant.quantization.channel_dim, channel_dim);
   }
   if (node.in[2] != kNone) {
-    const Value &bias = In(graph, node, 2);
+    const Value &bias = input_value(graph, node, 2);
     if (bias.shape.rank != 1 || bias.shape[0] != outputs) {
-      return Refuse(node, failure, "the bias is %s for %llu output channels", Text(bias.shape),
-                    static_cast<unsigned long long>(outputs));
+      refuse(node, "the bias is %s for %llu output channels", shape_text(bias.shape),
+             static_cast<unsigned long long>(outputs));
     }
   }
-  return CheckTypes(graph, node, failure) && OutputRange(node, failure) &&
-         FilterScales(graph, node, outputs, failure) && RowParameters(graph, node, 3, failure);
+  check_types(graph, node);
+  output_range(node);
+  filter_scales(graph, node, outputs);
+  row_parameters(graph, node, 3);
 }
 
-bool CheckConv2d(const Graph &graph, const Node &node, Failure *failure) {
+void check_conv2d(const Graph &graph, const Node &node) {
   const Shape filter = {4,
                         {static_cast<uint64_t>(node.groups) * node.group_outputs, node.window.height, node.window.width,
                          node.group_inputs}};
-  return CheckCommon(graph, node, filter, 0, failure);
+  check_common(graph, node, filter, 0);
 }
 
-bool CheckDepthwise(const Graph &graph, const Node &node, Failure *failure) {
-  if (node.group_inputs != 1) return Refuse(node, failure, "%u input channels per group", node.group_inputs);
-  if (In(graph, node, 0).type == Type::kQdint8) return Refuse(node, failure, "does not take qdint8");
+void check_depthwise(const Graph &graph, const Node &node) {
+  if (node.group_inputs != 1) refuse(node, "%u input channels per group", node.group_inputs);
+  if (input_value(graph, node, 0).type == Type::kQdint8) refuse(node, "does not take qdint8");
   const Shape filter = {
       4, {1, node.window.height, node.window.width, static_cast<uint64_t>(node.groups) * node.group_outputs}};
-  return CheckCommon(graph, node, filter, 3, failure);
+  check_common(graph, node, filter, 3);
 }
 
-bool CheckInput(const Node &node, const Shape &input, Failure *failure) {
+void check_input(const Node &node, const Shape &input) {
   if (input.rank != 4 || input[3] != static_cast<uint64_t>(node.groups) * node.group_inputs) {
-    return Refuse(node, failure, "the input is %s; expected [N, H, W, %llu]", Text(input),
-                  static_cast<unsigned long long>(node.groups) * node.group_inputs);
+    refuse(node, "the input is %s; expected [N, H, W, %llu]", shape_text(input),
+           static_cast<unsigned long long>(node.groups) * node.group_inputs);
   }
-  if (input[1] > kMaxSpatial || input[2] > kMaxSpatial) return Refuse(node, failure, "%s is too large", Text(input));
-  return true;
+  if (input[1] > kMaxSpatial || input[2] > kMaxSpatial) refuse(node, "%s is too large", shape_text(input));
 }
 
-uint64_t Extent(uint32_t kernel, uint32_t dilation) { return static_cast<uint64_t>(kernel - 1) * dilation + 1; }
+uint64_t extent(uint32_t kernel, uint32_t dilation) { return static_cast<uint64_t>(kernel - 1) * dilation + 1; }
 
-bool InferConvolution(const Graph &, const Node &node, Shape *shapes, Failure *failure) {
+void infer_convolution(const Graph &, const Node &node, Shape *shapes) {
   const Window &w = node.window;
   const Shape &input = shapes[node.in[0]];
-  if (!CheckInput(node, input, failure)) return false;
+  check_input(node, input);
   const uint64_t height = input[1] + w.top + w.bottom;
   const uint64_t width = input[2] + w.left + w.right;
-  if (height < Extent(w.height, w.dilation_height) || width < Extent(w.width, w.dilation_width)) {
-    return Refuse(node, failure, "the kernel is larger than the padded input %s", Text(input));
+  if (height < extent(w.height, w.dilation_height) || width < extent(w.width, w.dilation_width)) {
+    refuse(node, "the kernel is larger than the padded input %s", shape_text(input));
   }
   shapes[node.out[0]] = {4,
-                         {input[0], (height - Extent(w.height, w.dilation_height)) / w.stride_height + 1,
-                          (width - Extent(w.width, w.dilation_width)) / w.stride_width + 1,
+                         {input[0], (height - extent(w.height, w.dilation_height)) / w.stride_height + 1,
+                          (width - extent(w.width, w.dilation_width)) / w.stride_width + 1,
                           static_cast<uint64_t>(node.groups) * node.group_outputs}};
-  return true;
 }
 
-bool InferTransposed(const Graph &, const Node &node, Shape *shapes, Failure *failure) {
+void infer_transposed(const Graph &, const Node &node, Shape *shapes) {
   const Window &w = node.window;
   const Shape &input = shapes[node.in[0]];
-  if (!CheckInput(node, input, failure)) return false;
-  const uint64_t height = w.stride_height * (input[1] - 1) + w.adjustment_height + Extent(w.height, w.dilation_height);
-  const uint64_t width = w.stride_width * (input[2] - 1) + w.adjustment_width + Extent(w.width, w.dilation_width);
+  check_input(node, input);
+  const uint64_t height = w.stride_height * (input[1] - 1) + w.adjustment_height + extent(w.height, w.dilation_height);
+  const uint64_t width = w.stride_width * (input[2] - 1) + w.adjustment_width + extent(w.width, w.dilation_width);
   const uint64_t rows = static_cast<uint64_t>(w.top) + w.bottom;
   const uint64_t columns = static_cast<uint64_t>(w.left) + w.right;
-  if (height <= rows || width <= columns) return Refuse(node, failure, "padding leaves nothing of the output");
-  if (height > kMaxSpatial || width > kMaxSpatial) return Refuse(node, failure, "the output is too large");
+  if (height <= rows || width <= columns) refuse(node, "padding leaves nothing of the output");
+  if (height > kMaxSpatial || width > kMaxSpatial) refuse(node, "the output is too large");
   shapes[node.out[0]] = {
       4, {input[0], height - rows, width - columns, static_cast<uint64_t>(node.groups) * node.group_outputs}};
-  return true;
 }
 
-uint32_t Bias(const Node &node, const uint32_t *ids) {
+uint32_t bias(const Node &node, const uint32_t *ids) {
   return node.in[2] == kNone ? XNN_INVALID_VALUE_ID : ids[node.in[2]];
 }
 
-xnn_status DefineConv2d(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
+xnn_status define_conv2d(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_convolution_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,
                                    w.stride_width, w.dilation_height, w.dilation_width, node.groups, node.group_inputs,
                                    node.group_outputs, node.min, node.max, ids[node.in[0]], ids[node.in[1]],
-                                   Bias(node, ids), ids[node.out[0]], node.flags);
+                                   bias(node, ids), ids[node.out[0]], node.flags);
 }
 
-xnn_status DefineDepthwise(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
+xnn_status define_depthwise(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_depthwise_convolution_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width,
                                              w.stride_height, w.stride_width, w.dilation_height, w.dilation_width,
                                              node.group_outputs, node.groups, node.min, node.max, ids[node.in[0]],
-                                             ids[node.in[1]], Bias(node, ids), ids[node.out[0]], node.flags);
+                                             ids[node.in[1]], bias(node, ids), ids[node.out[0]], node.flags);
 }
 
-xnn_status DefineTransposed(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
+xnn_status define_transposed(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_deconvolution_2d(subgraph, w.top, w.right, w.bottom, w.left, w.adjustment_height,
                                      w.adjustment_width, w.height, w.width, w.stride_height, w.stride_width,
                                      w.dilation_height, w.dilation_width, node.groups, node.group_inputs,
                                      node.group_outputs, node.min, node.max, ids[node.in[0]], ids[node.in[1]],
-                                     Bias(node, ids), ids[node.out[0]], node.flags);
+                                     bias(node, ids), ids[node.out[0]], node.flags);
 }
 
 constexpr uint32_t kFilterAndBias = 0b110;
 constexpr uint32_t kBias = 0b100;
 
 const NodeKind kKinds[] = {
-    {wire::NodeUnion_Conv2d, "Conv2d", 0, 0, kFilterAndBias, kBias, ReadConvolution, CheckConv2d, InferConvolution,
-     DefineConv2d},
-    {wire::NodeUnion_DepthwiseConv2d, "DepthwiseConv2d", 0, 0, kFilterAndBias, kBias, ReadConvolution, CheckDepthwise,
-     InferConvolution, DefineDepthwise},
-    {wire::NodeUnion_ConvTranspose2d, "ConvTranspose2d", 0, 0, kFilterAndBias, kBias, ReadConvolution, CheckConv2d,
-     InferTransposed, DefineTransposed},
+    {wire::NodeUnion_Conv2d, "Conv2d", 0, 0, kFilterAndBias, kBias, read_convolution, check_conv2d, infer_convolution,
+     define_conv2d},
+    {wire::NodeUnion_DepthwiseConv2d, "DepthwiseConv2d", 0, 0, kFilterAndBias, kBias, read_convolution, check_depthwise,
+     infer_convolution, define_depthwise},
+    {wire::NodeUnion_ConvTranspose2d, "ConvTranspose2d", 0, 0, kFilterAndBias, kBias, read_convolution, check_conv2d,
+     infer_transposed, define_transposed},
 };
 
 }  // namespace
 
-bool IsConvolution(const Node &node) { return node.kind->read == ReadConvolution; }
+bool is_convolution(const Node &node) { return node.kind->read == read_convolution; }
 
-KindList ConvolutionKinds() { return {kKinds, std::size(kKinds)}; }
+KindList convolution_kinds() { return {kKinds, std::size(kKinds)}; }
 
 }  // namespace edgecore::xnnpack

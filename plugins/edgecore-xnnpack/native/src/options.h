@@ -4,27 +4,26 @@
 
 #include <string>
 
-#include "edgecore/backend.h"
-#include "failure.h"
+#include "edgecore/backend.hpp"
 
 namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
-struct Options {
+struct LoadOptions {
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
   std::string weight_cache_folder;           // empty: only in the process
   uint64_t weight_cache_limit = 4ull << 30;  // bytes in the folder
 };
 
-// What the options are called, for the backend's table.
+// Names, types and help of the options, for the backend's table.
 extern const edgecore_option_spec kOptions[];
 extern const uint64_t kOptionCount;
 
-// Names and types are as in kOptions; the host has seen to it. EDGECORE_XNNPACK_CACHE stands for weight_cache_folder
-// where that is not given.
-bool ReadOptions(const edgecore_options &given, Options *options, Failure *failure);
+// Reads the options of a load call. Where weight_cache_folder is absent, the environment variable
+// EDGECORE_XNNPACK_CACHE names the folder. Throws backend::Failure.
+LoadOptions read_options(const backend::Options &options);
 
 }  // namespace edgecore::xnnpack
 

@@ -1,4 +1,4 @@
-// The times of a runtime's operators as profile events of the host.
+// Reports the times of a runtime's operators as profile events of the host.
 #ifndef EDGECORE_XNNPACK_PROFILE_H_
 #define EDGECORE_XNNPACK_PROFILE_H_
 
@@ -8,26 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "edgecore/abi.h"
+#include "edgecore/backend.hpp"
 #include "graph.h"
 
 namespace edgecore::xnnpack {
 
-// The node that each of XNNPACK's operators computes, by index, kNone where that is not certain. XNNPACK keeps the
-// order of nodes, but drops some: what it fuses into a neighbour, and what nobody reads. `names` are its operators'
-// names.
-std::vector<uint32_t> NodesOf(const Graph &graph, const std::vector<std::string> &names);
+// Returns for each of XNNPACK's operators, named `names`, the index of the node that it computes, or kNone if that is
+// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour or that have no reader.
+std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string> &names);
 
-// Of a runtime that was created with XNN_FLAG_BASIC_PROFILING.
+// The profile of a runtime that was created with XNN_FLAG_BASIC_PROFILING.
 class Profile {
  public:
   Profile(const Graph &graph, xnn_runtime_t runtime);
 
-  void Start();           // at the begin of execute
-  void StartOperators();  // when XNNPACK takes over
+  void start();            // at the beginning of execute
+  void start_operators();  // right before XNNPACK runs
 
-  // After a run: an event for each operator, named "Conv2d: Convolution (NHWC, F32) GEMM".
-  void Report(xnn_runtime_t runtime, const edgecore_host *host, edgecore_scope *scope);
+  // Reports an event for each operator of the last run, named such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:
   struct Operator {
@@ -38,7 +37,7 @@ class Profile {
   std::vector<Operator> operators_;
   std::vector<uint64_t> times_;  // microseconds
   std::chrono::steady_clock::time_point start_ = {};
-  uint64_t before_ = 0;  // nanoseconds from Start to StartOperators
+  uint64_t before_ = 0;  // nanoseconds from Start to start_operators
 };
 
 }  // namespace edgecore::xnnpack

@@ -9,7 +9,7 @@ bool operator==(const Shape &a, const Shape &b) {
   return a.rank == b.rank && std::equal(a.dim.begin(), a.dim.begin() + a.rank, b.dim.begin());
 }
 
-bool InLimits(const Shape &shape) {
+bool in_limits(const Shape &shape) {
   if (shape.rank > kMaxRank) return false;
   uint64_t elements = 1;
   for (uint32_t i = 0; i < shape.rank; ++i) {
@@ -19,13 +19,13 @@ bool InLimits(const Shape &shape) {
   return true;
 }
 
-uint64_t Elements(const Shape &shape) {
+uint64_t element_count(const Shape &shape) {
   uint64_t elements = 1;
   for (uint32_t i = 0; i < shape.rank; ++i) elements *= shape.dim[i];
   return elements;
 }
 
-bool Broadcast(const Shape &a, const Shape &b, Shape *out) {
+bool broadcast(const Shape &a, const Shape &b, Shape *out) {
   Shape result;
   result.rank = std::max(a.rank, b.rank);
   for (uint32_t i = 0; i < result.rank; ++i) {
@@ -38,7 +38,7 @@ bool Broadcast(const Shape &a, const Shape &b, Shape *out) {
   return true;
 }
 
-const char *Text(const Shape &shape) {
+const char *shape_text(const Shape &shape) {
   static thread_local char ring[4][160];
   static thread_local uint32_t next = 0;
   char *text = ring[next++ % 4];

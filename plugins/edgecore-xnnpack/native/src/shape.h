@@ -25,19 +25,20 @@ struct Shape {
 bool operator==(const Shape &a, const Shape &b);
 inline bool operator!=(const Shape &a, const Shape &b) { return !(a == b); }
 
-// Whether the shape keeps to the limits above; then Elements() does not overflow.
-bool InLimits(const Shape &shape);
-uint64_t Elements(const Shape &shape);
+// Returns true if the shape is within the limits above; then element_count() does not overflow.
+bool in_limits(const Shape &shape);
+uint64_t element_count(const Shape &shape);
 
-// NumPy's rule. False if the shapes do not broadcast.
-bool Broadcast(const Shape &a, const Shape &b, Shape *out);
+// Broadcasts by NumPy's rule. Returns false if the shapes do not broadcast.
+bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
 // XNNPACK takes size_t; the arrays of Shape are uint64_t.
 static_assert(sizeof(size_t) == sizeof(uint64_t), "the delegate is for 64-bit machines");
-inline const size_t *Sizes(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
+inline const size_t *xnn_dims(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
 
-// "[1, 3, 224, 224]" for messages, in a static ring of buffers of the thread.
-const char *Text(const Shape &shape);
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth call after this
+// one.
+const char *shape_text(const Shape &shape);
 
 }  // namespace edgecore::xnnpack
 

@@ -11,14 +11,14 @@
 
 namespace {
 
-// Flushes denormals to zero while it lives, if asked to.
+// Makes the processor flush denormals to zero during its lifetime, if `flush`.
 class Denormals {
  public:
   explicit Denormals(bool flush) : flush_(flush) {
-    if (flush_) saved_ = Enable();
+    if (flush_) saved_ = enable();
   }
   ~Denormals() {
-    if (flush_) Restore(saved_);
+    if (flush_) restore(saved_);
   }
   Denormals(const Denormals &) = delete;
   Denormals &operator=(const Denormals &) = delete;
@@ -26,32 +26,32 @@ class Denormals {
  private:
 #if defined(__SSE__)
   using State = unsigned int;
-  static State Enable() {
+  static State enable() {
     const State state = _mm_getcsr();
     _mm_setcsr(state | 0x8040u);  // flush to zero, denormals are zero
     return state;
   }
-  static void Restore(State state) { _mm_setcsr(state); }
+  static void restore(State state) { _mm_setcsr(state); }
 #elif defined(__aarch64__)
   using State = uint64_t;
-  static State Enable() {
+  static State enable() {
     State state;
     __asm__ __volatile__("mrs %0, fpcr" : "=r"(state));
-    Restore(state | State{1} << 24);  // FZ
+    restore(state | State{1} << 24);  // FZ
     return state;
   }
-  static void Restore(State state) { __asm__ __volatile__("msr fpcr, %0" : : "r"(state)); }
+  static void restore(State state) { __asm__ __volatile__("msr fpcr, %0" : : "r"(state)); }
 #else
   using State = int;
-  static State Enable() { return 0; }
-  static void Restore(State) {}
+  static State enable() { return 0; }
+  static void restore(State) {}
 #endif
   bool flush_;
   State saved_ = {};
 };
 
-// A loop nest of Rank dims, the last Tiled of which advance by tiles. Its tiles are numbered row by row; a piece of the
-// numbering is decomposed once and then stepped through.
+// A nest of Rank loops, of which the last Tiled advance by tiles. The tiles are numbered in row-major order. piece()
+// runs a range of numbers: it computes the position of the first tile, then steps from tile to tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;
@@ -60,12 +60,12 @@ struct Nest {
   Call call;
   bool flush_denormals;
 
-  void Piece(size_t begin, size_t end, size_t worker) const {
+  void piece(size_t begin, size_t end, size_t worker) const {
     const Denormals denormals(flush_denormals);
     std::array<size_t, Rank> at;  // first index of the tile, by dim
     size_t rest = begin;
     for (size_t d = Rank; d-- > 0;) {
-      at[d] = rest % steps[d] * Width(d);
+      at[d] = rest % steps[d] * width(d);
       rest /= steps[d];
     }
     for (size_t i = begin; i < end; ++i) {
@@ -76,41 +76,37 @@ struct Nest {
       }
       call(at.data(), size.data(), worker);
       for (size_t d = Rank; d-- > 0;) {
-        at[d] += Width(d);
+        at[d] += width(d);
         if (at[d] < range[d]) break;
         at[d] = 0;
       }
     }
   }
 
-  size_t Width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
-
-  static void EDGECORE_CALL Body(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
-    static_cast<const Nest *>(self)->Piece(begin, end, worker);
-  }
+  size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
-// `call` receives the tile's first indices, the sizes of its tiled dims, and the worker.
+// Runs the nest on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims, and the worker.
 template <size_t Rank, size_t Tiled, typename Call>
-void Run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, Tiled> tile, uint32_t flags,
+void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, Tiled> tile, uint32_t flags,
          Call call) {
   Nest<Rank, Tiled, Call> nest = {range, tile, {}, call, (flags & PTHREADPOOL_FLAG_DISABLE_DENORMALS) != 0};
   size_t total = 1;
   for (size_t d = 0; d < Rank; ++d) {
-    const size_t width = nest.Width(d);
+    const size_t width = nest.width(d);
     nest.steps[d] = range[d] / width + (range[d] % width != 0);
     total *= nest.steps[d];
   }
   if (total == 0) return;
-  if (pool == nullptr || total == 1 || pool->host->worker_count(pool->scope) == 1) {
-    const uint32_t worker = pool == nullptr ? 0 : pool->host->worker_index(pool->scope);
-    nest.Piece(0, total, worker);
+  if (pool == nullptr || total == 1 || pool->host.worker_count() == 1) {
+    nest.piece(0, total, pool == nullptr ? 0 : pool->host.worker_index());
     return;
   }
-  pool->host->parallel_for(pool->scope, total, 0, nest.Body, &nest, 0);
+  pool->host.parallel_for(total, 0,
+                          [&nest](uint64_t begin, uint64_t end, uint32_t worker) { nest.piece(begin, end, worker); });
 }
 
-// Cores are not told apart: kernels are asked for microarchitecture 0, which exists everywhere.
+// All cores count as microarchitecture 0, which XNNPACK has kernels for on every processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;
@@ -120,79 +116,77 @@ using At = const size_t *;
 
 extern "C" {
 
-size_t pthreadpool_get_threads_count(pthreadpool_t pool) {
-  return pool == nullptr ? 1 : pool->host->worker_count(pool->scope);
-}
+size_t pthreadpool_get_threads_count(pthreadpool_t pool) { return pool == nullptr ? 1 : pool->host.worker_count(); }
 
 void pthreadpool_parallelize_1d(pthreadpool_t pool, pthreadpool_task_1d_t task, void *arg, Size i, uint32_t flags) {
-  Run<1, 0>(pool, {i}, {}, flags, [=](At at, At, Size) { task(arg, at[0]); });
+  run<1, 0>(pool, {i}, {}, flags, [=](At at, At, Size) { task(arg, at[0]); });
 }
 
 void pthreadpool_parallelize_1d_with_thread(pthreadpool_t pool, pthreadpool_task_1d_with_thread_t task, void *arg,
                                             Size i, uint32_t flags) {
-  Run<1, 0>(pool, {i}, {}, flags, [=](At at, At, Size worker) { task(arg, worker, at[0]); });
+  run<1, 0>(pool, {i}, {}, flags, [=](At at, At, Size worker) { task(arg, worker, at[0]); });
 }
 
 void pthreadpool_parallelize_1d_tile_1d(pthreadpool_t pool, pthreadpool_task_1d_tile_1d_t task, void *arg, Size i,
                                         Size ti, uint32_t flags) {
-  Run<1, 1>(pool, {i}, {ti}, flags, [=](At at, At size, Size) { task(arg, at[0], size[0]); });
+  run<1, 1>(pool, {i}, {ti}, flags, [=](At at, At size, Size) { task(arg, at[0], size[0]); });
 }
 
 void pthreadpool_parallelize_2d(pthreadpool_t pool, pthreadpool_task_2d_t task, void *arg, Size i, Size j,
                                 uint32_t flags) {
-  Run<2, 0>(pool, {i, j}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1]); });
+  run<2, 0>(pool, {i, j}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1]); });
 }
 
 void pthreadpool_parallelize_2d_with_thread(pthreadpool_t pool, pthreadpool_task_2d_with_thread_t task, void *arg,
                                             Size i, Size j, uint32_t flags) {
-  Run<2, 0>(pool, {i, j}, {}, flags, [=](At at, At, Size worker) { task(arg, worker, at[0], at[1]); });
+  run<2, 0>(pool, {i, j}, {}, flags, [=](At at, At, Size worker) { task(arg, worker, at[0], at[1]); });
 }
 
 void pthreadpool_parallelize_2d_tile_1d(pthreadpool_t pool, pthreadpool_task_2d_tile_1d_t task, void *arg, Size i,
                                         Size j, Size tj, uint32_t flags) {
-  Run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], size[0]); });
+  run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], size[0]); });
 }
 
 void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpool_task_2d_tile_1d_with_id_t task,
                                                    void *arg, uint32_t, uint32_t, Size i, Size j, Size tj,
                                                    uint32_t flags) {
-  Run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0]); });
+  run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0]); });
 }
 
-// Matrix products are the nests with two tiled dims: rows, then columns. Rows change fastest here, so that all of them
-// pass while the cache holds a tile's columns (third_party/patches.py cuts the tiles).
+// XNNPACK runs matrix products with two tiled dims: rows, then columns. Here rows change fastest, so that all rows are
+// computed while the cache holds the columns of a tile (third_party/patches.py chooses the tile sizes).
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
-  Run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });
+  run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });
 }
 
 void pthreadpool_parallelize_2d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_with_id_t task,
                                                    void *arg, uint32_t, uint32_t, Size i, Size j, Size ti, Size tj,
                                                    uint32_t flags) {
-  Run<2, 2>(pool, {i, j}, {ti, tj}, flags,
+  run<2, 2>(pool, {i, j}, {ti, tj}, flags,
             [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_3d(pthreadpool_t pool, pthreadpool_task_3d_t task, void *arg, Size i, Size j, Size k,
                                 uint32_t flags) {
-  Run<3, 0>(pool, {i, j, k}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2]); });
+  run<3, 0>(pool, {i, j, k}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2]); });
 }
 
 void pthreadpool_parallelize_3d_tile_1d(pthreadpool_t pool, pthreadpool_task_3d_tile_1d_t task, void *arg, Size i,
                                         Size j, Size k, Size tk, uint32_t flags) {
-  Run<3, 1>(pool, {i, j, k}, {tk}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], size[0]); });
+  run<3, 1>(pool, {i, j, k}, {tk}, flags, [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], size[0]); });
 }
 
 void pthreadpool_parallelize_3d_tile_1d_with_thread(pthreadpool_t pool, pthreadpool_task_3d_tile_1d_with_thread_t task,
                                                     void *arg, Size i, Size j, Size k, Size tk, uint32_t flags) {
-  Run<3, 1>(pool, {i, j, k}, {tk}, flags,
+  run<3, 1>(pool, {i, j, k}, {tk}, flags,
             [=](At at, At size, Size worker) { task(arg, worker, at[0], at[1], at[2], size[0]); });
 }
 
 void pthreadpool_parallelize_3d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpool_task_3d_tile_1d_with_id_t task,
                                                    void *arg, uint32_t, uint32_t, Size i, Size j, Size k, Size tk,
                                                    uint32_t flags) {
-  Run<3, 1>(pool, {i, j, k}, {tk}, flags,
+  run<3, 1>(pool, {i, j, k}, {tk}, flags,
             [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], at[2], size[0]); });
 }
 
@@ -200,55 +194,55 @@ void pthreadpool_parallelize_3d_tile_1d_with_uarch_with_thread(pthreadpool_t poo
                                                                pthreadpool_task_3d_tile_1d_with_id_with_thread_t task,
                                                                void *arg, uint32_t, uint32_t, Size i, Size j, Size k,
                                                                Size tk, uint32_t flags) {
-  Run<3, 1>(pool, {i, j, k}, {tk}, flags,
+  run<3, 1>(pool, {i, j, k}, {tk}, flags,
             [=](At at, At size, Size worker) { task(arg, kUarch, worker, at[0], at[1], at[2], size[0]); });
 }
 
 void pthreadpool_parallelize_3d_tile_2d(pthreadpool_t pool, pthreadpool_task_3d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size k, Size tj, Size tk, uint32_t flags) {
-  Run<3, 2>(pool, {i, k, j}, {tk, tj}, flags,
+  run<3, 2>(pool, {i, k, j}, {tk, tj}, flags,
             [=](At at, At size, Size) { task(arg, at[0], at[2], at[1], size[1], size[0]); });
 }
 
 void pthreadpool_parallelize_3d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_3d_tile_2d_with_id_t task,
                                                    void *arg, uint32_t, uint32_t, Size i, Size j, Size k, Size tj,
                                                    Size tk, uint32_t flags) {
-  Run<3, 2>(pool, {i, j, k}, {tj, tk}, flags,
+  run<3, 2>(pool, {i, j, k}, {tj, tk}, flags,
             [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], at[2], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_4d(pthreadpool_t pool, pthreadpool_task_4d_t task, void *arg, Size i, Size j, Size k,
                                 Size l, uint32_t flags) {
-  Run<4, 0>(pool, {i, j, k, l}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3]); });
+  run<4, 0>(pool, {i, j, k, l}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3]); });
 }
 
 void pthreadpool_parallelize_4d_tile_2d(pthreadpool_t pool, pthreadpool_task_4d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size k, Size l, Size tk, Size tl, uint32_t flags) {
-  Run<4, 2>(pool, {i, j, k, l}, {tk, tl}, flags,
+  run<4, 2>(pool, {i, j, k, l}, {tk, tl}, flags,
             [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], at[3], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_4d_tile_2d_with_uarch(pthreadpool_t pool, pthreadpool_task_4d_tile_2d_with_id_t task,
                                                    void *arg, uint32_t, uint32_t, Size i, Size j, Size k, Size l,
                                                    Size tk, Size tl, uint32_t flags) {
-  Run<4, 2>(pool, {i, j, k, l}, {tk, tl}, flags,
+  run<4, 2>(pool, {i, j, k, l}, {tk, tl}, flags,
             [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], at[2], at[3], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_5d(pthreadpool_t pool, pthreadpool_task_5d_t task, void *arg, Size i, Size j, Size k,
                                 Size l, Size m, uint32_t flags) {
-  Run<5, 0>(pool, {i, j, k, l, m}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3], at[4]); });
+  run<5, 0>(pool, {i, j, k, l, m}, {}, flags, [=](At at, At, Size) { task(arg, at[0], at[1], at[2], at[3], at[4]); });
 }
 
 void pthreadpool_parallelize_5d_tile_2d(pthreadpool_t pool, pthreadpool_task_5d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size k, Size l, Size m, Size tl, Size tm, uint32_t flags) {
-  Run<5, 2>(pool, {i, j, k, l, m}, {tl, tm}, flags,
+  run<5, 2>(pool, {i, j, k, l, m}, {tl, tm}, flags,
             [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], at[3], at[4], size[0], size[1]); });
 }
 
 void pthreadpool_parallelize_6d_tile_2d(pthreadpool_t pool, pthreadpool_task_6d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size k, Size l, Size m, Size n, Size tm, Size tn, uint32_t flags) {
-  Run<6, 2>(pool, {i, j, k, l, m, n}, {tm, tn}, flags,
+  run<6, 2>(pool, {i, j, k, l, m, n}, {tm, tn}, flags,
             [=](At at, At size, Size) { task(arg, at[0], at[1], at[2], at[3], at[4], at[5], size[0], size[1]); });
 }
 

@@ -1,15 +1,14 @@
-// The thread pool that XNNPACK sees: its pthreadpool_* functions are implemented in threadpool.cpp over the host's
-// parallel_for. A NULL pool means the calling thread alone.
+// The thread pool that XNNPACK sees: threadpool.cpp implements its pthreadpool_* functions over the host's
+// parallel_for. A null pool means the calling thread alone.
 #ifndef EDGECORE_XNNPACK_THREADPOOL_H_
 #define EDGECORE_XNNPACK_THREADPOOL_H_
 
 #include <pthreadpool.h>
 
-#include "edgecore/abi.h"
+#include "edgecore/backend.hpp"
 
 struct pthreadpool {
-  const edgecore_host *host;
-  edgecore_scope *scope;  // an instance's
+  edgecore::backend::Host host;  // of an instance
 };
 
 #endif  // EDGECORE_XNNPACK_THREADPOOL_H_

@@ -1,4 +1,4 @@
-// Values of a blob: types, dims, constants and quantisation parameters.
+// Reads the values of a blob: types, dims, constants and quantization parameters.
 #ifndef EDGECORE_XNNPACK_VALUES_H_
 #define EDGECORE_XNNPACK_VALUES_H_
 
@@ -9,8 +9,8 @@ namespace edgecore::xnnpack {
 
 using ConstantTable = flatbuffers::Vector<flatbuffers::Offset<wire::ConstantDataOffset>>;
 
-bool ReadValue(const wire::Value *table, const ConstantTable *constants, const Sources &sources, Graph *graph,
-               Value *value, Failure *failure);
+void read_value(const wire::Value *table, const ConstantTable *constants, const Sources &sources, Graph *graph,
+                Value *value);
 
 }  // namespace edgecore::xnnpack
 

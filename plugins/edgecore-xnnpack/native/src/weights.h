@@ -1,5 +1,5 @@
-// Packed weights, kept once in a process: XNNPACK's weights cache over a store that all runtimes share. The last
-// runtime that uses a packing frees it. With a folder they are kept in files, too.
+// Packed weights that the runtimes of a process share: an implementation of XNNPACK's weights cache. The last runtime
+// that uses a packing frees it. A store with a folder also keeps its packings in files.
 #ifndef EDGECORE_XNNPACK_WEIGHTS_H_
 #define EDGECORE_XNNPACK_WEIGHTS_H_
 
@@ -18,31 +18,32 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// The store over `folder`, one in a process however often it is asked for; with an empty name the one without files.
-Store *FindStore(const std::string &folder);
+// Returns the store of a folder, the same object in every call; with an empty name the store without files.
+Store *find_store(const std::string &folder);
 
-// What is wrong with the store's folder, once; else empty.
-std::string TakeProblem(Store *store);
+// Returns what is wrong with the store's folder, in the first call after it occurred; else an empty text.
+std::string take_problem(Store *store);
 
-// Removes files of the store's folder until they are at most `limit` bytes, those first that were not used longest.
-void Prune(Store *store, uint64_t limit);
+// Removes the least recently used files of the store's folder until the rest is at most `limit` bytes.
+void prune(Store *store, uint64_t limit);
 
-// The weights of one runtime, which must not outlive it. One thread at a time; the store behind it is thread-safe.
+// The packed weights of one runtime, which must not outlive this object. One thread at a time; the store is
+// thread-safe.
 class Weights {
  public:
   explicit Weights(Store *store);
 
-  // Learns the identities of the weights that XNNPACK will ask for by address: `data` of the constants. What makes two
-  // packings the same: the contents of filter, bias and scales, and all of the node and its operands' types that the
-  // packing may depend on.
-  void Name(const Graph &graph, const std::vector<const void *> &data);
+  // Computes the identities of the weights, which XNNPACK looks up by address: `data` has the address of each constant.
+  // An identity covers the contents of filter, bias and scales, and all fields of the node and its operands' types that
+  // the packing may depend on.
+  void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
 
-  // Whether XNNPACK was given no packing where it needed one; the runtime must not be used.
+  // Returns true if XNNPACK did not get a packing that it needs; then the runtime must not be used.
   bool failed() const { return failed_; }
 
-  bool saved() const { return saved_; }  // something, in a file
+  bool saved() const { return saved_; }  // true if a packing was written to a file
 
   Weights(const Weights &) = delete;
   Weights &operator=(const Weights &) = delete;
@@ -50,15 +51,15 @@ class Weights {
  private:
   using Addresses = std::pair<const void *, const void *>;  // of filter and bias
 
-  size_t LookUp(const xnn_weights_cache_look_up_key *key);
-  void *Reserve(size_t bytes);
-  size_t Insert(const xnn_weights_cache_look_up_key *key, void *packed, size_t bytes);
-  bool Identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const;
-  size_t Use(std::shared_ptr<const Packing> packing);
+  size_t look_up(const xnn_weights_cache_look_up_key *key);
+  void *reserve(size_t bytes);
+  size_t insert(const xnn_weights_cache_look_up_key *key, void *packed, size_t bytes);
+  bool identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const;
+  size_t use(std::shared_ptr<const Packing> packing);
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  std::map<Addresses, Identity> names_;  // zero: two nodes pack the same bytes differently
+  std::map<Addresses, Identity> names_;  // zero: two nodes pack the same constants differently
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
   Identity missed_;  // by the last look-up

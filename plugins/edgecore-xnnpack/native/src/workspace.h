@@ -1,4 +1,4 @@
-// Memory for the intermediate values of several runtimes, which therefore take turns.
+// Memory for intermediate values that several runtimes share; a lock makes them run one after the other.
 #ifndef EDGECORE_XNNPACK_WORKSPACE_H_
 #define EDGECORE_XNNPACK_WORKSPACE_H_
 
@@ -11,21 +11,21 @@ namespace edgecore::xnnpack {
 
 class Workspace {
  public:
-  // NULL if there is no memory.
-  static std::shared_ptr<Workspace> Make();
-  // The one of the process, as long as somebody uses it.
-  static std::shared_ptr<Workspace> OfProcess();
+  // Throws std::bad_alloc.
+  static std::shared_ptr<Workspace> create();
+  // Returns the workspace of the process, which exists as long as somebody uses it. Throws std::bad_alloc.
+  static std::shared_ptr<Workspace> of_process();
 
   ~Workspace() { xnn_release_workspace(handle_); }
 
   xnn_workspace_t handle() const { return handle_; }
 
-  // Held by whoever creates, plans, runs or deletes a runtime: a plan that needs more memory moves it, and XNNPACK sets
-  // the pointers of all other runtimes.
+  // Must be held to create, plan, run or delete a runtime: a plan that needs more memory moves the workspace, and
+  // XNNPACK then changes the pointers of all other runtimes.
   std::mutex mutex;
 
-  // Counts plans that failed, after which the pointers of other runtimes may be wrong: each plans anew. Under the
-  // mutex.
+  // The number of failed plans, guarded by the mutex. After a failed plan the pointers of other runtimes may be wrong,
+  // so each of them plans again.
   uint64_t failures = 0;
 
   Workspace(const Workspace &) = delete;
@@ -37,8 +37,8 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// The lock of a workspace; none for one that is not shared (NULL).
-inline std::unique_lock<std::mutex> TakeTurn(const std::shared_ptr<Workspace> &workspace) {
+// Locks a workspace; returns an empty lock for null, a runtime with its own workspace.
+inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }
 

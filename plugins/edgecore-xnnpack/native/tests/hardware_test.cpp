@@ -3,56 +3,54 @@
 
 #include <gtest/gtest.h>
 
+#include "edgecore/backend.hpp"
+
 namespace edgecore::xnnpack {
 namespace {
 
-std::string Whole(const std::string &list) {
-  Hardware hardware;
-  Failure failure;
-  return ParseHardware(list, &hardware, &failure) ? HardwareNames(hardware.flags) : failure.text;
+std::string canonical(const std::string &list) {
+  try {
+    return hardware_names(parse_hardware(list).flags);
+  } catch (const backend::Failure &failure) {
+    return failure.text;
+  }
 }
 
-uint64_t Flags(const std::string &list) {
-  Hardware hardware = {};
-  Failure failure;
-  EXPECT_TRUE(ParseHardware(list, &hardware, &failure)) << failure.text;
-  return hardware.flags;
-}
+uint64_t flags(const std::string &list) { return parse_hardware(list).flags; }
 
 TEST(Hardware, AFlagBringsThoseThatEveryProcessorWithItHas) {
-  EXPECT_EQ(Flags("avx2"), Flags("ssse3,sse4_1,avx,f16c,fma3,avx2"));
-  EXPECT_EQ(Flags("avx2") & Flags("avx512f"), Flags("avx2"));
-  EXPECT_EQ(Flags("avx512skx"), Flags("avx512f,avx256skx,avx512skx"));
-  EXPECT_EQ(Flags("avx512amx") & Flags("avx512vnnigfni,avxvnni,avx256vnnigfni"),
-            Flags("avx512vnnigfni,avxvnni,avx256vnnigfni"));
+  EXPECT_EQ(flags("avx2"), flags("ssse3,sse4_1,avx,f16c,fma3,avx2"));
+  EXPECT_EQ(flags("avx2") & flags("avx512f"), flags("avx2"));
+  EXPECT_EQ(flags("avx512skx"), flags("avx512f,avx256skx,avx512skx"));
+  EXPECT_EQ(flags("avx512amx") & flags("avx512vnnigfni,avxvnni,avx256vnnigfni"),
+            flags("avx512vnnigfni,avxvnni,avx256vnnigfni"));
 }
 
 TEST(Hardware, NamesLeaveOutWhatAnotherOneImplies) {
-  EXPECT_EQ(Whole("ssse3,fma3"), "fma3");
-  EXPECT_EQ(Whole("avx512vnni,avxvnni"), "avxvnni,avx512vnni");
-  EXPECT_EQ(Whole(""), "");
+  EXPECT_EQ(canonical("ssse3,fma3"), "fma3");
+  EXPECT_EQ(canonical("avx512vnni,avxvnni"), "avxvnni,avx512vnni");
+  EXPECT_EQ(canonical(""), "");
 }
 
 TEST(Hardware, AnUnknownNameIsNamedBesideThoseThatThereAre) {
-  EXPECT_EQ(Whole("avx2,avx3").find("EDGECORE_XNNPACK_HARDWARE: 'avx3' is none of ssse3, sse4_1, "), 0u);
-  EXPECT_NE(Whole("uarch=zen6").find("uarch=zen5, uarch=other"), std::string::npos);
+  EXPECT_EQ(canonical("avx2,avx3").find("EDGECORE_XNNPACK_HARDWARE: 'avx3' is none of ssse3, sse4_1, "), 0u);
+  EXPECT_NE(canonical("uarch=zen6").find("uarch=zen5, uarch=other"), std::string::npos);
 }
 
 TEST(Hardware, TheMicroarchitectureIsTheProcessorsOwnUnlessNamed) {
-  Hardware hardware;
-  Failure failure;
-  ASSERT_TRUE(ParseHardware("avx2", &hardware, &failure));
-  EXPECT_EQ(hardware.uarch, UINT32_MAX);
-  ASSERT_TRUE(ParseHardware("uarch=other,avx2", &hardware, &failure));
-  EXPECT_EQ(hardware.uarch, 0u);
+  EXPECT_EQ(parse_hardware("avx2").uarch, UINT32_MAX);
+  EXPECT_EQ(parse_hardware("uarch=other,avx2").uarch, 0u);
 }
 
 TEST(Hardware, NothingIsTakenAwayByAListThatIsRefused) {
-  const uint64_t before = HardwareInForce().flags;
-  Failure failure;
-  EXPECT_FALSE(RestrictHardware("sse3", &failure));
-  EXPECT_EQ(failure.code, EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(HardwareInForce().flags, before);
+  const uint64_t before = hardware_in_force().flags;
+  try {
+    restrict_hardware("sse3");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const backend::Failure &failure) {
+    EXPECT_EQ(failure.code, EDGECORE_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(hardware_in_force().flags, before);
 }
 
 }  // namespace

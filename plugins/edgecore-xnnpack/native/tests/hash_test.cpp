@@ -12,33 +12,33 @@ namespace {
 
 using Seen = std::set<std::pair<uint64_t, uint64_t>>;
 
-bool Add(Seen *seen, const Identity &identity) { return seen->emplace(identity.first, identity.second).second; }
+bool add(Seen *seen, const Identity &identity) { return seen->emplace(identity.first, identity.second).second; }
 
 TEST(Hash, TellsEveryBitApart) {
   const HashKey key({1, 2});
   std::vector<uint8_t> bytes(8 * kBlockWords + 100, 7);
   Seen seen;
-  EXPECT_TRUE(Add(&seen, key.Hash(bytes.data(), bytes.size())));
+  EXPECT_TRUE(add(&seen, key.hash(bytes.data(), bytes.size())));
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
-    ASSERT_TRUE(Add(&seen, key.Hash(bytes.data(), bytes.size()))) << bit;
+    ASSERT_TRUE(add(&seen, key.hash(bytes.data(), bytes.size()))) << bit;
     bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
   }
-  EXPECT_FALSE(Add(&seen, key.Hash(bytes.data(), bytes.size())));
+  EXPECT_FALSE(add(&seen, key.hash(bytes.data(), bytes.size())));
 }
 
 TEST(Hash, TellsLengthsApart) {
   const HashKey key({1, 2});
   const std::vector<uint8_t> zeros(16 * kBlockWords + 1);
   Seen seen;
-  for (size_t bytes = 0; bytes <= zeros.size(); ++bytes) ASSERT_TRUE(Add(&seen, key.Hash(zeros.data(), bytes)));
+  for (size_t bytes = 0; bytes <= zeros.size(); ++bytes) ASSERT_TRUE(add(&seen, key.hash(zeros.data(), bytes)));
 }
 
 TEST(Hash, DependsOnBothHalvesOfTheSecret) {
   const std::vector<uint8_t> bytes(1000, 1);
   Seen seen;
   for (const Secret &secret : {Secret{1, 2}, Secret{3, 2}, Secret{1, 3}}) {
-    EXPECT_TRUE(Add(&seen, HashKey(secret).Hash(bytes.data(), bytes.size())));
+    EXPECT_TRUE(add(&seen, HashKey(secret).hash(bytes.data(), bytes.size())));
   }
 }
 
@@ -47,7 +47,7 @@ TEST(Hash, DoesNotDependOnAlignment) {
   std::vector<uint8_t> bytes(10001);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 251);
   const std::vector<uint8_t> moved(bytes.begin() + 1, bytes.end());
-  EXPECT_EQ(key.Hash(bytes.data() + 1, moved.size()), key.Hash(moved.data(), moved.size()));
+  EXPECT_EQ(key.hash(bytes.data() + 1, moved.size()), key.hash(moved.data(), moved.size()));
 }
 
 }  // namespace

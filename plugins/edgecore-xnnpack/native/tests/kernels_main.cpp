@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "edgecore/backend.hpp"
 #include "hardware.h"
 #include "trial/families.h"
 
@@ -22,24 +23,24 @@ std::mutex mutex;
 std::unordered_map<void *, std::pair<std::unique_ptr<trial::Guarded>, size_t>> blocks;
 
 // At the end of pages, as near as the alignment permits.
-void *AllocateAligned(void *, size_t alignment, size_t size) {
+void *allocate_aligned(void *, size_t alignment, size_t size) {
   auto guarded = std::make_unique<trial::Guarded>();
-  uint8_t *memory = guarded->Place(size, 0, alignment, false);
+  uint8_t *memory = guarded->allocate(size, 0, alignment, false);
   if (memory == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex);
   blocks[memory] = {std::move(guarded), size};
   return memory;
 }
 
-void *Allocate(void *context, size_t size) { return AllocateAligned(context, alignof(std::max_align_t), size); }
+void *allocate(void *context, size_t size) { return allocate_aligned(context, alignof(std::max_align_t), size); }
 
-void Deallocate(void *, void *memory) {
+void deallocate(void *, void *memory) {
   const std::lock_guard<std::mutex> lock(mutex);
   blocks.erase(memory);
 }
 
-void *Reallocate(void *context, void *memory, size_t size) {
-  void *grown = Allocate(context, size);
+void *reallocate(void *context, void *memory, size_t size) {
+  void *grown = allocate(context, size);
   if (grown == nullptr || memory == nullptr) return grown;
   size_t had = 0;
   {
@@ -47,11 +48,11 @@ void *Reallocate(void *context, void *memory, size_t size) {
     had = blocks[memory].second;
   }
   std::memcpy(grown, memory, had < size ? had : size);
-  Deallocate(context, memory);
+  deallocate(context, memory);
   return grown;
 }
 
-bool Chosen(const char *name, int count, char **names) {
+bool is_selected(const char *name, int count, char **names) {
   for (int i = 0; i < count; ++i) {
     if (std::strstr(name, names[i]) != nullptr) return true;
   }
@@ -65,26 +66,28 @@ int main(int count, char **arguments) {
   trial::Extent extent = trial::Extent::kQuick;
   int at = 1;
   if (at < count && std::strcmp(arguments[at], "--hardware") == 0) {
-    std::printf("%s\n", HardwareNames(HardwareInForce().flags).c_str());
+    std::printf("%s\n", hardware_names(hardware_in_force().flags).c_str());
     return 0;
   }
   for (; at < count && arguments[at][0] == '-'; ++at) {
     if (std::strcmp(arguments[at], "--full") == 0) extent = trial::Extent::kFull;
     if (std::strcmp(arguments[at], "--short") == 0) extent = trial::Extent::kShort;
   }
-  Failure failure;
-  const char *hardware = std::getenv("EDGECORE_XNNPACK_HARDWARE");
-  if (hardware != nullptr && !RestrictHardware(hardware, &failure)) {
-    std::printf("%s\n", failure.text);
-    return failure.code == EDGECORE_NOT_SUPPORTED ? kNotRun : 2;
+  if (const char *hardware = std::getenv("EDGECORE_XNNPACK_HARDWARE")) {
+    try {
+      restrict_hardware(hardware);
+    } catch (const edgecore::backend::Failure &failure) {
+      std::printf("%s\n", failure.text.c_str());
+      return failure.code == EDGECORE_NOT_SUPPORTED ? kNotRun : 2;
+    }
   }
-  const xnn_allocator guarded = {nullptr, Allocate, Reallocate, Deallocate, AllocateAligned, Deallocate};
+  const xnn_allocator guarded = {nullptr, allocate, reallocate, deallocate, allocate_aligned, deallocate};
   if (xnn_initialize(&guarded) != xnn_status_success) return kNotRun;
   int status = 0;
-  for (const trial::Family &family : trial::Families()) {
-    if (!Chosen(family.name.c_str(), count - at, arguments + at)) continue;
+  for (const trial::Family &family : trial::families()) {
+    if (!is_selected(family.name.c_str(), count - at, arguments + at)) continue;
     std::printf("%s\n", family.name.c_str());  // before it may fault
-    const trial::Outcome outcome = trial::Run(family, extent);
+    const trial::Outcome outcome = trial::run(family, extent);
     if (outcome.wrong != 0) {
       status = 1;
       std::printf("  WRONG: %llu of %llu; first: %s\n", static_cast<unsigned long long>(outcome.wrong),

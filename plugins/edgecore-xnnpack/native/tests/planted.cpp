@@ -13,21 +13,21 @@ constexpr size_t kRows = 16;  // XNN_MAX_MR: kernels for 1 to 16 rows stand firs
 Kernel kernels[kRows];
 
 template <size_t kIndex>
-void Wrong(size_t rows, size_t columns, size_t inputs, const float *a, size_t a_stride, const void *weights,
+void wrong(size_t rows, size_t columns, size_t inputs, const float *a, size_t a_stride, const void *weights,
            float *output, size_t row_stride, size_t column_stride, const void *params) {
   kernels[kIndex](rows, columns, inputs, a, a_stride, weights, output, row_stride, column_stride, params);
   if (rows > 2) *reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(output) + (rows - 1) * row_stride) += 1;
 }
 
 template <size_t kIndex = 0>
-void Plant(Kernel *table) {
+void plant(Kernel *table) {
   kernels[kIndex] = table[kIndex];
-  if (table[kIndex] != nullptr) table[kIndex] = Wrong<kIndex>;
-  if constexpr (kIndex + 1 < kRows) Plant<kIndex + 1>(table);
+  if (table[kIndex] != nullptr) table[kIndex] = wrong<kIndex>;
+  if constexpr (kIndex + 1 < kRows) plant<kIndex + 1>(table);
 }
 
 }  // namespace
 
 extern "C" Kernel *xnn_init_f32_gemm_config();
 
-__attribute__((constructor)) static void PlantWrongKernel() { Plant(xnn_init_f32_gemm_config()); }
+__attribute__((constructor)) static void plant_wrong_kernel() { plant(xnn_init_f32_gemm_config()); }

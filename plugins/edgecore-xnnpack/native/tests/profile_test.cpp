@@ -14,11 +14,11 @@ namespace {
 constexpr auto kConv = wire::NodeUnion_Conv2d, kClamp = wire::NodeUnion_Clamp, kTanh = wire::NodeUnion_Tanh,
                kAdd = wire::NodeUnion_Add, kPad = wire::NodeUnion_StaticConstantPad, kCopy = wire::NodeUnion_Copy;
 
-Graph GraphOf(const std::vector<wire::NodeUnion> &kinds) {
+Graph graph_of(const std::vector<wire::NodeUnion> &kinds) {
   Graph graph;
   for (const wire::NodeUnion kind : kinds) {
     Node node;
-    node.kind = FindNodeKind(static_cast<uint8_t>(kind));
+    node.kind = find_node_kind(static_cast<uint8_t>(kind));
     node.input_count = kind == kAdd ? 2 : 1;
     node.min = -INFINITY;
     node.max = INFINITY;
@@ -32,32 +32,32 @@ const std::string kConvolution = "Convolution (NHWC, F32) GEMM", kUnary = "Unary
 using Nodes = std::vector<uint32_t>;
 
 TEST(Profile, OneOperatorForEachNode) {
-  EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp}), {kConvolution, kUnary}), (Nodes{0, 1}));
-  EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp}), {"Something New", "Another"}), (Nodes{0, 1}));
-  EXPECT_EQ(NodesOf(GraphOf({}), {}), Nodes());
+  EXPECT_EQ(nodes_of(graph_of({kConv, kClamp}), {kConvolution, kUnary}), (Nodes{0, 1}));
+  EXPECT_EQ(nodes_of(graph_of({kConv, kClamp}), {"Something New", "Another"}), (Nodes{0, 1}));
+  EXPECT_EQ(nodes_of(graph_of({}), {}), Nodes());
 }
 
 TEST(Profile, NodesThatWereFused) {
-  EXPECT_EQ(NodesOf(GraphOf({kPad, kConv, kClamp, kAdd, kTanh}), {kConvolution, kBinary, kUnary}), (Nodes{1, 3, 4}));
-  EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp, kConv, kClamp, kCopy}), {kConvolution, kConvolution}), (Nodes{0, 2}));
+  EXPECT_EQ(nodes_of(graph_of({kPad, kConv, kClamp, kAdd, kTanh}), {kConvolution, kBinary, kUnary}), (Nodes{1, 3, 4}));
+  EXPECT_EQ(nodes_of(graph_of({kConv, kClamp, kConv, kClamp, kCopy}), {kConvolution, kConvolution}), (Nodes{0, 2}));
 }
 
 TEST(Profile, AnArithmeticNodeWithARangeIsTwoOperators) {
-  Graph graph = GraphOf({kConv, kAdd, kTanh});
+  Graph graph = graph_of({kConv, kAdd, kTanh});
   graph.nodes[1].min = 0;
-  EXPECT_EQ(NodesOf(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{0, 1, 1, 2}));
-  graph.nodes.insert(graph.nodes.begin(), GraphOf({kPad}).nodes[0]);
-  EXPECT_EQ(NodesOf(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{1, 2, 2, 3}));
+  EXPECT_EQ(nodes_of(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{0, 1, 1, 2}));
+  graph.nodes.insert(graph.nodes.begin(), graph_of({kPad}).nodes[0]);
+  EXPECT_EQ(nodes_of(graph, {kConvolution, kBinary, kUnary, kUnary}), (Nodes{1, 2, 2, 3}));
 }
 
 TEST(Profile, NodesThatCannotBeToldApart) {
-  EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp, kTanh}), {kConvolution, kUnary}), (Nodes{0, kNone}));
-  EXPECT_EQ(NodesOf(GraphOf({kAdd, kClamp, kTanh, kAdd}), {kBinary, kUnary, kBinary}), (Nodes{0, kNone, 3}));
+  EXPECT_EQ(nodes_of(graph_of({kConv, kClamp, kTanh}), {kConvolution, kUnary}), (Nodes{0, kNone}));
+  EXPECT_EQ(nodes_of(graph_of({kAdd, kClamp, kTanh, kAdd}), {kBinary, kUnary, kBinary}), (Nodes{0, kNone, 3}));
 }
 
 TEST(Profile, OperatorsThatFitNoNode) {
-  EXPECT_EQ(NodesOf(GraphOf({kConv, kClamp, kTanh}), {kBinary}), (Nodes{kNone}));
-  EXPECT_EQ(NodesOf(GraphOf({kConv}), {kConvolution, kUnary}), (Nodes{kNone, kNone}));
+  EXPECT_EQ(nodes_of(graph_of({kConv, kClamp, kTanh}), {kBinary}), (Nodes{kNone}));
+  EXPECT_EQ(nodes_of(graph_of({kConv}), {kConvolution, kUnary}), (Nodes{kNone, kNone}));
 }
 
 }  // namespace

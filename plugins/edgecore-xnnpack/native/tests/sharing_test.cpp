@@ -63,7 +63,7 @@ class Network {
   }
 
   // Loads, runs on some of the rows and closes; the result is empty after an error.
-  std::vector<float> Run(uint32_t rows, const std::vector<edgecore_option> &given, bool twice = false) const {
+  std::vector<float> run(uint32_t rows, const std::vector<edgecore_option> &given, bool twice = false) const {
     const edgecore_options options = {given.data(), given.size(), sizeof(edgecore_option), 0};
     int32_t code = 0;
     char text[600] = {};
@@ -96,13 +96,13 @@ class Network {
   std::vector<uint8_t> blob_;
 };
 
-edgecore_option Text(const char *name, const std::string &value) {
+edgecore_option text_option(const char *name, const std::string &value) {
   edgecore_option option = {{name, std::strlen(name)}, EDGECORE_OPTION_STRING, 0, {}};
   option.value.bytes = {reinterpret_cast<const uint8_t *>(value.data()), value.size()};
   return option;
 }
 
-edgecore_option Number(const char *name, uint32_t type, int64_t value) {
+edgecore_option number_option(const char *name, uint32_t type, int64_t value) {
   edgecore_option option = {{name, std::strlen(name)}, type, 0, {}};
   option.value.i = value;
   return option;
@@ -113,24 +113,24 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Network networks[] = {Network(128), Network(160), Network(192)};
   std::vector<std::vector<float>> expected;
-  for (const Network &network : networks) expected.push_back(network.Run(kMostRows, {}));
+  for (const Network &network : networks) expected.push_back(network.run(kMostRows, {}));
   const std::string modes[] = {"disabled", "per_model", "global"};
   std::atomic<int> good{0};
 
   const auto work = [&](int thread) {
     for (int i = 0; i < 12; ++i) {
       const int kind = (thread + i) % 3;
-      std::vector<edgecore_option> options = {Text("workspace_sharing", modes[(thread + i / 3) % 3])};
+      std::vector<edgecore_option> options = {text_option("workspace_sharing", modes[(thread + i / 3) % 3])};
       if (i % 5 == 4) {
-        options.push_back(Number("weight_cache", EDGECORE_OPTION_BOOL, 0));
+        options.push_back(number_option("weight_cache", EDGECORE_OPTION_BOOL, 0));
       } else if (i % 5 != 3) {
-        options.push_back(Text("weight_cache_folder", folder));
-        options.push_back(Number("weight_cache_limit", EDGECORE_OPTION_INT, 1));
+        options.push_back(text_option("weight_cache_folder", folder));
+        options.push_back(number_option("weight_cache_limit", EDGECORE_OPTION_INT, 1));
       }
       const uint32_t rows = 1 + static_cast<uint32_t>(i) % kMostRows;
       std::vector<float> whole = expected[static_cast<size_t>(kind)];
       whole.resize(rows * kSide);
-      good += networks[kind].Run(rows, options, i % 2 == 1) == whole ? 1 : 0;
+      good += networks[kind].run(rows, options, i % 2 == 1) == whole ? 1 : 0;
       // What another process might do: fill the folder, remove something.
       const std::string filler = folder + "/" + std::to_string(thread * 100 + i) + ".packed";
       std::ofstream(filler) << std::string(1 << 19, 'x');

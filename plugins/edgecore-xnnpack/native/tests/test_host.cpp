@@ -28,18 +28,18 @@ thread_local bool inside_loop = false;
 class Pool {
  public:
   explicit Pool(uint32_t threads) : shares_(threads) {
-    for (uint32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { Serve(i); });
+    for (uint32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
   }
 
   ~Pool() {
     stop_ = true;
-    Announce();
+    announce();
     for (std::thread &thread : threads_) thread.join();
   }
 
   uint32_t size() const { return static_cast<uint32_t>(shares_.size()); }
 
-  void Run(uint64_t n, edgecore_loop_fn fn, void *arg) {
+  void run(uint64_t n, edgecore_loop_fn fn, void *arg) {
     if (n == 0) return;
     if (inside_loop || size() == 1 || n >= UINT32_MAX || busy_.exchange(true)) {
       fn(arg, 0, n, current_worker);
@@ -47,14 +47,14 @@ class Pool {
     }
     fn_ = fn;
     arg_ = arg;
-    for (uint32_t i = 0; i < size(); ++i) shares_[i].range = Pack(n * i / size(), n * (i + 1) / size());
+    for (uint32_t i = 0; i < size(); ++i) shares_[i].range = pack(n * i / size(), n * (i + 1) / size());
     step_ = std::max<uint64_t>(1, n / (size() * 4));
     pending_ = size() - 1;
-    Announce();
-    Work(0);
+    announce();
+    work(0);
     for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
       if (spin < 2000) {
-        Pause();
+        pause();
       } else {
         std::this_thread::yield();  // the machine is busy
       }
@@ -67,15 +67,15 @@ class Pool {
     std::atomic<uint64_t> range{0};  // begin << 32 | end
   };
 
-  static uint64_t Pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
+  static uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 
-  static void Pause() {
+  static void pause() {
 #if defined(__SSE__)
     __builtin_ia32_pause();
 #endif
   }
 
-  void Announce() {
+  void announce() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       generation_.fetch_add(1, std::memory_order_release);
@@ -83,11 +83,11 @@ class Pool {
     if (sleeping_ != 0) wake_.notify_all();
   }
 
-  void Serve(uint32_t worker) {
+  void serve(uint32_t worker) {
     current_worker = worker;
     uint32_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < 5000 && generation_.load(std::memory_order_acquire) == seen; ++spin) Pause();
+      for (int spin = 0; spin < 5000 && generation_.load(std::memory_order_acquire) == seen; ++spin) pause();
       if (generation_.load(std::memory_order_acquire) == seen) {
         std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
@@ -96,12 +96,12 @@ class Pool {
       }
       ++seen;
       if (stop_) return;
-      Work(worker);
+      work(worker);
       pending_.fetch_sub(1, std::memory_order_release);
     }
   }
 
-  void Work(uint32_t worker) {
+  void work(uint32_t worker) {
     inside_loop = true;
     for (uint32_t i = 0; i < size(); ++i) {
       Share &share = shares_[(worker + i) % size()];
@@ -111,7 +111,7 @@ class Pool {
         if (begin >= end) break;
         const uint64_t take = std::min(step_, end - begin);
         // The owner takes from the front, others from the back.
-        const uint64_t left = i == 0 ? Pack(begin + take, end) : Pack(begin, end - take);
+        const uint64_t left = i == 0 ? pack(begin + take, end) : pack(begin, end - take);
         if (!share.range.compare_exchange_weak(range, left)) continue;
         const uint64_t first = i == 0 ? begin : end - take;
         fn_(arg_, first, first + take, worker);
@@ -143,7 +143,7 @@ struct edgecore_scope {
 
 namespace {
 
-int32_t EDGECORE_CALL HostFail(edgecore_error *error, int32_t code, edgecore_str text) {
+int32_t EDGECORE_CALL host_fail(edgecore_error *error, int32_t code, edgecore_str text) {
   if (error != nullptr) {
     error->code = code;
     error->text.assign(text.data, text.size);
@@ -151,25 +151,25 @@ int32_t EDGECORE_CALL HostFail(edgecore_error *error, int32_t code, edgecore_str
   return code;
 }
 
-void EDGECORE_CALL Log(edgecore_scope *, int32_t, edgecore_str text) {
+void EDGECORE_CALL host_log(edgecore_scope *, int32_t, edgecore_str text) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size), text.data);
 }
 
-void *EDGECORE_CALL Allocate(edgecore_scope *, uint64_t size, uint64_t alignment) {
+void *EDGECORE_CALL allocate(edgecore_scope *, uint64_t size, uint64_t alignment) {
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-void EDGECORE_CALL Deallocate(edgecore_scope *, void *data, uint64_t, uint64_t) { std::free(data); }
+void EDGECORE_CALL deallocate(edgecore_scope *, void *data, uint64_t, uint64_t) { std::free(data); }
 
-void EDGECORE_CALL ParallelFor(edgecore_scope *scope, uint64_t n, uint64_t, edgecore_loop_fn fn, void *arg, uint32_t) {
-  scope->pool->Run(n, fn, arg);
+void EDGECORE_CALL parallel_for(edgecore_scope *scope, uint64_t n, uint64_t, edgecore_loop_fn fn, void *arg, uint32_t) {
+  scope->pool->run(n, fn, arg);
 }
 
-uint32_t EDGECORE_CALL WorkerCount(edgecore_scope *scope) { return scope->pool->size(); }
-uint32_t EDGECORE_CALL WorkerIndex(edgecore_scope *) { return current_worker; }
-int32_t EDGECORE_CALL IsWorker(edgecore_scope *) { return inside_loop ? 1 : 0; }
+uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) { return scope->pool->size(); }
+uint32_t EDGECORE_CALL worker_index(edgecore_scope *) { return current_worker; }
+int32_t EDGECORE_CALL is_worker(edgecore_scope *) { return inside_loop ? 1 : 0; }
 
-int32_t EDGECORE_CALL NamedData(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out, edgecore_error *error) {
+int32_t EDGECORE_CALL named_data(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out, edgecore_error *error) {
   for (uint64_t i = 0; i < scope->named_count; ++i) {
     const edgecore_test_data &entry = scope->named[i];
     if (std::strlen(entry.key) == key.size && std::memcmp(entry.key, key.data, key.size) == 0) {
@@ -177,37 +177,37 @@ int32_t EDGECORE_CALL NamedData(edgecore_scope *scope, edgecore_str key, edgecor
       return EDGECORE_OK;
     }
   }
-  return HostFail(error, EDGECORE_NOT_FOUND, {"no such key", 11});
+  return host_fail(error, EDGECORE_NOT_FOUND, {"no such key", 11});
 }
 
-int32_t EDGECORE_CALL Resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
+int32_t EDGECORE_CALL resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                              edgecore_error *error) {
   const bool wide = tensor->scalar_type == 4;
   uint64_t bytes = wide ? 8 : tensor->scalar_type == 5 ? 2 : tensor->scalar_type < 2 ? 1 : 4;
   for (int32_t i = 0; i < ndim; ++i) bytes *= static_cast<uint64_t>(shape[i]);
-  if (bytes > tensor->capacity) return HostFail(error, EDGECORE_OUT_OF_RESOURCES, {"output too large", 16});
+  if (bytes > tensor->capacity) return host_fail(error, EDGECORE_OUT_OF_RESOURCES, {"output too large", 16});
   std::copy(shape, shape + ndim, tensor->dl.shape);
   return EDGECORE_OK;
 }
 
 const edgecore_host kHost = {{sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},
-                             HostFail,
-                             Log,
-                             Allocate,
-                             Deallocate,
+                             host_fail,
+                             host_log,
+                             allocate,
+                             deallocate,
                              nullptr,
-                             ParallelFor,
-                             WorkerCount,
-                             WorkerIndex,
-                             IsWorker,
-                             NamedData,
-                             Resize,
+                             parallel_for,
+                             worker_count,
+                             worker_index,
+                             is_worker,
+                             named_data,
+                             resize,
                              nullptr,
                              nullptr,
                              nullptr,
                              nullptr};
 
-void Report(const edgecore_error &from, char *error, uint64_t size) {
+void report(const edgecore_error &from, char *error, uint64_t size) {
   if (error != nullptr && size != 0) std::snprintf(error, size, "%s", from.text.c_str());
 }
 
@@ -229,7 +229,7 @@ struct edgecore_test_session {
     if (driver != nullptr) backend->driver_destroy(driver);
   }
 
-  int32_t Open(const edgecore_host *host, const uint8_t *blob, uint64_t size, const edgecore_options *options,
+  int32_t open(const edgecore_host *host, const uint8_t *blob, uint64_t size, const edgecore_options *options,
                edgecore_error *error) {
     const edgecore_header header = {0, EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
     int32_t code = backend->driver_create(host, &scope, &driver, error);
@@ -250,7 +250,7 @@ struct edgecore_test_session {
     return backend->instance_create(delegate, &instance_info, &instance, error);
   }
 
-  int32_t Run(edgecore_test_tensor *tensors, uint64_t count, edgecore_error *error) {
+  int32_t run(edgecore_test_tensor *tensors, uint64_t count, edgecore_error *error) {
     std::vector<edgecore_tensor> views(count);
     std::vector<edgecore_value> values(count);
     std::vector<int64_t> now;
@@ -300,8 +300,8 @@ edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *back
   session->scope.named = named;
   session->scope.named_count = named_count;
   edgecore_error failure;
-  *code = session->Open(host, blob, size, options, &failure);
-  Report(failure, error, error_size);
+  *code = session->open(host, blob, size, options, &failure);
+  report(failure, error, error_size);
   return *code == EDGECORE_OK ? session.release() : nullptr;
 }
 
@@ -329,8 +329,8 @@ edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t thr
 int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
                           uint64_t error_size) {
   edgecore_error failure;
-  const int32_t code = session->Run(tensors, count, &failure);
-  Report(failure, error, error_size);
+  const int32_t code = session->run(tensors, count, &failure);
+  report(failure, error, error_size);
   return code;
 }
 

@@ -23,7 +23,7 @@ struct Record {
   bool bad_worker = false;
   bool denormals_seen = false;
 
-  void Add(std::initializer_list<size_t> numbers, size_t worker = 0) {
+  void add(std::initializer_list<size_t> numbers, size_t worker = 0) {
     Tile tile = {};
     std::copy(numbers.begin(), numbers.end(), tile.begin());
     volatile float tiny = 1e-40f;
@@ -35,7 +35,7 @@ struct Record {
 };
 
 // The nested loops: `range` with the last tile.size() dims tiled.
-std::vector<Tile> Expected(const std::vector<size_t> &range, const std::vector<size_t> &tile) {
+std::vector<Tile> expected_tiles(const std::vector<size_t> &range, const std::vector<size_t> &tile) {
   std::vector<Tile> out = {Tile{}};
   const size_t rank = range.size();
   for (size_t d = 0; d < rank; ++d) {
@@ -59,22 +59,22 @@ std::vector<Tile> Expected(const std::vector<size_t> &range, const std::vector<s
 class ThreadPool : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
-    if (GetParam() != 0) pool_ = {edgecore_test_host(), edgecore_test_scope_new(GetParam())};
+    if (GetParam() != 0) pool_ = {edgecore::backend::Host(edgecore_test_host(), edgecore_test_scope_new(GetParam()))};
   }
   void TearDown() override {
-    if (pool_.scope != nullptr) edgecore_test_scope_delete(pool_.scope);
+    if (pool_.host.scope() != nullptr) edgecore_test_scope_delete(pool_.host.scope());
   }
 
   pthreadpool_t pool() { return GetParam() == 0 ? nullptr : &pool_; }
 
   template <typename Call>
-  void Check(const std::vector<size_t> &range, const std::vector<size_t> &tile, Call call) {
+  void check(const std::vector<size_t> &range, const std::vector<size_t> &tile, Call call) {
     for (uint32_t flags : {0u, static_cast<uint32_t>(PTHREADPOOL_FLAG_DISABLE_DENORMALS)}) {
       Record record;
       record.threads = pthreadpool_get_threads_count(pool());
       call(&record, flags);
       std::sort(record.tiles.begin(), record.tiles.end());
-      std::vector<Tile> expected = Expected(range, tile);
+      std::vector<Tile> expected = expected_tiles(range, tile);
       std::sort(expected.begin(), expected.end());
       EXPECT_EQ(record.tiles, expected);
       EXPECT_FALSE(record.bad_worker);
@@ -84,10 +84,10 @@ class ThreadPool : public testing::TestWithParam<uint32_t> {
     }
   }
 
-  pthreadpool pool_ = {nullptr, nullptr};
+  pthreadpool pool_ = {edgecore::backend::Host(nullptr, nullptr)};
 };
 
-Record &Of(void *arg) { return *static_cast<Record *>(arg); }
+Record &record_of(void *arg) { return *static_cast<Record *>(arg); }
 
 using S = size_t;
 using U = uint32_t;
@@ -96,20 +96,20 @@ TEST_P(ThreadPool, Count) { EXPECT_EQ(pthreadpool_get_threads_count(pool()), Get
 
 TEST_P(ThreadPool, OneDim) {
   for (S n : {0u, 1u, 2u, 7u, 100u}) {
-    Check({n}, {}, [&](Record *r, U flags) {
+    check({n}, {}, [&](Record *r, U flags) {
       pthreadpool_parallelize_1d(
-          pool(), [](void *a, S i) { Of(a).Add({i}); }, r, n, flags);
+          pool(), [](void *a, S i) { record_of(a).add({i}); }, r, n, flags);
     });
-    Check({n}, {}, [&](Record *r, U flags) {
+    check({n}, {}, [&](Record *r, U flags) {
       pthreadpool_parallelize_1d_with_thread(
-          pool(), [](void *a, S t, S i) { Of(a).Add({i}, t); }, r, n, flags);
+          pool(), [](void *a, S t, S i) { record_of(a).add({i}, t); }, r, n, flags);
     });
     for (S tile : {1u, 3u, 200u}) {
-      Check({n}, {tile}, [&](Record *r, U flags) {
+      check({n}, {tile}, [&](Record *r, U flags) {
         pthreadpool_parallelize_1d_tile_1d(
             pool(),
             [](void *a, S i, S w) {
-              Of(a).Add({i, w});
+              record_of(a).add({i, w});
             },
             r, n, tile, flags);
       });
@@ -119,51 +119,51 @@ TEST_P(ThreadPool, OneDim) {
 
 TEST_P(ThreadPool, TwoDims) {
   const S x = 5, y = 11;
-  Check({x, y}, {}, [&](Record *r, U f) {
+  check({x, y}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d(
         pool(),
         [](void *a, S i, S j) {
-          Of(a).Add({i, j});
+          record_of(a).add({i, j});
         },
         r, x, y, f);
   });
-  Check({x, y}, {}, [&](Record *r, U f) {
+  check({x, y}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_with_thread(
         pool(),
         [](void *a, S t, S i, S j) {
-          Of(a).Add({i, j}, t);
+          record_of(a).add({i, j}, t);
         },
         r, x, y, f);
   });
-  Check({x, y}, {4}, [&](Record *r, U f) {
+  check({x, y}, {4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_1d(
         pool(),
         [](void *a, S i, S j, S w) {
-          Of(a).Add({i, j, w});
+          record_of(a).add({i, j, w});
         },
         r, x, y, 4, f);
   });
-  Check({x, y}, {4}, [&](Record *r, U f) {
+  check({x, y}, {4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_1d_with_uarch(
         pool(),
         [](void *a, U, S i, S j, S w) {
-          Of(a).Add({i, j, w});
+          record_of(a).add({i, j, w});
         },
         r, 0, 0, x, y, 4, f);
   });
-  Check({x, y}, {2, 4}, [&](Record *r, U f) {
+  check({x, y}, {2, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_2d(
         pool(),
         [](void *a, S i, S j, S v, S w) {
-          Of(a).Add({i, j, v, w});
+          record_of(a).add({i, j, v, w});
         },
         r, x, y, 2, 4, f);
   });
-  Check({x, y}, {2, 4}, [&](Record *r, U f) {
+  check({x, y}, {2, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_2d_tile_2d_with_uarch(
         pool(),
         [](void *a, U, S i, S j, S v, S w) {
-          Of(a).Add({i, j, v, w});
+          record_of(a).add({i, j, v, w});
         },
         r, 0, 0, x, y, 2, 4, f);
   });
@@ -171,110 +171,110 @@ TEST_P(ThreadPool, TwoDims) {
 
 TEST_P(ThreadPool, ThreeDims) {
   const S x = 3, y = 4, z = 9;
-  Check({x, y, z}, {}, [&](Record *r, U f) {
+  check({x, y, z}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d(
         pool(),
         [](void *a, S i, S j, S k) {
-          Of(a).Add({i, j, k});
+          record_of(a).add({i, j, k});
         },
         r, x, y, z, f);
   });
-  Check({x, y, z}, {2}, [&](Record *r, U f) {
+  check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d(
         pool(),
         [](void *a, S i, S j, S k, S w) {
-          Of(a).Add({i, j, k, w});
+          record_of(a).add({i, j, k, w});
         },
         r, x, y, z, 2, f);
   });
-  Check({x, y, z}, {2}, [&](Record *r, U f) {
+  check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_thread(
         pool(),
         [](void *a, S t, S i, S j, S k, S w) {
-          Of(a).Add({i, j, k, w}, t);
+          record_of(a).add({i, j, k, w}, t);
         },
         r, x, y, z, 2, f);
   });
-  Check({x, y, z}, {2}, [&](Record *r, U f) {
+  check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_uarch(
         pool(),
         [](void *a, U, S i, S j, S k, S w) {
-          Of(a).Add({i, j, k, w});
+          record_of(a).add({i, j, k, w});
         },
         r, 0, 0, x, y, z, 2, f);
   });
-  Check({x, y, z}, {2}, [&](Record *r, U f) {
+  check({x, y, z}, {2}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_1d_with_uarch_with_thread(
         pool(),
         [](void *a, U, S t, S i, S j, S k, S w) {
-          Of(a).Add({i, j, k, w}, t);
+          record_of(a).add({i, j, k, w}, t);
         },
         r, 0, 0, x, y, z, 2, f);
   });
-  Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
+  check({x, y, z}, {3, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_2d(
         pool(),
         [](void *a, S i, S j, S k, S v, S w) {
-          Of(a).Add({i, j, k, v, w});
+          record_of(a).add({i, j, k, v, w});
         },
         r, x, y, z, 3, 4, f);
   });
-  Check({x, y, z}, {3, 4}, [&](Record *r, U f) {
+  check({x, y, z}, {3, 4}, [&](Record *r, U f) {
     pthreadpool_parallelize_3d_tile_2d_with_uarch(
         pool(),
         [](void *a, U, S i, S j, S k, S v, S w) {
-          Of(a).Add({i, j, k, v, w});
+          record_of(a).add({i, j, k, v, w});
         },
         r, 0, 0, x, y, z, 3, 4, f);
   });
 }
 
 TEST_P(ThreadPool, MoreDims) {
-  Check({2, 3, 2, 7}, {}, [&](Record *r, U f) {
+  check({2, 3, 2, 7}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d(
         pool(),
         [](void *a, S i, S j, S k, S l) {
-          Of(a).Add({i, j, k, l});
+          record_of(a).add({i, j, k, l});
         },
         r, 2, 3, 2, 7, f);
   });
-  Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
+  check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d_tile_2d(
         pool(),
         [](void *a, S i, S j, S k, S l, S v, S w) {
-          Of(a).Add({i, j, k, l, v, w});
+          record_of(a).add({i, j, k, l, v, w});
         },
         r, 2, 3, 5, 7, 2, 3, f);
   });
-  Check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
+  check({2, 3, 5, 7}, {2, 3}, [&](Record *r, U f) {
     pthreadpool_parallelize_4d_tile_2d_with_uarch(
         pool(),
         [](void *a, U, S i, S j, S k, S l, S v, S w) {
-          Of(a).Add({i, j, k, l, v, w});
+          record_of(a).add({i, j, k, l, v, w});
         },
         r, 0, 0, 2, 3, 5, 7, 2, 3, f);
   });
-  Check({2, 3, 2, 2, 3}, {}, [&](Record *r, U f) {
+  check({2, 3, 2, 2, 3}, {}, [&](Record *r, U f) {
     pthreadpool_parallelize_5d(
         pool(),
         [](void *a, S i, S j, S k, S l, S m) {
-          Of(a).Add({i, j, k, l, m});
+          record_of(a).add({i, j, k, l, m});
         },
         r, 2, 3, 2, 2, 3, f);
   });
-  Check({2, 3, 2, 5, 3}, {2, 2}, [&](Record *r, U f) {
+  check({2, 3, 2, 5, 3}, {2, 2}, [&](Record *r, U f) {
     pthreadpool_parallelize_5d_tile_2d(
         pool(),
         [](void *a, S i, S j, S k, S l, S m, S v, S w) {
-          Of(a).Add({i, j, k, l, m, v, w});
+          record_of(a).add({i, j, k, l, m, v, w});
         },
         r, 2, 3, 2, 5, 3, 2, 2, f);
   });
-  Check({2, 1, 2, 3, 5, 3}, {2, 2}, [&](Record *r, U f) {
+  check({2, 1, 2, 3, 5, 3}, {2, 2}, [&](Record *r, U f) {
     pthreadpool_parallelize_6d_tile_2d(
         pool(),
         [](void *a, S i, S j, S k, S l, S m, S n, S v, S w) {
-          Of(a).Add({i, j, k, l, m, n, v, w});
+          record_of(a).add({i, j, k, l, m, n, v, w});
         },
         r, 2, 1, 2, 3, 5, 3, 2, 2, f);
   });

@@ -9,21 +9,21 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Absolute path of the delegate's shared library."""
+    """Return the absolute path of the delegate's shared library."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_xnnpack{suffix}")
 
 
 def self_test() -> list[tuple[str, bool, str]]:
-    """Every kind of kernel that XNNPACK selects here, compared with a reference."""
-    from edgecore_xnnpack.kernels import try_kernels
+    """Compare every kind of kernel that XNNPACK selects on this processor with a reference; see `try_kernels`."""
+    from edgecore_xnnpack.try_kernels import try_kernels
 
     return try_kernels(native_library())
 
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """The one backend of this package."""
+    """Return the backend of this package."""
     return [
         BackendInfo(
             name="xnnpack",

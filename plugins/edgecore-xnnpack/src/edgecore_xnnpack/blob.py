@@ -1,4 +1,4 @@
-"""The delegate's blob: header, flatbuffer, and the weights by the hash of their bytes.
+"""Write and read the delegate's blob: header, flatbuffer, and weights as named data, by the hash of their bytes.
 
 Header, 30 bytes padded to 32: u32 0, "XH00", u16 length, u32 flatbuffer offset, u32 flatbuffer size, u32 constant data
 offset, u64 constant data size. The flatbuffer is padded to 16; the constant data is empty, for weights are named data.
@@ -15,21 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecore.format import Buffer, FormatError
-from edgecore.format.flat import pack, unpack
 from edgecore.plugin import NamedBlob
-from edgecore_xnnpack.net import Alias, Dynamic, Net, Op, Open, Value
+from edgecore.sdk import ByteReader
+from edgecore.sdk.flat import Buffer, pack, unpack
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import Alias, DynamicQuantization, Subgraph, SubgraphNode, SubgraphValue, SymbolicSize
 
 _HEADER = struct.Struct("<4x4sHIIIQ")
 _MAGIC = b"XH00"
+_BEFORE_OFFSET = 10
 _HEADER_SIZE = 32
 _ALIGNMENT = 16
 
 
 @dataclass
 class Encoded:
-    """`handles` maps a node's index in the blob to the debug handles of what it came from."""
+    """A blob and its named data; `handles` maps a node's index in the blob to the debug handles of its origin."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class Encoded:
 
 
 def write_graph(graph: g.Graph) -> bytes:
-    """Header and flatbuffer of a graph whose constants are named data."""
+    """Write header and flatbuffer of a graph whose constants are named data."""
     flatbuffer = bytes(pack(graph, g.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % _ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(padded), _HEADER_SIZE + len(padded), 0)
@@ -45,41 +46,41 @@ def write_graph(graph: g.Graph) -> bytes:
 
 
 def read_graph(blob: Buffer) -> g.Graph:
-    """The graph in a blob, with or without a header; FormatError if it is malformed."""
+    """Read the graph in a blob, with or without a header; FormatError if it is malformed."""
     view = memoryview(blob).cast("B")
-    if len(view) >= _HEADER.size and bytes(view[4:8]) == _MAGIC:
-        _, _, start, size, _, _ = _HEADER.unpack_from(view)
-        if start + size > len(view):
-            raise FormatError(f"XNNPACK blob: bytes {start} to {start + size} lie outside its {len(view)} bytes")
-        view = view[start : start + size]
+    if len(view) >= _HEADER.size and view[4:8] == _MAGIC:
+        reader = ByteReader(view)
+        reader.take(_BEFORE_OFFSET)
+        start, size = reader.numbers(2)
+        view = reader.part(start, size)
     return unpack(g.Graph, view, g.IDENTIFIERS)
 
 
 class _Encoder:
-    def __init__(self, net: Net) -> None:
-        self.net = net
-        self.externals: dict[Value, tuple[int, int]] = {
-            value: (index, g.EXTERNAL_INPUT) for index, value in enumerate(net.inputs) if value is not None
+    def __init__(self, subgraph: Subgraph) -> None:
+        self.subgraph = subgraph
+        self.externals: dict[SubgraphValue, tuple[int, int]] = {
+            value: (index, g.EXTERNAL_INPUT) for index, value in enumerate(subgraph.inputs) if value is not None
         }
-        for index, (value, _) in enumerate(net.outputs, len(net.inputs)):
+        for index, (value, _) in enumerate(subgraph.outputs, len(subgraph.inputs)):
             self.externals[value] = (index, g.EXTERNAL_OUTPUT)
-        self.next_id = len(net.inputs) + len(net.outputs)
+        self.next_id = len(subgraph.inputs) + len(subgraph.outputs)
         self.graph = g.Graph(
             version="0",
             num_externs=self.next_id,
-            input_ids=[index for index, value in enumerate(net.inputs) if value is not None],
-            output_ids=list(range(len(net.inputs), self.next_id)),
+            input_ids=[index for index, value in enumerate(subgraph.inputs) if value is not None],
+            output_ids=list(range(len(subgraph.inputs), self.next_id)),
             constant_data=[g.ConstantDataOffset()],
         )
         self.result = Encoded(b"")
-        self.ids: dict[Value, int] = {}
+        self.ids: dict[SubgraphValue, int] = {}
         self.buffers: dict[str, int] = {}
 
     def run(self) -> Encoded:
-        for value in self.net.inputs:
+        for value in self.subgraph.inputs:
             if value is not None:
                 self.id(value)
-        for op in self.net.ops:
+        for op in self.subgraph.nodes:
             if op.kind is Alias and op.output not in self.externals:
                 self.ids[op.output] = self.id(op.inputs[0])
             else:
@@ -87,7 +88,7 @@ class _Encoder:
         self.result.blob = write_graph(self.graph)
         return self.result
 
-    def id(self, value: Value) -> int:
+    def id(self, value: SubgraphValue) -> int:
         if value in self.ids:
             return self.ids[value]
         external, flags = self.externals.get(value, (g.INVALID_ID, 0))
@@ -101,13 +102,13 @@ class _Encoder:
         self.ids[value] = number
         return number
 
-    def _datatype(self, value: Value) -> tuple[g.Datatype, g.QuantParams | None]:
-        """The element type of a value, and what its integers stand for."""
-        if isinstance(value.quantization, Dynamic):
+    def _datatype(self, value: SubgraphValue) -> tuple[g.Datatype, g.QuantParams | None]:
+        """Return the element type of a value, and the quantization parameters of integers."""
+        if isinstance(value.quantization, DynamicQuantization):
             return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
         if value.quantization is not None:
             return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
-        if value.is_half or (value.constant is not None and value.constant.dtype == np.float16):
+        if value.is_fp16 or (value.constant is not None and value.constant.dtype == np.float16):
             return g.Datatype.FP16, None
         if value.is_index:
             return g.Datatype.INT32, None
@@ -127,7 +128,7 @@ class _Encoder:
             return g.Datatype.QCINT4, parameters
         return g.Datatype.QCINT32 if is_bias else g.Datatype.QCINT8, parameters
 
-    def _buffer(self, value: Value) -> int:
+    def _buffer(self, value: SubgraphValue) -> int:
         if value.constant is None:
             return 0
         is_packed = value.bits == 4 and value.constant.dtype == np.int8
@@ -143,7 +144,7 @@ class _Encoder:
             self.result.named_data[key] = NamedBlob(data, _ALIGNMENT, digest.digest())
         return self.buffers[key]
 
-    def _node(self, op: Op) -> None:
+    def _node(self, op: SubgraphNode) -> None:
         kind = g.Copy if op.kind is Alias else op.kind
         fields: dict[str, Any] = {
             name: [_size(item) for item in value] if isinstance(value, tuple) else value
@@ -169,30 +170,33 @@ class _Encoder:
 
 
 def _size(number: int) -> int:
-    """0 stands for the size that is left, of a reshape, and for the whole dimension, of a slice."""
-    return 0 if isinstance(number, Open) else number
+    """Return a size as the blob has it.
+
+    A symbolic size is 0, which a reshape infers and a slice reads as the whole dimension.
+    """
+    return 0 if isinstance(number, SymbolicSize) else number
 
 
 def _nibbles(array: NDArray[np.int8]) -> NDArray[np.uint8]:
-    """Two entries a byte, the first in the low half, each plus 8."""
+    """Pack integers from -8 to 7, two in a byte: the first in the low half, each plus 8."""
     shifted = (array + 8).astype(np.uint8)
     return np.ascontiguousarray(shifted[:, ::2] | shifted[:, 1::2] << 4)
 
 
 def _bfloat16(scales: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The upper halves of positive float32 numbers, rounded to nearest, ties to even."""
-    whole = np.ascontiguousarray(scales, np.float32).view(np.uint32)
-    return ((whole + 0x7FFF + (whole >> 16 & 1)) >> 16).astype(np.uint16)
+    """Convert positive finite float32 numbers to bfloat16: their upper halves, rounded to nearest, ties to even."""
+    bits = np.ascontiguousarray(scales, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def _input_fields(kind: type) -> Sequence[str]:
-    """The fields that hold the ids of a node's inputs, in order."""
+    """List the fields of a node's table that hold the ids of its inputs, in order."""
     if issubclass(kind, g._Convolution) or kind is g.FullyConnected:
         return ("input1_id", "filter_id", "bias_id")
     names: Sequence[str] = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
     return sorted(name for name in names if name.startswith("input") and name.endswith("_id"))
 
 
-def encode(net: Net) -> Encoded:
-    """The blob of a net in memory order, whose outputs are distinct values that it computes."""
-    return _Encoder(net).run()
+def encode(subgraph: Subgraph) -> Encoded:
+    """Write the blob of a subgraph with assigned layouts; its outputs are distinct values that it computes."""
+    return _Encoder(subgraph).run()

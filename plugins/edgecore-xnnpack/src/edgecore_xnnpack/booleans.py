@@ -1,4 +1,8 @@
-"""Truth values stay inside: XNNPACK has no type for them, so what computes them and what reads them share a delegate."""
+"""Keep booleans inside delegates.
+
+XNNPACK has no type for booleans: inside a delegate they are float32, 0 or 1. So a node that computes a boolean and
+all that read it must share a delegate.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +13,37 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
-from edgecore.partition.types import TAG
-
-Check = Callable[[Node], "str | None"]
+from edgecore.sdk import TAG, Constants, UnsupportedReason
 
 READ_OUTSIDE = "truth values that are read outside"
 COMPUTED_OUTSIDE = "reads truth values that are computed outside"
 
 
-def kept_inside(check: Check, program: ExportedProgram) -> Check:
-    """`check`, and no for a node whose truth values something reads, or computes, that is refused."""
+def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram) -> UnsupportedReason:
+    """Return `supported`, restricted to nodes that exchange booleans with supported nodes only.
+
+    A node that this excludes may exclude its neighbours in turn, so the rule is applied until nothing changes.
+    """
     constants = Constants(program)
-    reasons = {node: check(node) for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-    taken = [node for node in _with_booleans(reasons, constants) if reasons[node] is None]
+    reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
+    inside = [node for node in _with_booleans(reasons, constants) if reasons[node] is None]
     while True:
-        misfits = {node: _misfit(node, constants, lambda other: reasons.get(other, "") is None) for node in taken}
-        if not any(misfits.values()):
+        excluded = {node: _crossing(node, constants, lambda other: reasons.get(other, "") is None) for node in inside}
+        if not any(excluded.values()):
             return lambda node: reasons[node]
-        reasons.update(misfits)
-        taken = [node for node in taken if misfits[node] is None]
+        reasons.update(excluded)
+        inside = [node for node in inside if excluded[node] is None]
 
 
-def crossing(program: ExportedProgram) -> dict[Node, str]:
-    """Tagged nodes whose truth values something with another tag reads or computes, and why they cannot be taken."""
-    constants, found = Constants(program), dict[Node, str]()
+def boolean_crossings(program: ExportedProgram) -> dict[Node, str]:
+    """Map each tagged node that exchanges a boolean with a node of another tag to why it is not supported."""
+    constants, crossings = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:
-            reason = _misfit(node, constants, partial(_has_tag, node.meta[TAG]))
+            reason = _crossing(node, constants, partial(_has_tag, node.meta[TAG]))
             if reason:
-                found[node] = reason
-    return found
+                crossings[node] = reason
+    return crossings
 
 
 def _has_tag(tag: str, node: Node) -> bool:
@@ -51,16 +55,17 @@ def _is_boolean(node: Node) -> bool:
     return isinstance(val, torch.Tensor) and val.dtype == torch.bool
 
 
-def _computed(node: Node, constants: Constants) -> list[Node]:
-    """The truth values that a node reads, but for constants."""
+def _boolean_inputs(node: Node, constants: Constants) -> list[Node]:
+    """List the booleans that a node reads, constants left out."""
     return [source for source in node.all_input_nodes if _is_boolean(source) and not constants.has(source)]
 
 
 def _with_booleans(nodes: Iterable[Node], constants: Constants) -> list[Node]:
-    return [node for node in nodes if _is_boolean(node) or _computed(node, constants)]
+    return [node for node in nodes if _is_boolean(node) or _boolean_inputs(node, constants)]
 
 
-def _misfit(node: Node, constants: Constants, is_inside: Callable[[Node], bool]) -> str | None:
-    if not all(map(is_inside, _computed(node, constants))):
+def _crossing(node: Node, constants: Constants, is_inside: Callable[[Node], bool]) -> str | None:
+    """Say how a boolean crosses the border at a node; None if none does."""
+    if not all(map(is_inside, _boolean_inputs(node, constants))):
         return COMPUTED_OUTSIDE
     return READ_OUTSIDE if _is_boolean(node) and not all(map(is_inside, node.users)) else None

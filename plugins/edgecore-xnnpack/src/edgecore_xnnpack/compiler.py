@@ -10,24 +10,27 @@ from typing import Any
 from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.partition import Partitioner
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.sdk import Partitioner
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.describe import describe
+from edgecore_xnnpack.executorch_compat import incompatibilities
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partitioner import FORCE_FP16, XnnpackPartitioner
 from edgecore_xnnpack.preprocess import preprocess
-from edgecore_xnnpack.stock import violations
 
 
 class XnnpackCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader`. Both runtime profiles get the same blobs."""
+    """Implements `QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader`.
+
+    All target runtimes get the same blobs.
+    """
 
     Options = XnnpackOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Takes the nodes that the table of operators accepts and the options leave."""
+        """Make the partitioner for the nodes that the operator table supports and the options allow."""
         return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -35,26 +38,28 @@ class XnnpackCompiler:
         return preprocess(program, force_fp16=FORCE_FP16 in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """One row for each row of the table, by name."""
-        rows = [OperatorSupport(str(target), row.names_of_dtypes, row.constraints) for target, row in TABLE.items()]
-        return sorted(rows, key=lambda row: row.operator)
+        """List the rows of the operator table."""
+        return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """What executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
-        return violations(blob, named_data, stock=runtime == "executorch-1.5")
+        """List what executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
+        return incompatibilities(blob, named_data, stock=runtime == "executorch-1.5")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Arguments and nodes, for `edgecore inspect --blobs`."""
+        """List arguments and nodes, for `edgecore inspect --blobs`."""
         return describe(blob, named_data)
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
-        """`int8`: values and weights of 8 bits, a scale for each output channel. `int8-dynamic`: linear layers only, whose
-        inputs are rounded at run time. `int4-weights`: those, with weights of 4 bits and a scale for 32 of them. `fp16`:
-        half precision inside, as the option `force_fp16`.
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8`: values and weights of 8 bits, with a scale for each output channel; needs samples.
+        - `int8-dynamic`: linear layers only, whose inputs are quantized per token at run time.
+        - `int4-weights`: the same with weights of 4 bits and a scale for every 32 of them.
+        - `fp16`: fp16 inside the delegate, as the option `force_fp16`, and in embedding tables.
         """
-        from edgecore_xnnpack.half import halve_embeddings
-        from edgecore_xnnpack.int4_weights import quantize_linear_layers
         from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+        from edgecore_xnnpack.recipes.fp16_embeddings import convert_embeddings_to_fp16
+        from edgecore_xnnpack.recipes.int4_weights import quantize_linear_layers
 
         def make(is_dynamic: bool) -> XNNPACKQuantizer:
             config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
@@ -63,18 +68,18 @@ class XnnpackCompiler:
         return {
             "int8": Recipe(lambda: make(False), calibrates=True),
             "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
-            "fp16": RewriteRecipe(halve_embeddings, {"force_fp16": True}, "float16"),
+            "fp16": RewriteRecipe(convert_embeddings_to_fp16, {"force_fp16": True}, "float16"),
             "int4-weights": RewriteRecipe(quantize_linear_layers),
         }
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """The sets of kernels that XNNPACK chooses on the processors of `processors.csv`."""
+        """Return environment variables for each kind of processor in `processors.csv`."""
         text = Path(__file__).with_name("processors.csv").read_text(encoding="utf-8")
         rows = csv.DictReader(text.splitlines())
         return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}
 
     def check(self) -> Sequence[Problem]:
-        """Compiling needs nothing; running needs the delegate's library."""
+        """Report a missing delegate's library. Compiling needs nothing else."""
         if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-xnnpack"

@@ -1,4 +1,4 @@
-"""A blob in words: its arguments, and its nodes with the shapes of what they read and write."""
+"""Describe a blob in words: its arguments, and its nodes with the shapes of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from edgecore.format import Buffer
+from edgecore.sdk.flat import Buffer
 from edgecore_xnnpack.blob import read_graph
 from edgecore_xnnpack.schema import graph as g
 
@@ -15,7 +15,7 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 
 
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
-    """A line for the whole, for each argument and each node; sizes in memory order (NHWC of images).
+    """Return a line about the blob, each argument and each node; sizes are in memory order (NHWC of images).
 
     Raises:
         FormatError: The blob is damaged.
@@ -43,7 +43,7 @@ def _tensors(graph: g.Graph) -> Iterator[tuple[g.TensorValue | g.QuantizedTensor
 
 
 class _Shown:
-    """`%7 float [1, 8, 8, 16]`, with what tells constants and integers apart."""
+    """Text of a value: `%7 fp32 [1, 8, 8, 16]`, its quantization parameters, and the key of a constant."""
 
     def __init__(self, entry: g.TensorValue | g.QuantizedTensorValue, value: g.TensorValue, graph: g.Graph) -> None:
         self.text = f"%{value.id_out} {value.datatype.name.lower()} {value.dims}"
@@ -94,6 +94,6 @@ def _node(node: g.Node, values: Mapping[int, _Shown]) -> str:
 
 
 def _is_unused(operation: object, name: str) -> bool:
-    """The table of concatenations has five inputs, of which Concatenate2 uses two."""
+    """Return True for an input that a node ignores: Concatenate2 reads two of the five in its table."""
     kind = type(operation).__name__
     return kind.startswith("Concatenate") and name > f"input{kind[-1]}_id"

@@ -1,4 +1,4 @@
-"""From the fx graph of a partition to a `Net`: walks the nodes, folds what depends on weights alone."""
+"""Lower the fx graph of a partition to a `Subgraph`, node by node; fold nodes that depend on weights alone."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
-from edgecore.ir.graph import describe
-from edgecore.ir.verifier import dim_order
-from edgecore.passes.quantized import is_dequantize, parameters_of
-from edgecore.passes.rewrites import argument
-from edgecore_xnnpack.net import (
+from edgecore.sdk import Constants, argument, describe, dim_order, is_dequantize, parameters_of
+from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import (
     FIRST,
     LAST,
-    TIED,
+    SAME_LAYOUT,
     TO_LAST,
     Alias,
     Array,
-    Fixed,
+    FixedLayouts,
     Layout,
-    Net,
-    Op,
+    LayoutConstraint,
     Quantization,
-    Rule,
     Shape,
-    Value,
+    Subgraph,
+    SubgraphNode,
+    SubgraphValue,
 )
-from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.sizes import Sizes
+from edgecore_xnnpack.symbolic_shapes import Sizes
 
 
 class Lowering:
-    """What an operator's row needs to emit nodes for one fx node."""
+    """The state of a lowering, and what the functions of the operator table emit nodes with.
+
+    Attributes:
+        subgraph: The operations so far.
+        node: The fx node that is being lowered.
+        sizes: The sample of the symbolic sizes.
+    """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
-        """`sizes`: the numbers to lower for; `arrays`: contiguous copies of weights, shared by several lowerings."""
-        self.net = Net()
+        """Start a lowering; `arrays` holds contiguous copies of weights, which several lowerings may share."""
+        self.subgraph = Subgraph()
         self.node: Node
         self.sizes = sizes
         self._constants = constants
@@ -49,11 +51,11 @@ class Lowering:
         self._tensors: dict[Node, Any] = {}
         self._scales: dict[Node, tuple[Array, int]] = {}
         self._values: dict[Node, Any] = {}
-        self._scalars: dict[float, Value] = {}
-        self._unread: list[tuple[Value, torch.Tensor]] = []
+        self._scalars: dict[float, SubgraphValue] = {}
+        self._unread: list[tuple[SubgraphValue, torch.Tensor]] = []
 
-    def run(self, program: ExportedProgram, table: Any) -> Net:
-        """Lower the whole graph by the rows of `table`; CompileError for an operator without a row."""
+    def run(self, program: ExportedProgram, table: Any) -> Subgraph:
+        """Lower the whole graph by the rows of `table`, by operator; CompileError for an operator without a row."""
         for node in program.graph.nodes:
             self.node = node
             if node.op == "placeholder":
@@ -69,20 +71,20 @@ class Lowering:
                 if row is None:
                     raise CompileError(f"{describe(node)} is not in XNNPACK's table")
                 self._values[node] = row.lower(self, node)
-        return self.net
+        return self.subgraph
 
-    def probe(self, node: Node, lower: Any) -> Net:
-        """Lower one node by itself."""
+    def probe(self, node: Node, lower: Any) -> Subgraph:
+        """Lower one node by itself, to see what it becomes."""
         for source in node.all_input_nodes:
             self._source(source)
         self.node = node
         results = lower(self, node)
         listed = results if isinstance(results, list) else [results]
-        self.net.outputs = [(value, Layout.FIRST) for value in listed if isinstance(value, Value)]
-        return self.net
+        self.subgraph.outputs = [(value, Layout.FIRST) for value in listed if isinstance(value, SubgraphValue)]
+        return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Make a node's input known, whatever computes it: a weight is folded."""
+        """Make an input of a node that is lowered by itself: a folded weight, or an input of the subgraph."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -90,45 +92,45 @@ class Lowering:
                 self._source(source)
             self._fold(node)
         elif isinstance(node.meta["val"], torch.Tensor):
-            self._values[node] = value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
-            self.net.inputs.append(value)
+            self._values[node] = value = SubgraphValue(self.shape_of(node), layout=layout_of(node.meta["val"]))
+            self.subgraph.inputs.append(value)
 
     def _placeholder(self, node: Node) -> None:
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
             return
         if not isinstance(node.meta["val"], torch.Tensor):
-            self.net.inputs.append(None)
+            self.subgraph.inputs.append(None)
             return
         readers = [user for user in node.users if is_dequantize(user)]
-        value = Value(self.shape_of(node), layout=layout_of(node.meta["val"]))
+        value = SubgraphValue(self.shape_of(node), layout=layout_of(node.meta["val"]))
         value.quantization = quantization_of(readers[0]) if readers else None
-        value.is_half = node.meta["val"].dtype == torch.float16
-        self._values[node] = self.emit(g.Convert, [value], value.shape) if value.is_half else value
-        self.net.inputs.append(value)
+        value.is_fp16 = node.meta["val"].dtype == torch.float16
+        self._values[node] = self.emit(g.Convert, [value], value.shape) if value.is_fp16 else value
+        self.subgraph.inputs.append(value)
 
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        taken: set[Value | None] = set(self.net.inputs)
+        taken: set[SubgraphValue | None] = set(self.subgraph.inputs)
         for result in results:
             assert isinstance(result, Node)
-            self.node = result  # a copy has the precision of its own result, not of the first
+            self.node = result  # a copy is in the precision of the result that it is for
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
-                value.is_half = True
+                value.is_fp16 = True
             elif value in taken or value.constant is not None:
                 is_index, value = value.is_index, self.emit(g.Copy, [value], value.shape)
                 value.is_index = is_index
             taken.add(value)
-            self.net.outputs.append((value, layout_of(result.meta["val"])))
+            self.subgraph.outputs.append((value, layout_of(result.meta["val"])))
         for value, val in self._unread:
-            self.net.outputs.append((value, layout_of(val)))
-            self.net.unread.append(val)
+            self.subgraph.outputs.append((value, layout_of(val)))
+            self.subgraph.unread.append(val)
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node that reads nothing but weights."""
+        """Compute a node that reads nothing but weights; return False for any other."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False
@@ -142,48 +144,51 @@ class Lowering:
         return True
 
     def _has_zero_points(self, node: Node) -> bool:
-        """Whether a constant's integers have a zero point other than 0, which XNNPACK's weights cannot have."""
+        """Return True if a weight has zero points other than 0, which XNNPACK's weights cannot have."""
         name = next(arg.name for arg in node.target._schema.arguments if arg.name.startswith("zero_point"))  # type: ignore[union-attr]
-        given = argument(node, name)
-        return given is not None and bool(np.any(self.numbers(given)))
+        zero_points = argument(node, name)
+        return zero_points is not None and bool(np.any(self.numbers(zero_points)))
 
-    def numbers(self, given: Any) -> Any:
-        """The array of an argument that is a number or a constant."""
-        return np.asarray(self._tensors[given].detach().numpy() if isinstance(given, Node) else given)
+    def numbers(self, value: Any) -> Any:
+        """Return the array of an argument that is a number or a constant node."""
+        return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:
-        """What a constant was quantized with: a scale for each channel or group, or one. None if it was not, or with zero points."""
+        """Return the scales that a constant was dequantized with: one, or one for each channel or group.
+
+        None without, or with zero points.
+        """
         return self._scales[node][0] if node in self._scales else None
 
     def bits(self, node: Any) -> int:
-        """How wide the numbers are that a constant was quantized to."""
+        """Return the width of the integers that a constant was dequantized from: 8 or 4."""
         return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
-        """The tensor of a constant node, as it is; None if it is computed at run time."""
+        """Return the tensor of a constant node; None if it is computed at run time."""
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
-        """The float32 array of a constant node; None if it is computed at run time."""
+        """Return the float32 array of a constant node; None if it is computed at run time."""
         tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
-    def value(self, node: Any) -> Value:
-        """The value of a node; a constant's is made at its first use."""
+    def value(self, node: Any) -> SubgraphValue:
+        """Return the value of a node; that of a constant is made at its first use."""
         if node not in self._values:
             array = self.array(node)
             assert array is not None
             self._values[node] = self.constant(array)
         value = self._values[node]
-        assert isinstance(value, Value)
+        assert isinstance(value, SubgraphValue)
         return value
 
     def argument(self, name: str) -> Any:
-        """An argument of the node by its schema name, defaults included."""
+        """Return an argument of the node by its schema name, defaults included."""
         return self.sizes.resolve(argument(self.node, name))
 
-    def input(self) -> Value:
-        """The value of the node's first argument."""
+    def input(self) -> SubgraphValue:
+        """Return the value of the node's first argument."""
         return self.value(self.node.args[0])
 
     @property
@@ -192,18 +197,18 @@ class Lowering:
         return self.shape_of(self.node)
 
     def shape_of(self, node: Any) -> Shape:
-        """Shape of a node's (first) result."""
+        """Return the shape of a node's (first) result."""
         val = node.meta["val"]
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
-    def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> Value:
-        """A constant; a single number becomes a tensor of rank 1."""
+    def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> SubgraphValue:
+        """Make a constant; a single number becomes a tensor of rank 1."""
         array = self._contiguous(np.asarray(array, dtype=np.float32))
         shape = array.shape or (1,)
-        return Value(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim, bits=bits)
+        return SubgraphValue(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim, bits=bits)
 
     def _contiguous(self, array: Array) -> Array:
-        """A weight in another order is copied once for all sizes."""
+        """Copy an array that is not contiguous, once for all samples of the sizes."""
         if array.flags.c_contiguous:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
@@ -212,8 +217,8 @@ class Lowering:
         copy: Array = self._arrays[key][1]
         return copy
 
-    def scalar(self, number: float) -> Value:
-        """A constant of one element."""
+    def scalar(self, number: float) -> SubgraphValue:
+        """Return a constant of one element."""
         if number not in self._scalars:
             self._scalars[number] = self.constant(np.float32(number))
         return self._scalars[number]
@@ -221,48 +226,58 @@ class Lowering:
     def emit(
         self,
         kind: type,
-        inputs: list[Value],
+        inputs: list[SubgraphValue],
         shape: Shape,
-        rule: Rule = TIED,
+        rule: LayoutConstraint = SAME_LAYOUT,
         clamp: tuple[float, float] | None = None,
         quantization: Quantization | None = None,
         **attributes: Any,
-    ) -> Value:
-        """Append an operation and return its output."""
-        output = Value(tuple(shape), quantization=quantization)
+    ) -> SubgraphValue:
+        """Append an operation and return its output, a tensor of `shape`."""
+        output = SubgraphValue(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
-        is_half = _is_half(self.node.meta.get("val"))
-        self.net.ops.append(Op(kind, list(inputs), output, rule, attributes, clamp, handles, is_half=is_half))
+        is_fp16 = _is_fp16(self.node.meta.get("val"))
+        self.subgraph.nodes.append(
+            SubgraphNode(kind, list(inputs), output, rule, attributes, clamp, handles, is_fp16=is_fp16)
+        )
         return output
 
-    def emit_with_indices(self, image: Value, shape: Shape) -> tuple[Value, Value]:
-        """The maxima over the height of an image of width 1, and their places."""
+    def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
+        """Emit the maxima over the height of an image of width 1, and their indices."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
-        self.net.ops[-1].second = indices = Value(shape, is_index=True)
+        self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices
 
-    def leave_unread(self, value: Value, like: torch.Tensor) -> None:
-        """Make a value that nothing reads another result of the delegate, in the sizes of a `val`.
+    def leave_unread(self, value: SubgraphValue, like: torch.Tensor) -> None:
+        """Make a value that nothing reads one more output of the delegate, in the sizes of a `val`.
 
-        XNNPACK's runtimes would forget the value, not the operator, and crash as it writes.
+        XNNPACK's runtimes drop an unread internal value but keep the operator that writes it, which then crashes.
         """
         self._unread.append((self.reshape(value, self.sizes.of(like)), torch.empty_like(like, dtype=torch.float32)))
 
-    def reshape(self, value: Value, shape: Shape) -> Value:
-        """`value` with another shape. Where one pixel or one channel is left, no layout is asked for."""
+    def reshape(self, value: SubgraphValue, shape: Shape) -> SubgraphValue:
+        """Reshape `value`.
+
+        An image whose bytes are the same in both layouts, of one pixel or channel, may have either.
+        """
         shape = tuple(shape)
         if shape == value.shape:
             return value
         if value.constant is not None:
             return self.constant(value.constant.reshape(shape))
-        sides = [None if one.has_layouts and one.has_one_order else Layout.FIRST for one in (value, Value(shape))]
-        result = self.emit(g.StaticReshape, [value], shape, Fixed(*sides), new_shape=shape)
+        sides = [
+            None if side.has_layouts and side.has_one_order else Layout.FIRST for side in (value, SubgraphValue(shape))
+        ]
+        result = self.emit(g.StaticReshape, [value], shape, FixedLayouts(*sides), new_shape=shape)
         result.is_index = value.is_index
         return result
 
-    def permute(self, value: Value, order: tuple[int, ...]) -> Value:
-        """`value` with its dimensions in another order; from and to channels last is the layout pass's business."""
+    def permute(self, value: SubgraphValue, order: tuple[int, ...]) -> SubgraphValue:
+        """Permute the dimensions of `value`.
+
+        Between ATen's order and channels last it is an `Alias`, for the layout pass to place.
+        """
         order = tuple(order)
         if order == tuple(range(len(order))):
             return value
@@ -273,19 +288,19 @@ class Lowering:
         if kept == sorted(kept):
             return self.reshape(value, shape)
         if order == (0, 2, 3, 1):
-            return self.emit(Alias, [value], shape, Fixed(Layout.LAST, Layout.FIRST))
+            return self.emit(Alias, [value], shape, FixedLayouts(Layout.LAST, Layout.FIRST))
         if order == (0, 3, 1, 2):
-            return self.emit(Alias, [value], shape, Fixed(Layout.FIRST, Layout.LAST))
+            return self.emit(Alias, [value], shape, FixedLayouts(Layout.FIRST, Layout.LAST))
         return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
 
 
-def _is_half(val: Any) -> bool:
+def _is_fp16(val: Any) -> bool:
     first = val[0] if isinstance(val, (list, tuple)) else val
     return isinstance(first, torch.Tensor) and first.dtype == torch.float16
 
 
 def quantization_of(node: Node) -> Quantization:
-    """The scale and zero point of a quantize or dequantize node with one of each."""
+    """Return the scale and zero point of a quantize or dequantize node with a single one of each."""
     parameters = parameters_of(node)
     assert parameters is not None and parameters.is_per_tensor
     assert isinstance(parameters.scale, (int, float)) and isinstance(parameters.zero_point, int)
@@ -293,15 +308,15 @@ def quantization_of(node: Node) -> Quantization:
 
 
 def is_grouped(node: Node) -> bool:
-    """Whether a dequantize node has a scale for each group of a matrix row's entries."""
+    """Return True if a dequantize node has a scale for each group of a matrix row's entries."""
     return "per_channel_group" in str(node.target)
 
 
 def bits_of(node: Node) -> int:
-    """4 or 8: what a dequantized weight needs for its integers."""
+    """Return the bits that the integers of a dequantized weight need: 4 or 8."""
     return 4 if argument(node, "quant_min") >= -8 and argument(node, "quant_max") <= 7 else 8
 
 
 def layout_of(val: torch.Tensor) -> Layout:
-    """Layout of an external tensor, from the strides of its `val`."""
+    """Return the layout of an external tensor, from the strides of its `val`."""
     return Layout.LAST if dim_order(val) == TO_LAST.get(val.dim()) else Layout.FIRST

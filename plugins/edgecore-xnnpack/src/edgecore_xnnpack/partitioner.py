@@ -1,21 +1,17 @@
-"""Which nodes XNNPACK takes: what the table of operators says, and the options leave."""
+"""Choose the nodes for XNNPACK: those that its operator table supports, as far as the options allow."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import describe
-from edgecore.partition import CapabilityPartitioner, PartitionResult
-from edgecore.partition.types import TAG
 from edgecore.plugin import CompileSpec
-from edgecore_xnnpack.booleans import crossing, kept_inside
-from edgecore_xnnpack.choice import Check, filtered, one_operator_each
-from edgecore_xnnpack.operators import TABLE, make_check
+from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
+from edgecore_xnnpack.booleans import boolean_crossings, keep_booleans_inside
+from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
+from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 
 BACKEND_ID = "XnnpackBackend"
@@ -23,30 +19,32 @@ FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
 
 
 class XnnpackPartitioner(CapabilityPartitioner):
-    """Tags what a row of the table takes, unless `options` say otherwise.
+    """Tags what the operator table supports and `options` allow.
 
-    Operators with a better lowering than their decomposition stay whole, but only where the row takes them.
+    Operators with a better lowering than their decomposition are not decomposed, but only where the table supports
+    them.
     """
 
     def __init__(self, options: XnnpackOptions | None = None) -> None:
         self.options = options or XnnpackOptions()
-        specs = [FORCE_FP16] if self.options.force_fp16 else []
-        self._outside: dict[Node, str] = {}
-        super().__init__(BACKEND_ID, self._make_check, compile_specs=specs)
-
-    def ops_to_not_decompose(
-        self, exported_program: ExportedProgram
-    ) -> tuple[Sequence[OpOverload], Callable[[Node], bool] | None]:
-        """The rows marked `whole`, where they apply."""
-        check = make_check(exported_program, views=True)
-        return [target for target, row in TABLE.items() if row.whole], lambda node: check(node) is None
+        self._crossings: dict[Node, str] = {}
+        super().__init__(
+            BACKEND_ID,
+            self._unsupported_reasons,
+            compile_specs=[FORCE_FP16] if self.options.force_fp16 else [],
+            ops_to_not_decompose=TABLE.ops_to_not_decompose,
+            preserve=TABLE.preserve,
+        )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the accepted nodes; every other call node gets a reason."""
-        self._outside.clear()
+        """Tag the supported nodes; every other call node gets a reason.
+
+        Partitions are made again, without the nodes concerned, as long as a boolean crosses the border of one.
+        """
+        self._crossings.clear()
         result = super().partition(exported_program)
-        while found := crossing(exported_program):
-            self._outside.update(found)
+        while crossings := boolean_crossings(exported_program):
+            self._crossings.update(crossings)
             for node in exported_program.graph.nodes:
                 if node.meta.get(TAG) in result.partition_tags:
                     del node.meta[TAG]
@@ -54,22 +52,23 @@ class XnnpackPartitioner(CapabilityPartitioner):
         if self.options.per_op_mode:
             result = self._split(result)
         if self.options.verbose:
-            reasons = {rejection.node: rejection.reason for rejection in result.rejections}
+            reasons = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
             for node in exported_program.graph.nodes:
                 if node.name in reasons:
                     print(f"xnnpack leaves {describe(node)}: {reasons[node.name]}", file=sys.stderr)
         return result
 
-    def _make_check(self, program: ExportedProgram) -> Check:
-        check = make_check(program)
-        chosen = filtered(check, program, self.options) if self.options.chooses else check
-        return kept_inside(lambda node: self._outside.get(node) or chosen(node), program)
+    def _unsupported_reasons(self, program: ExportedProgram) -> UnsupportedReason:
+        reasons = TABLE.unsupported_reasons(program)
+        allowed = filter_ops(reasons, program, self.options) if self.options.restricts else reasons
+        return keep_booleans_inside(lambda node: self._crossings.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
+        """Give each operator a delegate of its own."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags = {BACKEND_ID: self.spec}
-        for node, leader in one_operator_each(tagged, program).items():
+        for node, leader in delegate_per_op(tagged, program).items():
             node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
             tags[node.meta[TAG]] = self.spec
-        return PartitionResult(program, tags, result.rejections)
+        return PartitionResult(program, tags, result.unsupported_nodes)

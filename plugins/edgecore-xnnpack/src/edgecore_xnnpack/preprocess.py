@@ -1,4 +1,4 @@
-"""From a partition to a blob."""
+"""Compile a partition into a blob: lower it to an XNNPACK subgraph, run the passes, encode."""
 
 from __future__ import annotations
 
@@ -6,59 +6,59 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from edgecore.ir.constants import Constants
 from edgecore.plugin import MemoryNeed, PreprocessResult
+from edgecore.sdk import Constants
 from edgecore_xnnpack.blob import encode
-from edgecore_xnnpack.fuse import fuse
-from edgecore_xnnpack.half import halve
-from edgecore_xnnpack.layout import assign_layouts
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.moves import simplify_moves
-from edgecore_xnnpack.net import Net, Value
 from edgecore_xnnpack.operators import TABLE
-from edgecore_xnnpack.pairs import pair_columns
-from edgecore_xnnpack.quantize import quantize
-from edgecore_xnnpack.sizes import Symbols, merge
+from edgecore_xnnpack.passes.column_packing import pack_columns
+from edgecore_xnnpack.passes.fp16 import convert_to_fp16
+from edgecore_xnnpack.passes.fuse import fuse
+from edgecore_xnnpack.passes.layout import assign_layouts
+from edgecore_xnnpack.passes.quantize import quantize
+from edgecore_xnnpack.passes.simplify_transposes import simplify_transposes
+from edgecore_xnnpack.subgraph import Subgraph, SubgraphValue
+from edgecore_xnnpack.symbolic_shapes import Symbols, merge
 
 
-def build_net(program: ExportedProgram, force_fp16: bool = False) -> Net:
-    """The partition as operations in memory order."""
+def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgraph:
+    """Lower a partition, once for each sample of its symbolic sizes, and run the passes over the merged subgraph."""
     constants, arrays = Constants(program), dict[Any, Any]()
     choices = Symbols(program).choices
-    net = merge([Lowering(constants, sizes, arrays).run(program, TABLE) for sizes in choices])
-    fuse(net)
-    quantize(net, resized=len(choices) > 1)
-    fuse(net)  # clamps of integers
-    halve(net, everything=force_fp16)
-    simplify_moves(net)
-    pair_columns(net)
-    assign_layouts(net)
-    return net
+    subgraph = merge([Lowering(constants, sizes, arrays).run(program, TABLE.rows) for sizes in choices])
+    fuse(subgraph)
+    quantize(subgraph, resized=len(choices) > 1)
+    fuse(subgraph)  # again, for clamps that became integer operations
+    convert_to_fp16(subgraph, everything=force_fp16)
+    simplify_transposes(subgraph)
+    pack_columns(subgraph)
+    assign_layouts(subgraph)
+    return subgraph
 
 
 def preprocess(program: ExportedProgram, force_fp16: bool = False) -> PreprocessResult:
-    """Compile one partition (weights as placeholders of its signature); `memory` is an estimate."""
-    net = build_net(program, force_fp16)
-    encoded = encode(net)
+    """Compile one partition, whose weights are placeholders; `memory` of the result is an estimate."""
+    subgraph = build_subgraph(program, force_fp16)
+    encoded = encode(subgraph)
     return PreprocessResult(
         blob=encoded.blob,
         named_data=encoded.named_data,
         debug_handle_map=encoded.handles,
-        memory=_memory(net),
-        unread_results=net.unread,
+        memory=_memory(subgraph),
+        unread_results=subgraph.unread,
     )
 
 
-def _memory(net: Net) -> tuple[MemoryNeed, ...]:
-    """The greatest sum of live internal values, and the packed copies of the weights."""
-    last_use: dict[Value, int] = {}
-    for index, op in enumerate(net.ops):
+def _memory(subgraph: Subgraph) -> tuple[MemoryNeed, ...]:
+    """Estimate the memory: the largest sum of internal values that live at a time, and packed copies of the weights."""
+    last_use: dict[SubgraphValue, int] = {}
+    for index, op in enumerate(subgraph.nodes):
         for value in op.inputs:
             last_use[value] = index
-    external = set(net.inputs) | {value for value, _ in net.outputs}
-    weights = {value for op in net.ops for value in op.inputs if value.constant is not None}
+    external = set(subgraph.inputs) | {value for value, _ in subgraph.outputs}
+    weights = {value for op in subgraph.nodes for value in op.inputs if value.constant is not None}
     live = peak = 0
-    for index, op in enumerate(net.ops):
+    for index, op in enumerate(subgraph.nodes):
         live += sum(value.bytes for value in (op.output, op.second) if value is not None and value not in external)
         peak = max(peak, live)
         for value in set(op.inputs) - external - weights:

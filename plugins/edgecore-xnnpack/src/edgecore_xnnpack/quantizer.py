@@ -1,4 +1,4 @@
-"""What PT2E quantization observes so that XNNPACK computes with integers: the `Quantizer` of torchao for this backend."""
+"""The `Quantizer` of this backend for torchao's PT2E quantization: it says which values become integers, and how."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from edgecore_xnnpack.quantize import FIXED_OUTPUT
+from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
 ANNOTATION = "quantization_annotation"
 EPS = 2.0**-12
-"""Least scale: XNNPACK multiplies scales, and a smaller one underflows."""
+"""Smallest scale that observers may choose: XNNPACK multiplies scales, and a smaller one underflows."""
 
 CHANNEL_AXIS = {
     aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
     aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
-"""Operators of a weight, and where the weight has its output channels."""
+"""Operators with a weight, and the dimension of the weight's output channels."""
 
 NORMS = frozenset({aten.batch_norm.default})
 CLAMPS = frozenset({
     aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
     aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
 })  # fmt: skip
-"""Part of the operation before them; alone, they keep the parameters of their input."""
+"""Operators that are fused into the operation before them; otherwise their result has the parameters of their input."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -64,12 +64,12 @@ MOVES = CLAMPS | {
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default,
     aten.upsample_bilinear2d.vec,
 }  # fmt: skip
-"""Their results have the parameters of their inputs, if those are quantized."""
+"""Operators whose result has the parameters of their inputs, if those are quantized."""
 
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How values and weights are observed; `is_per_channel`: a scale for each output channel of a weight."""
+    """The specifications of values and weights; `is_per_channel`: a scale for each output channel of a weight."""
 
     activation: QuantizationSpec
     weight: Callable[[int], QuantizationSpec]
@@ -80,10 +80,10 @@ class QuantizationConfig:
 def get_symmetric_quantization_config(
     is_per_channel: bool = False, is_qat: bool = False, is_dynamic: bool = False
 ) -> QuantizationConfig:
-    """8-bit weights with zero points of 0, 8-bit values with zero points of their own, both signed.
+    """Return the configuration of int8 weights with a zero point of 0, and int8 values with zero points of their own.
 
-    `is_qat`: fake quantization for `prepare_qat_pt2e`. `is_dynamic`: the inputs of linear layers are rounded at run
-    time, row by row, and everything else stays in floating point. Both together raise `ValueError`.
+    `is_qat`: fake quantization for `prepare_qat_pt2e`. `is_dynamic`: the inputs of linear layers are quantized per
+    token at run time, and everything else stays in floating point. Both together raise `ValueError`.
     """
     if is_qat and is_dynamic:
         raise ValueError("is_qat and is_dynamic exclude each other: nothing is rounded in training")
@@ -101,11 +101,11 @@ def get_symmetric_quantization_config(
     def weight(axis: int) -> QuantizationSpec:
         if is_qat:
             inner = MovingAveragePerChannelMinMaxObserver if is_per_channel else MovingAverageMinMaxObserver
-            made: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=EPS)
+            observed: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=EPS)
         else:
-            made = (PerChannelMinMaxObserver if is_per_channel else MinMaxObserver).with_args(eps=EPS)
+            observed = (PerChannelMinMaxObserver if is_per_channel else MinMaxObserver).with_args(eps=EPS)
         scheme = torch.per_channel_symmetric if is_per_channel else symmetric
-        return QuantizationSpec(torch.int8, made, -127, 127, scheme, axis if is_per_channel else None)
+        return QuantizationSpec(torch.int8, observed, -127, 127, scheme, axis if is_per_channel else None)
 
     return QuantizationConfig(activation, weight, is_per_channel, is_qat)
 
@@ -113,8 +113,8 @@ def get_symmetric_quantization_config(
 class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
     """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
 
-    The configuration of a module's name goes before that of its type, and that before the global one; None leaves the
-    part in floating point.
+    The configuration of a module's name has precedence over that of its type, and that over the global one; a
+    configuration of None leaves a module in floating point.
     """
 
     def __init__(self) -> None:
@@ -124,19 +124,22 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         self._global: QuantizationConfig | None = None
 
     def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
-        """For everything that has no other configuration."""
+        """Set the configuration of all operators that have no other."""
         self._global = quantization_config
         return self
 
     def set_object_type(
         self, object_type: type[torch.nn.Module], quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
-        """For the operators of modules of a type."""
+        """Set the configuration of the operators of modules of a type."""
         self._types[f"{object_type.__module__}.{object_type.__qualname__}"] = quantization_config
         return self
 
     def set_module_name(self, module_name: str, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
-        """For the operators of a module and of those inside it; `module_name` as in `named_modules()`."""
+        """Set the configuration of the operators of a module and those inside it.
+
+        Its name is as in `named_modules()`.
+        """
         self._names[module_name] = quantization_config
         return self
 
@@ -149,7 +152,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing can be wrong: every annotation is one that XNNPACK computes, or that stays in floating point."""
+        """Do nothing: XNNPACK computes every annotated operator, or leaves it in floating point."""
 
     def _config_of(self, node: Node) -> QuantizationConfig | None:
         stack = list(node.meta.get("nn_module_stack", {}).values())
@@ -164,7 +167,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
 
 
 def _plain_name(name: str) -> str:
-    """A module's name as `named_modules()` gives it; export writes it as an attribute of `L['self']`."""
+    """Return a module's name as in `named_modules()`; `torch.export` writes it as an attribute of `L['self']`."""
     for prefix in ("L['self'].", "L__self___"):
         name = name.removeprefix(prefix)
     return name
@@ -176,7 +179,7 @@ def _is_float(node: Node) -> bool:
 
 
 def _reads_empty(node: Node) -> bool:
-    """Observers find no range in a tensor without elements."""
+    """Return True if a node reads a tensor without elements, in which observers find no range."""
     return any(
         isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes
     )
@@ -215,7 +218,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
 
 
 def _share(node: Node, config: QuantizationConfig) -> None:
-    """One observer for the inputs and the result, where an input is quantized anyway."""
+    """Give inputs and result one shared observer, if all inputs are quantized anyway."""
     sources = [source for source in node.all_input_nodes if _is_float(source)]
     if not sources or not all(_output_spec(source) is not None for source in sources):
         return
@@ -232,7 +235,7 @@ def _output_spec(node: Node) -> QuantizationSpecBase | None:
 
 
 def _tail(node: Node) -> Node:
-    """The last of the batch norm and the clamp that become part of `node`."""
+    """Return the last of the batch norm and the clamp that are fused into `node`; `node` if there are none."""
     for group in (NORMS, CLAMPS):
         users = list(node.users)
         if len(users) == 1 and users[0].target in group:

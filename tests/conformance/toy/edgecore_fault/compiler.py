@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.program import copy_program
-from edgecore.partition import CapabilityPartitioner, PartitionResult, Rejection
+from edgecore.partition import CapabilityPartitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec, MemoryNeed, OperatorSupport, PreprocessResult, Problem, RewriteRecipe
 from edgecore_fault import FAULTS, native_library
 
@@ -50,8 +50,8 @@ class FaultPartitioner(CapabilityPartitioner):
                 if node.target is torch.ops.aten.add.Tensor:
                     node.args = node.args[::-1]
         if "silent" in FAULTS:
-            rejections = [Rejection(one.node, "") for one in result.rejections]
-            return PartitionResult(exported_program, result.partition_tags, rejections)
+            unsupported_nodes = [UnsupportedNode(one.node, "") for one in result.unsupported_nodes]
+            return PartitionResult(exported_program, result.partition_tags, unsupported_nodes)
         return result
 
 

@@ -1,9 +1,8 @@
-"""One partition as an OpenVINO model: what the functions of the operator table build with."""
+"""Build the OpenVINO model of a partition: helpers for the functions of the operator table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.partition import OperatorRow, Part
+from edgecore.sdk import OperatorRow, PartitionView
 
 OV_TYPES = {
     torch.float32: ov.Type.f32, torch.int8: ov.Type.i8, torch.uint8: ov.Type.u8, torch.int32: ov.Type.i32,
@@ -21,14 +20,14 @@ OV_TYPES = {
 
 
 class Builder:
-    """OpenVINO's values by the nodes that they stand for; constants appear when they are first read."""
+    """Maps nodes of a partition to OpenVINO's values; constants are made when they are first read."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: PartitionView) -> None:
         self.part = part
         self.values: dict[Node, Any] = {}
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """The value of an argument of a call: a node, or a number in the dtype of node `like`."""
+        """Return the value of an argument of a call: a node, or a number, which gets the dtype of node `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             return ops.constant(np.asarray(argument), OV_TYPES[like.meta["val"].dtype])
@@ -38,47 +37,34 @@ class Builder:
 
 
 def ints(values: Sequence[int]) -> Any:
-    """A constant of 64-bit integers, one dim: sizes, axes."""
+    """Make a constant of 64-bit integers with one dim: sizes, axes."""
     return ops.constant(np.asarray(list(values), dtype=np.int64))
 
 
 def number(value: float) -> Any:
-    """A scalar constant of float32."""
+    """Make a scalar constant of float32."""
     return ops.constant(np.float32(value))
 
 
 Build = Callable[[Builder, Node], Any]
-"""The value of a call node; a list of them for an operator with several results."""
+"""Returns the value of a call node, or a list of values for an operator with several results."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row(OperatorRow):
-    """A row of the operator table, and how its operator is said to OpenVINO."""
-
-    build: Build
-
-
-def arguments(node: Node) -> dict[str, Any]:
-    """The arguments of a call by the names of the operator's schema, defaults filled in."""
-    given = dict(node.kwargs)
-    target: Any = node.target
-    for index, argument in enumerate(target._schema.arguments):
-        if argument.name not in given:
-            given[argument.name] = node.args[index] if index < len(node.args) else argument.default_value
-    return given
+Row = OperatorRow[Build]
+"""A row of the operator table; `lower` builds OpenVINO's operators for a call."""
 
 
 def shape(node: Any) -> tuple[Any, ...]:
-    """Sizes of a node's result, symbolic ones among them."""
+    """Return the sizes of a node's result, which may be symbolic."""
     return tuple(node.meta["val"].shape)
 
 
 def rank(node: Any) -> int:
-    """Number of dims of a node's result."""
+    """Return the number of dims of a node's result."""
     return len(shape(node))
 
 
 def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Dims counted from the front; all if there are none."""
+    """Return `dims` as numbers from 0; all dims if there are none."""
     count = rank(node)
     return [dim % count for dim in dims] if dims else list(range(count))

@@ -8,7 +8,8 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, axes, ints, number
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
+from edgecore_openvino.operators.builder import Build, Builder, Row, axes, ints, number
 
 aten = torch.ops.aten
 F32, BOOL = (torch.float32,), (torch.bool,)
@@ -23,10 +24,10 @@ def _unary(function: Any, *constants: float) -> Build:
 
 
 def _binary(function: Any) -> Build:
-    """Of two tensors or of a tensor and a number; `alpha` multiplies the second."""
+    """Build an operator of two tensors, or of a tensor and a number; `alpha` multiplies the second operand."""
 
     def build(b: Builder, node: Node) -> Any:
-        given, (left, right) = arguments(node), node.args[:2]
+        given, (left, right) = arguments_by_name(node), node.args[:2]
         like: Any = left if isinstance(left, Node) else right
         second = b.value(right, like)
         if (alpha := given.get("alpha", 1)) != 1:
@@ -37,13 +38,13 @@ def _binary(function: Any) -> Build:
 
 
 def _rsub(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     scaled = ops.multiply(b.value(node.args[0]), number(given["alpha"]))
     return ops.subtract(number(given["other"]), scaled)
 
 
 def _clamp(b: Builder, node: Node) -> Any:
-    given, value = arguments(node), b.value(node.args[0])
+    given, value = arguments_by_name(node), b.value(node.args[0])
     low, high = (given.get(new, given.get(old)) for new, old in (("min", "min_val"), ("max", "max_val")))
     if low is not None:
         value = ops.maximum(value, number(low))
@@ -51,27 +52,27 @@ def _clamp(b: Builder, node: Node) -> Any:
 
 
 def _hardtanh(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     return ops.clamp(b.value(node.args[0]), float(given["min_val"]), float(given["max_val"]))
 
 
 def _gelu(b: Builder, node: Node) -> Any:
-    mode = arguments(node)["approximate"]
+    mode = arguments_by_name(node)["approximate"]
     return ops.gelu(b.value(node.args[0]), "erf" if mode == "none" else mode)
 
 
 def _elu(b: Builder, node: Node) -> Any:
-    given, x = arguments(node), b.value(node.args[0])
+    given, x = arguments_by_name(node), b.value(node.args[0])
     return ops.elu(x, float(given["alpha"]))
 
 
 def _elu_scales(node: Node) -> str | None:
-    given = arguments(node)
+    given = arguments_by_name(node)
     return None if given["scale"] == given["input_scale"] == 1 else "scale or input_scale is not 1"
 
 
 def _leaky_relu(b: Builder, node: Node) -> Any:
-    return ops.prelu(b.value(node.args[0]), number(arguments(node)["negative_slope"]))
+    return ops.prelu(b.value(node.args[0]), number(arguments_by_name(node)["negative_slope"]))
 
 
 def _silu(b: Builder, node: Node) -> Any:
@@ -105,7 +106,7 @@ def _full_like(b: Builder, node: Node) -> Any:
 
 def _reduce(function: Any) -> Build:
     def build(b: Builder, node: Node) -> Any:
-        given, source = arguments(node), node.args[0]
+        given, source = arguments_by_name(node), node.args[0]
         dims = given.get("dim")
         chosen = axes([dims] if isinstance(dims, int) else dims, source)
         return function(b.value(source), ints(chosen), bool(given.get("keepdim", False)))
@@ -113,19 +114,21 @@ def _reduce(function: Any) -> Build:
     return build
 
 
-def _of_floats(node: Node) -> str | None:
-    other = next((source for source in node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
+def _of_floats(query: NodeQuery) -> str | None:
+    other = next((source for source in query.node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
     return None if other is None else f"input {other.name} is no float32"
 
 
-def _scalar(node: Node) -> str | None:
-    source = node.args[0]
+def _scalar(query: NodeQuery) -> str | None:
+    source = query.node.args[0]
     assert isinstance(source, Node)
     return None if source.meta["val"].dim() else "a tensor without dims"
 
 
-def _row(target: Any, dtypes: tuple[torch.dtype, ...], build: Build, constraints: str = "", refuses: Any = None) -> Row:
-    return Row(target, dtypes, constraints, refuses, build=build)
+def _row(
+    target: Any, dtypes: tuple[torch.dtype, ...], build: Build, constraints: str = "", check: Constraint | None = None
+) -> Row:
+    return Row(target, dtypes, constraints, check, lower=build)
 
 
 _UNARY = {
@@ -174,9 +177,9 @@ ROWS = [
     _row(aten.logical_or.default, BOOL, _logical(ops.logical_or)),
     _row(aten.where.self, TRUTH, _where, "values of float32"),
     _row(aten.full_like.default, F32, _full_like),
-    _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), refuses=_scalar),
-    _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), refuses=_scalar),
-    _row(aten.amax.default, F32, _reduce(ops.reduce_max), refuses=_scalar),
-    _row(aten.amin.default, F32, _reduce(ops.reduce_min), refuses=_scalar),
-    _row(aten.any.dim, BOOL, _reduce(ops.reduce_logical_or), refuses=_scalar),
+    _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), check=_scalar),
+    _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), check=_scalar),
+    _row(aten.amax.default, F32, _reduce(ops.reduce_max), check=_scalar),
+    _row(aten.amin.default, F32, _reduce(ops.reduce_min), check=_scalar),
+    _row(aten.any.dim, BOOL, _reduce(ops.reduce_logical_or), check=_scalar),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolutions, products, pooling, norms, softmax and attention."""
+"""Convolutions, matmuls, pooling, norms, softmax and attention."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.partition import for_each
-from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, ints, number, rank, shape
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
+from edgecore_openvino.operators.builder import Build, Builder, Row, ints, number, rank, shape
 
 aten = torch.ops.aten
 F32 = (torch.float32,)
 
 
 def _convolution(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     count = rank(node) - 2
     stride, pads, dilation = (for_each(given[key], count) for key in ("stride", "padding", "dilation"))
     x, weight, groups = b.value(given["input"]), b.value(given["weight"]), given["groups"]
@@ -38,13 +38,13 @@ def _convolution(b: Builder, node: Node) -> Any:
     return result
 
 
-def _spatial(node: Node) -> str | None:
-    count = rank(node) - 2
+def _spatial(query: NodeQuery) -> str | None:
+    count = rank(query.node) - 2
     return None if 1 <= count <= 3 else f"{count} spatial dims"
 
 
 def _linear(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     product = ops.matmul(b.value(given["input"]), b.value(given["weight"]), False, True)
     return product if given["bias"] is None else ops.add(product, b.value(given["bias"]))
 
@@ -54,9 +54,8 @@ def _addmm(b: Builder, node: Node) -> Any:
     return ops.add(ops.matmul(left, right, False, False), bias)
 
 
-def _addmm_refuses(node: Node) -> str | None:
-    given = arguments(node)
-    return None if given["alpha"] == given["beta"] == 1 else "alpha or beta is not 1"
+def _check_addmm(query: NodeQuery) -> str | None:
+    return None if query.argument("alpha") == query.argument("beta") == 1 else "alpha or beta is not 1"
 
 
 def _product(b: Builder, node: Node) -> Any:
@@ -64,7 +63,7 @@ def _product(b: Builder, node: Node) -> Any:
 
 
 def _attention(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     query, key, value = (b.value(given[name]) for name in ("query", "key", "value"))
     mask = None if given["attn_mask"] is None else b.value(given["attn_mask"])
     scale = None if given["scale"] is None else number(given["scale"])
@@ -73,17 +72,18 @@ def _attention(b: Builder, node: Node) -> Any:
     return ops.scaled_dot_product_attention(query, key, value, mask, scale, given["is_causal"])
 
 
-def _attention_refuses(node: Node) -> str | None:
-    given = arguments(node)
-    if given["dropout_p"] or given.get("enable_gqa"):
+def _check_attention(query: NodeQuery) -> str | None:
+    if query.argument("dropout_p") or query.argument("enable_gqa"):
         return "dropout_p or enable_gqa is given"
-    if given["is_causal"] and given["scale"] is not None:
+    if query.argument("is_causal") and query.argument("scale") is not None:
         return "is_causal with a scale"
-    return None if all(rank(given[name]) == 4 for name in ("query", "key", "value")) else "tensors without 4 dims"
+    return (
+        None if all(rank(query.argument(name)) == 4 for name in ("query", "key", "value")) else "tensors without 4 dims"
+    )
 
 
 def _max_pool(b: Builder, node: Node) -> Any:
-    given, count = arguments(node), 2
+    given, count = arguments_by_name(node), 2
     kernel = for_each(given["kernel_size"], count)
     stride = for_each(given["stride"] or kernel, count)
     pads, dilation = for_each(given["padding"], count), for_each(given["dilation"], count)
@@ -97,7 +97,7 @@ def _max_pool_alone(b: Builder, node: Node) -> Any:
 
 
 def _avg_pool(b: Builder, node: Node) -> Any:
-    given, count = arguments(node), 2
+    given, count = arguments_by_name(node), 2
     kernel = for_each(given["kernel_size"], count)
     stride, pads = for_each(given["stride"] or kernel, count), for_each(given["padding"], count)
     rounding = "ceil_torch" if given["ceil_mode"] else "floor"
@@ -106,12 +106,12 @@ def _avg_pool(b: Builder, node: Node) -> Any:
     )
 
 
-def _avg_pool_refuses(node: Node) -> str | None:
-    return _image(node) or (None if arguments(node)["divisor_override"] is None else "divisor_override is given")
+def _check_avg_pool(query: NodeQuery) -> str | None:
+    return _image(query) or (None if query.argument("divisor_override") is None else "divisor_override is given")
 
 
-def _image(node: Node) -> str | None:
-    source: Any = node.args[0]
+def _image(query: NodeQuery) -> str | None:
+    source: Any = query.node.args[0]
     return None if rank(source) == 4 else f"{rank(source)} dims instead of 4"
 
 
@@ -120,20 +120,20 @@ def _adaptive(b: Builder, node: Node) -> Any:
     return ops.adaptive_avg_pool(b.value(source), ints(shape(node)[2:]))
 
 
-def _only_first(node: Node) -> str | None:
-    """Of the operators with several results OpenVINO gives the first."""
-    for user in node.users:
+def _only_first(query: NodeQuery) -> str | None:
+    """Constraint of operators with several results, of which OpenVINO computes the first."""
+    for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is used, too"
     return None
 
 
-def _max_pool_refuses(node: Node) -> str | None:
-    return _only_first(node) or _image(node)
+def _check_max_pool(query: NodeQuery) -> str | None:
+    return _only_first(query) or _image(query)
 
 
 def _layer_norm(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     count = len(given["normalized_shape"])
     value = ops.mvn(b.value(node.args[0]), ints(range(-count, 0)), True, float(given["eps"]), "inside_sqrt")
     if given["weight"] is not None:
@@ -142,7 +142,7 @@ def _layer_norm(b: Builder, node: Node) -> Any:
 
 
 def _group_norm(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     channels = given["C"]
     weight = number(1) if given["weight"] is None else b.value(given["weight"])
     bias = number(0) if given["bias"] is None else b.value(given["bias"])
@@ -151,7 +151,7 @@ def _group_norm(b: Builder, node: Node) -> Any:
 
 
 def _batch_norm(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     channels = ints([shape(node.args[0])[1]])
     scale, shift = (
         ops.broadcast(number(neutral) if given[name] is None else b.value(given[name]), channels)
@@ -169,34 +169,41 @@ def _softmax(function: Any) -> Build:
     return build
 
 
-def _has_dims(node: Node) -> str | None:
-    return None if rank(node.args[0]) else "a tensor without dims"
+def _has_dims(query: NodeQuery) -> str | None:
+    return None if rank(query.node.args[0]) else "a tensor without dims"
 
 
-def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, dtypes: Any = F32, **more: Any) -> Row:
-    return Row(target, dtypes, constraints, refuses, build=build, **more)
+def _row(
+    target: Any,
+    build: Build,
+    constraints: str = "",
+    check: Constraint | None = None,
+    dtypes: tuple[torch.dtype, ...] = F32,
+    do_not_decompose: bool = False,
+) -> Row:
+    return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
 
 
 FIRST = "only the first result"
 ROWS = [
-    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial, whole=True),
+    _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial, do_not_decompose=True),
     _row(aten.linear.default, _linear),
-    _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _addmm_refuses),
+    _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
     _row(aten.mm.default, _product),
     _row(aten.bmm.default, _product),
-    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _max_pool_refuses,
+    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _check_max_pool,
          (torch.float32, torch.int64)),
     _row(aten.max_pool2d.default, _max_pool_alone, "4 dims", _image),
-    _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _attention_refuses,
-         (torch.float32, torch.bool), whole=True),
-    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _avg_pool_refuses),
+    _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _check_attention,
+         (torch.float32, torch.bool), do_not_decompose=True),
+    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),
     _row(aten._adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.native_layer_norm.default, _layer_norm, FIRST, _only_first),
     _row(aten.native_group_norm.default, _group_norm, FIRST, _only_first),
     _row(aten._native_batch_norm_legit_no_training.default, _batch_norm, FIRST, _only_first),
-    _row(aten._softmax.default, _softmax(ops.softmax), refuses=_has_dims),
-    _row(aten.softmax.int, _softmax(ops.softmax), refuses=_has_dims),
-    _row(aten.log_softmax.int, _softmax(ops.log_softmax), refuses=_has_dims),
-    _row(aten._log_softmax.default, _softmax(ops.log_softmax), refuses=_has_dims),
+    _row(aten._softmax.default, _softmax(ops.softmax), check=_has_dims),
+    _row(aten.softmax.int, _softmax(ops.softmax), check=_has_dims),
+    _row(aten.log_softmax.int, _softmax(ops.log_softmax), check=_has_dims),
+    _row(aten._log_softmax.default, _softmax(ops.log_softmax), check=_has_dims),
 ]  # fmt: skip

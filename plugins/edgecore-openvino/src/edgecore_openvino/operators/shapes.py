@@ -9,7 +9,8 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore_openvino.operators.builder import Build, Builder, Row, arguments, axes, ints, number, rank, shape
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
+from edgecore_openvino.operators.builder import Build, Builder, Row, axes, ints, number, rank, shape
 
 aten = torch.ops.aten
 ANY = (torch.float32, torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
@@ -21,7 +22,7 @@ def _view(b: Builder, node: Node) -> Any:
 
 
 def _sizes(node: Node) -> list[int]:
-    """The shape of a result, -1 for the one size that varies."""
+    """Build the shape of a result, with -1 for the single size that varies."""
     return [size if isinstance(size, int) else -1 for size in shape(node)]
 
 
@@ -43,7 +44,7 @@ def _transpose(b: Builder, node: Node) -> Any:
 
 
 def _unsqueeze(b: Builder, node: Node) -> Any:
-    return ops.unsqueeze(b.value(node.args[0]), ints([arguments(node)["dim"] % rank(node)]))
+    return ops.unsqueeze(b.value(node.args[0]), ints([arguments_by_name(node)["dim"] % rank(node)]))
 
 
 def _squeeze(b: Builder, node: Node) -> Any:
@@ -53,30 +54,33 @@ def _squeeze(b: Builder, node: Node) -> Any:
 
 
 def _expand(b: Builder, node: Node) -> Any:
-    """A size of -1 stays what it is, as one of 1 does in OpenVINO's broadcasting in both directions."""
+    """Build a broadcast.
+
+    A size of -1 keeps the input's size, as a size of 1 does in OpenVINO's bidirectional broadcasting.
+    """
     return ops.broadcast(
         b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL"
     )
 
 
 def _cat(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     return ops.concat([b.value(source) for source in given["tensors"]], given["dim"] % rank(node))
 
 
-def _cat_refuses(node: Node) -> str | None:
-    ranks = {rank(source) for source in node.all_input_nodes}
+def _check_cat(query: NodeQuery) -> str | None:
+    ranks = {rank(source) for source in query.node.all_input_nodes}
     return "tensors of different ranks" if len(ranks) > 1 else None
 
 
 def _stack(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     axis = given["dim"] % rank(node)
     return ops.concat([ops.unsqueeze(b.value(source), ints([axis])) for source in given["tensors"]], axis)
 
 
 def _slice(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     start, end = given["start"], given["end"]
     last = np.iinfo(np.int64).max
     begin, stop = ints([0 if start is None else start]), ints([last if end is None else end])
@@ -91,13 +95,13 @@ def _select(b: Builder, node: Node) -> Any:
 
 
 def _split(b: Builder, node: Node) -> Any:
-    given = arguments(node)
+    given = arguments_by_name(node)
     axis = ops.constant(np.int64(given["dim"] % rank(node.args[0])))
     return ops.variadic_split(b.value(node.args[0]), axis, ints(given["split_sizes"])).outputs()
 
 
 def _pad(b: Builder, node: Node) -> Any:
-    given, count = arguments(node), rank(node)
+    given, count = arguments_by_name(node), rank(node)
     before, after = [0] * count, [0] * count
     for index in range(len(given["pad"]) // 2):
         before[count - 1 - index], after[count - 1 - index] = given["pad"][2 * index : 2 * index + 2]
@@ -119,9 +123,8 @@ def _embedding(b: Builder, node: Node) -> Any:
     return ops.gather(b.value(node.args[0]), b.value(node.args[1]), ops.constant(np.int64(0)))
 
 
-def _embedding_refuses(node: Node) -> str | None:
-    weight: Any = node.args[0]
-    dtype = weight.meta["val"].dtype
+def _check_embedding(query: NodeQuery) -> str | None:
+    dtype = query.argument("weight").meta["val"].dtype
     return None if dtype == torch.float32 else f"a table of {dtype}"
 
 
@@ -144,7 +147,7 @@ def _fixed(node: Node) -> str | None:
 
 def _resize(mode: str) -> Build:
     def build(b: Builder, node: Node) -> Any:
-        given, source = arguments(node), node.args[0]
+        given, source = arguments_by_name(node), node.args[0]
         align = bool(given.get("align_corners", False))
         where = "asymmetric" if mode == "nearest" else "align_corners" if align else "pytorch_half_pixel"
         wanted = shape(node)[2:]
@@ -160,8 +163,14 @@ def _resize(mode: str) -> Build:
     return build
 
 
-def _row(target: Any, build: Build, constraints: str = "", refuses: Any = None, dtypes: Any = ANY) -> Row:
-    return Row(target, dtypes, constraints, refuses, build=build)
+def _row(
+    target: Any,
+    build: Build,
+    constraints: str = "",
+    check: Constraint | None = None,
+    dtypes: tuple[torch.dtype, ...] = ANY,
+) -> Row:
+    return Row(target, dtypes, constraints, check, lower=build)
 
 
 ROWS = [
@@ -172,7 +181,7 @@ ROWS = [
     _row(aten.squeeze_copy.dim, _squeeze),
     _row(aten.squeeze_copy.dims, _squeeze),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.cat.default, _cat, "tensors of one rank", _cat_refuses),
+    _row(aten.cat.default, _cat, "tensors of one rank", _check_cat),
     _row(aten.stack.default, _stack),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),
@@ -181,7 +190,7 @@ ROWS = [
     _row(aten.flip.default, _flip),
     _row(aten.constant_pad_nd.default, _pad, dtypes=F32),
     _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, F32),
-    _row(aten.embedding.default, _embedding, "a table of float32", _embedding_refuses,
+    _row(aten.embedding.default, _embedding, "a table of float32", _check_embedding,
          (torch.float32, torch.int32, torch.int64)),
     _row(aten.index_select.default, _index_select),
     _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "height and width do not vary", _fixed, F32),

@@ -32,7 +32,7 @@ struct Shapes {
   Dims a, b;
 };
 
-std::vector<Shapes> AllShapes(Extent extent) {
+std::vector<Shapes> all_shapes(Extent extent) {
   if (extent == Extent::kShort) return {{{67}, {67}}, {{3, 35}, {35}}};
   std::vector<Shapes> all;
   const size_t most = extent == Extent::kFull ? 140 : 20;
@@ -51,8 +51,8 @@ std::vector<Shapes> AllShapes(Extent extent) {
 }
 
 // The elements of `numbers` of shape `dims`, repeated to `whole`.
-std::vector<double> Broadcast(const std::vector<double> &numbers, const Dims &dims, const Dims &whole) {
-  std::vector<double> result(Count(whole));
+std::vector<double> broadcast(const std::vector<double> &numbers, const Dims &dims, const Dims &whole) {
+  std::vector<double> result(element_count(whole));
   for (size_t i = 0; i < result.size(); ++i) {
     size_t rest = i, at = 0, stride = 1;
     for (size_t d = 1; d <= whole.size(); ++d) {
@@ -68,7 +68,7 @@ std::vector<double> Broadcast(const std::vector<double> &numbers, const Dims &di
   return result;
 }
 
-Dims Whole(const Shapes &shapes) {
+Dims broadcast_dims(const Shapes &shapes) {
   Dims whole = shapes.a.size() > shapes.b.size() ? shapes.a : shapes.b;
   for (const Dims &dims : {shapes.a, shapes.b}) {
     for (size_t d = 1; d <= dims.size(); ++d) {
@@ -79,27 +79,27 @@ Dims Whole(const Shapes &shapes) {
 }
 
 // One node, run twice: with buffers at the end of pages and at their start.
-void RunShapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
-               double limit) {
+void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
+                double limit) {
   Net net;
-  const uint32_t x = net.Input(a), y = net.Input(b), z = net.Output(output);
+  const uint32_t x = net.input(a), y = net.input(b), z = net.output(output);
   const xnn_binary_params params = {-limit, limit};
-  net.Node(xnn_define_binary(net.subgraph(), f.operation, &params, x, y, z, 0));
-  const std::string shape = Text(shapes.a) + " and " + Text(shapes.b);
-  if (!net.Build() || !net.Run({&a, &b}, {&output}) || !net.Run({&a, &b}, {&output})) {
-    return trial->Refused(shape, net.status());
+  net.node(xnn_define_binary(net.subgraph(), f.operation, &params, x, y, z, 0));
+  const std::string shape = shape_text(shapes.a) + " and " + shape_text(shapes.b);
+  if (!net.build() || !net.run({&a, &b}, {&output}) || !net.run({&a, &b}, {&output})) {
+    return trial->refused(shape, net.status());
   }
-  const Dims whole = Whole(shapes);
-  const std::vector<double> left = Broadcast(a.Numbers(), shapes.a, whole);
-  const std::vector<double> right = Broadcast(b.Numbers(), shapes.b, whole);
+  const Dims whole = broadcast_dims(shapes);
+  const std::vector<double> left = broadcast(a.numbers(), shapes.a, whole);
+  const std::vector<double> right = broadcast(b.numbers(), shapes.b, whole);
   std::vector<double> expected(left.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     expected[i] = std::clamp(f.compute(left[i], right[i]), -limit, limit);
     if (output.type == xnn_datatype_fp32) expected[i] = static_cast<double>(static_cast<float>(expected[i]));
-    if (output.type == xnn_datatype_fp16) expected[i] = RoundToHalf(expected[i]);
+    if (output.type == xnn_datatype_fp16) expected[i] = round_to_half(expected[i]);
   }
   if (output.type == xnn_datatype_qint8 || output.type == xnn_datatype_quint8) {
-    return trial->CompareSteps(shape, output, expected, f.steps);
+    return trial->compare_steps(shape, output, expected, f.steps);
   }
   // Divisions may be rounded twice in fp16.
   const double unit = output.type == xnn_datatype_fp16 ? 0x1.0p-10 : 0x1.0p-23;
@@ -107,24 +107,24 @@ void RunShapes(Trial *trial, const Function &f, const Shapes &shapes, const Tens
   for (double number : expected) {
     allowed.push_back(f.operation == xnn_binary_divide ? std::fabs(number) * unit : 0);
   }
-  trial->Compare(shape, output, expected, allowed);
+  trial->compare(shape, output, expected, allowed);
 }
 
-void RunFloat(Trial *trial, const Function &f, xnn_datatype type) {
+void run_float(Trial *trial, const Function &f, xnn_datatype type) {
   size_t index = 0;
-  for (const Shapes &shapes : AllShapes(trial->extent)) {
-    Tensor a = Float32(shapes.a), b = Float32(shapes.b), output = Float32(Whole(shapes));
+  for (const Shapes &shapes : all_shapes(trial->extent)) {
+    Tensor a = float32_tensor(shapes.a), b = float32_tensor(shapes.b), output = float32_tensor(broadcast_dims(shapes));
     a.type = b.type = output.type = type;
-    a.Set(trial->Uniforms(Count(a.dims), -9, 9));
-    std::vector<double> right = trial->Uniforms(Count(b.dims), 0.5, 9);
+    a.set(trial->uniforms(element_count(a.dims), -9, 9));
+    std::vector<double> right = trial->uniforms(element_count(b.dims), 0.5, 9);
     for (size_t i = 0; i < right.size(); i += 3) right[i] = -right[i];
-    b.Set(right);
-    RunShapes(trial, f, shapes, a, b, output, index++ % 3 == 2 ? 4 : kInfinity);
+    b.set(right);
+    run_shapes(trial, f, shapes, a, b, output, index++ % 3 == 2 ? 4 : kInfinity);
     if (trial->outcome.unsupported) return;
   }
 }
 
-void RunInt8(Trial *trial, const Function &f, xnn_datatype type) {
+void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
   struct Scales {
     float a, b, output;
@@ -136,41 +136,43 @@ void RunInt8(Trial *trial, const Function &f, xnn_datatype type) {
                            {0x1.0p-10f, 0x1.0p-9f, multiplies ? 0.0078125f : 1.0f},
                            {2.0f, 1.0f, multiplies ? 0.0079f : 0.0079f}};
   size_t index = 0;
-  for (const Shapes &shapes : AllShapes(trial->extent)) {
+  for (const Shapes &shapes : all_shapes(trial->extent)) {
     const Scales &s = scales[index % 4];
     const int32_t zeros[] = {low, low + 255, low + 128, low + 77};
-    Tensor a = Quantized(type, shapes.a, s.a, zeros[index % 4]),
-           b = Quantized(type, shapes.b, s.b, zeros[index / 2 % 4]);
-    const Tensor output = Quantized(type, Whole(shapes), s.output, zeros[(index + 1) % 4]);
-    for (size_t i = 0; i < Count(a.dims); ++i) a.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
-    for (size_t i = 0; i < Count(b.dims); ++i) b.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
+    Tensor a = quantized_tensor(type, shapes.a, s.a, zeros[index % 4]),
+           b = quantized_tensor(type, shapes.b, s.b, zeros[index / 2 % 4]);
+    const Tensor output = quantized_tensor(type, broadcast_dims(shapes), s.output, zeros[(index + 1) % 4]);
+    for (size_t i = 0; i < element_count(a.dims); ++i)
+      a.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
+    for (size_t i = 0; i < element_count(b.dims); ++i)
+      b.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
     ++index;
-    RunShapes(trial, f, shapes, a, b, output, kInfinity);
+    run_shapes(trial, f, shapes, a, b, output, kInfinity);
     if (trial->outcome.unsupported) return;
   }
 }
 
 template <size_t kIndex, int kType>
-void Run(Trial *trial) {
+void run(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
   const bool is_float = type == xnn_datatype_fp32 || type == xnn_datatype_fp16;
-  is_float ? RunFloat(trial, kFunctions[kIndex], type) : RunInt8(trial, kFunctions[kIndex], type);
+  is_float ? run_float(trial, kFunctions[kIndex], type) : run_int8(trial, kFunctions[kIndex], type);
 }
 
 template <size_t kIndex>
-void AddFunctions(std::vector<Family> *families) {
+void add_functions(std::vector<Family> *families) {
   if constexpr (kIndex < std::size(kFunctions)) {
-    AddEachType(kFunctions[kIndex].name, Run<kIndex, xnn_datatype_fp32>, Run<kIndex, xnn_datatype_fp16>,
-                Run<kIndex, xnn_datatype_qint8>, Run<kIndex, xnn_datatype_quint8>, families);
-    AddFunctions<kIndex + 1>(families);
+    add_each_type(kFunctions[kIndex].name, run<kIndex, xnn_datatype_fp32>, run<kIndex, xnn_datatype_fp16>,
+                  run<kIndex, xnn_datatype_qint8>, run<kIndex, xnn_datatype_quint8>, families);
+    add_functions<kIndex + 1>(families);
   }
 }
 
 }  // namespace
 
-std::vector<Family> BinaryFamilies() {
+std::vector<Family> binary_families() {
   std::vector<Family> families;
-  AddFunctions<0>(&families);
+  add_functions<0>(&families);
   return families;
 }
 

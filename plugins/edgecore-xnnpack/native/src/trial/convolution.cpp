@@ -22,14 +22,14 @@ struct Convolution {
   size_t batch, height, width;
   bool is_depthwise = false, is_transposed = false;
 
-  size_t Extent(uint32_t kernel) const { return (kernel - 1) * window.dilation + 1; }
-  size_t OutputSize(size_t size, uint32_t kernel) const {
-    if (is_transposed) return window.stride * (size - 1) + window.adjustment + Extent(kernel) - 2 * window.padding;
-    return (size + 2 * window.padding - Extent(kernel)) / window.stride + 1;
+  size_t extent(uint32_t kernel) const { return (kernel - 1) * window.dilation + 1; }
+  size_t output_size(size_t size, uint32_t kernel) const {
+    if (is_transposed) return window.stride * (size - 1) + window.adjustment + extent(kernel) - 2 * window.padding;
+    return (size + 2 * window.padding - extent(kernel)) / window.stride + 1;
   }
-  bool Fits() const {
-    if (is_transposed) return Extent(window.height) + window.stride * (height - 1) > 2 * window.padding;
-    return height + 2 * window.padding >= Extent(window.height) && width + 2 * window.padding >= Extent(window.width);
+  bool fits() const {
+    if (is_transposed) return extent(window.height) + window.stride * (height - 1) > 2 * window.padding;
+    return height + 2 * window.padding >= extent(window.height) && width + 2 * window.padding >= extent(window.width);
   }
 };
 
@@ -45,8 +45,8 @@ std::string Shape(const Convolution &c) {
 
 // Adds input (y, x) times tap (i, j) to output (oy, ox) for all channels. Filters are [outputs, h, w, group_inputs], of
 // depthwise ones [1, h, w, outputs].
-void AddTap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
-            double *magnitudes) {
+void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
+             double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;
   for (uint32_t o = 0; o < outputs; ++o) {
     const double *inputs = pixel + o / c.group_outputs * c.group_inputs;
@@ -60,12 +60,12 @@ void AddTap(const Convolution &c, const double *pixel, const double *filter, uin
   }
 }
 
-void Convolve(const Convolution &c, const std::vector<double> &input, const Weights &weights, bool has_bias,
+void convolve(const Convolution &c, const std::vector<double> &input, const Weights &weights, bool has_bias,
               const Dims &output, std::vector<double> *sums, std::vector<double> *magnitudes) {
   const Window &w = c.window;
   const size_t channels = static_cast<size_t>(c.groups) * c.group_inputs, outputs = output[3];
-  sums->resize(Count(output));
-  magnitudes->resize(Count(output));
+  sums->resize(element_count(output));
+  magnitudes->resize(element_count(output));
   for (size_t i = 0; i < sums->size(); ++i) {
     (*sums)[i] = has_bias ? weights.bias_numbers[i % outputs] : 0;
     (*magnitudes)[i] = std::fabs((*sums)[i]);
@@ -84,15 +84,15 @@ void Convolve(const Convolution &c, const std::vector<double> &input, const Weig
           const size_t in_y = c.is_transposed ? y : other_y, in_x = c.is_transposed ? x : other_x;
           const size_t out_y = c.is_transposed ? other_y : y, out_x = c.is_transposed ? other_x : x;
           const size_t at = ((b * output[1] + out_y) * output[2] + out_x) * outputs;
-          AddTap(c, input.data() + ((b * c.height + in_y) * c.width + in_x) * channels, weights.filter_numbers.data(),
-                 tap, sums->data() + at, magnitudes->data() + at);
+          add_tap(c, input.data() + ((b * c.height + in_y) * c.width + in_x) * channels, weights.filter_numbers.data(),
+                  tap, sums->data() + at, magnitudes->data() + at);
         }
       }
     }
   }
 }
 
-xnn_status Define(const Convolution &c, xnn_subgraph_t graph, double limit, uint32_t x, uint32_t filter, uint32_t bias,
+xnn_status define(const Convolution &c, xnn_subgraph_t graph, double limit, uint32_t x, uint32_t filter, uint32_t bias,
                   uint32_t y) {
   const Window &w = c.window;
   const uint32_t p = w.padding;
@@ -112,13 +112,13 @@ xnn_status Define(const Convolution &c, xnn_subgraph_t graph, double limit, uint
 
 constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // of qint8; quint8 has 128 more
 
-void RunConvolution(Trial *trial, const LayerTypes &types, size_t index, const Convolution &c) {
-  if (!c.Fits()) return;
+void run_convolution(Trial *trial, const LayerTypes &types, size_t index, const Convolution &c) {
+  if (!c.fits()) return;
   const Window &w = c.window;
   const uint32_t outputs = c.groups * c.group_outputs;
   const size_t sum = static_cast<size_t>(w.height) * w.width * c.group_inputs;
   const bool has_bias = index % 4 != 3;
-  const double limit = index % 5 == 2 && !IsInt8(types.output) ? 2 : kInfinity;
+  const double limit = index % 5 == 2 && !is_int8(types.output) ? 2 : kInfinity;
   Steps steps;
   const int32_t more = types.input == xnn_datatype_quint8 ? 128 : 0;
   steps.input_zero = kZeros[index % 4] + more;
@@ -128,23 +128,23 @@ void RunConvolution(Trial *trial, const LayerTypes &types, size_t index, const C
   const Dims filter_dims =
       c.is_depthwise ? Dims{1, w.height, w.width, outputs} : Dims{outputs, w.height, w.width, c.group_inputs};
   const Dims input_dims = {c.batch, c.height, c.width, static_cast<size_t>(c.groups) * c.group_inputs};
-  const Dims output_dims = {c.batch, c.OutputSize(c.height, w.height), c.OutputSize(c.width, w.width), outputs};
-  const Weights weights = DrawWeights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, steps, sum);
+  const Dims output_dims = {c.batch, c.output_size(c.height, w.height), c.output_size(c.width, w.width), outputs};
+  const Weights weights = draw_weights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, steps, sum);
   // Images of dynamically quantized convolutions have one scale each.
-  const Tensor input = DrawInput(trial, types, input_dims, Count(input_dims) / c.batch, steps);
-  Tensor output = DeclareOutput(types, output_dims, steps);
+  const Tensor input = draw_input(trial, types, input_dims, element_count(input_dims) / c.batch, steps);
+  Tensor output = declare_output(types, output_dims, steps);
 
   Net net;
-  const uint32_t x = net.Input(input), filter = net.Constant(weights.filter);
-  const uint32_t bias = has_bias ? net.Constant(weights.bias) : XNN_INVALID_VALUE_ID;
-  const uint32_t y = net.Output(output);
-  net.Node(Define(c, net.subgraph(), limit, RoundedInput(&net, types, input, x, 3), filter, bias, y));
-  if (!net.Build() || !net.Run({&input}, {&output}) || (index % 2 == 0 && !net.Run({&input}, {&output}))) {
-    return trial->Refused(Shape(c), net.status());
+  const uint32_t x = net.input(input), filter = net.constant(weights.filter);
+  const uint32_t bias = has_bias ? net.constant(weights.bias) : XNN_INVALID_VALUE_ID;
+  const uint32_t y = net.output(output);
+  net.node(define(c, net.subgraph(), limit, rounded_input(&net, types, input, x, 3), filter, bias, y));
+  if (!net.build() || !net.run({&input}, {&output}) || (index % 2 == 0 && !net.run({&input}, {&output}))) {
+    return trial->refused(Shape(c), net.status());
   }
   std::vector<double> sums, magnitudes;
-  Convolve(c, input.Numbers(), weights, has_bias, output_dims, &sums, &magnitudes);
-  CompareLayer(trial, Shape(c), types, output, sums, magnitudes, sum, -limit, limit);
+  convolve(c, input.numbers(), weights, has_bias, output_dims, &sums, &magnitudes);
+  compare_layer(trial, Shape(c), types, output, sums, magnitudes, sum, -limit, limit);
 }
 
 // Pixels, 1 to 70 of the output with many tiles' remainders; widths of 1 to 5 with heights of up to 14.
@@ -152,7 +152,7 @@ struct Size {
   size_t batch, height, width;
 };
 
-std::vector<Size> Sizes(Extent extent, uint32_t kernel) {
+std::vector<Size> xnn_dims(Extent extent, uint32_t kernel) {
   if (extent == Extent::kShort) return {{1, kernel + 3, kernel + 4}};
   if (extent == Extent::kQuick) return {{1, kernel, kernel + 1}, {2, kernel + 4, kernel + 3}};
   std::vector<Size> sizes;
@@ -160,19 +160,19 @@ std::vector<Size> Sizes(Extent extent, uint32_t kernel) {
   return sizes;
 }
 
-std::vector<uint32_t> Channels(Extent extent) {
+std::vector<uint32_t> channel_counts(Extent extent) {
   if (extent == Extent::kShort) return {5, 35};
   if (extent == Extent::kQuick) return {1, 4, 7, 16, 31, 33, 65};
   return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 70, 97, 129};
 }
 
-void RunAll(Trial *trial, const LayerTypes &types, const std::vector<Window> &windows, bool is_depthwise,
-            bool is_transposed) {
-  const std::vector<uint32_t> channels = Channels(trial->extent);
+void run_all(Trial *trial, const LayerTypes &types, const std::vector<Window> &windows, bool is_depthwise,
+             bool is_transposed) {
+  const std::vector<uint32_t> channels = channel_counts(trial->extent);
   size_t index = 0;
   for (const Window &window : windows) {
     for (uint32_t one : channels) {
-      for (const Size &size : Sizes(trial->extent, window.height)) {
+      for (const Size &size : xnn_dims(trial->extent, window.height)) {
         Convolution c = {window, 1, 1, 1, size.batch, size.height, size.width, is_depthwise, is_transposed};
         const uint32_t other = channels[(index * 5 + 2) % channels.size()];
         if (is_depthwise) {
@@ -183,7 +183,7 @@ void RunAll(Trial *trial, const LayerTypes &types, const std::vector<Window> &wi
           c.group_inputs = other;
           c.group_outputs = one;
         }
-        RunConvolution(trial, types, index++, c);
+        run_convolution(trial, types, index++, c);
         if (trial->outcome.unsupported) return;
       }
       if (trial->extent == Extent::kShort && index >= 2 * windows.size()) break;
@@ -191,31 +191,31 @@ void RunAll(Trial *trial, const LayerTypes &types, const std::vector<Window> &wi
   }
 }
 
-void Regular(Trial *trial, const LayerTypes &types) {
-  RunAll(trial, types, {{1, 1, 1, 1, 0}, {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 2, 1, 2, 2}, {2, 2, 2, 1, 0}}, false,
-         false);
+void regular(Trial *trial, const LayerTypes &types) {
+  run_all(trial, types, {{1, 1, 1, 1, 0}, {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 2, 1, 2, 2}, {2, 2, 2, 1, 0}}, false,
+          false);
 }
 
-void Depthwise(Trial *trial, const LayerTypes &types) {
-  RunAll(trial, types,
-         {{3, 3, 1, 1, 1},
-          {3, 3, 2, 1, 1},
-          {5, 5, 1, 1, 2},
-          {5, 5, 2, 1, 2},
-          {7, 7, 1, 1, 3},
-          {7, 7, 2, 1, 3},
-          {2, 2, 1, 1, 0},
-          {3, 1, 1, 1, 0},
-          {3, 3, 1, 2, 2},
-          {4, 6, 1, 1, 2},
-          {9, 9, 1, 1, 4}},
-         true, false);
+void depthwise(Trial *trial, const LayerTypes &types) {
+  run_all(trial, types,
+          {{3, 3, 1, 1, 1},
+           {3, 3, 2, 1, 1},
+           {5, 5, 1, 1, 2},
+           {5, 5, 2, 1, 2},
+           {7, 7, 1, 1, 3},
+           {7, 7, 2, 1, 3},
+           {2, 2, 1, 1, 0},
+           {3, 1, 1, 1, 0},
+           {3, 3, 1, 2, 2},
+           {4, 6, 1, 1, 2},
+           {9, 9, 1, 1, 4}},
+          true, false);
 }
 
-void Transposed(Trial *trial, const LayerTypes &types) {
-  RunAll(trial, types,
-         {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1}, {3, 3, 2, 2, 1}},
-         false, true);
+void transposed(Trial *trial, const LayerTypes &types) {
+  run_all(trial, types,
+          {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1}, {3, 3, 2, 2, 1}},
+          false, true);
 }
 
 constexpr LayerTypes kF32 = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
@@ -227,31 +227,31 @@ constexpr LayerTypes kUint8 = {xnn_datatype_quint8, xnn_datatype_quint8, xnn_dat
 constexpr LayerTypes kDynamic = {xnn_datatype_fp32, xnn_datatype_qcint8, xnn_datatype_fp32, true};
 
 template <void (*kRun)(Trial *, const LayerTypes &), const LayerTypes &kTypes>
-void With(Trial *trial) {
+void convolution_with(Trial *trial) {
   kRun(trial, kTypes);
 }
 
 }  // namespace
 
-std::vector<Family> ConvolutionFamilies() {
+std::vector<Family> convolution_families() {
   return {
-      {"convolution f32", With<Regular, kF32>},
-      {"convolution f16", With<Regular, kF16>},
-      {"convolution int8", With<Regular, kInt8>},
-      {"convolution int8, a scale per channel", With<Regular, kChannels>},
-      {"convolution uint8", With<Regular, kUint8>},
-      {"convolution dynamic int8", With<Regular, kDynamic>},
-      {"depthwise convolution f32", With<Depthwise, kF32>},
-      {"depthwise convolution f16", With<Depthwise, kF16>},
-      {"depthwise convolution int8", With<Depthwise, kInt8>},
-      {"depthwise convolution int8, a scale per channel", With<Depthwise, kChannels>},
-      {"depthwise convolution uint8", With<Depthwise, kUint8>},
-      {"transposed convolution f32", With<Transposed, kF32>},
-      {"transposed convolution f16", With<Transposed, kF16>},
-      {"transposed convolution int8", With<Transposed, kInt8>},
-      {"transposed convolution int8, a scale per channel", With<Transposed, kChannels>},
-      {"transposed convolution uint8", With<Transposed, kUint8>},
-      {"transposed convolution dynamic int8", With<Transposed, kDynamic>},
+      {"convolution f32", convolution_with<regular, kF32>},
+      {"convolution f16", convolution_with<regular, kF16>},
+      {"convolution int8", convolution_with<regular, kInt8>},
+      {"convolution int8, a scale per channel", convolution_with<regular, kChannels>},
+      {"convolution uint8", convolution_with<regular, kUint8>},
+      {"convolution dynamic int8", convolution_with<regular, kDynamic>},
+      {"depthwise convolution f32", convolution_with<depthwise, kF32>},
+      {"depthwise convolution f16", convolution_with<depthwise, kF16>},
+      {"depthwise convolution int8", convolution_with<depthwise, kInt8>},
+      {"depthwise convolution int8, a scale per channel", convolution_with<depthwise, kChannels>},
+      {"depthwise convolution uint8", convolution_with<depthwise, kUint8>},
+      {"transposed convolution f32", convolution_with<transposed, kF32>},
+      {"transposed convolution f16", convolution_with<transposed, kF16>},
+      {"transposed convolution int8", convolution_with<transposed, kInt8>},
+      {"transposed convolution int8, a scale per channel", convolution_with<transposed, kChannels>},
+      {"transposed convolution uint8", convolution_with<transposed, kUint8>},
+      {"transposed convolution dynamic int8", convolution_with<transposed, kDynamic>},
   };
 }
 

@@ -7,7 +7,7 @@
 
 namespace edgecore::xnnpack::trial {
 
-double Trial::Uniform(double low, double high) {
+double Trial::uniform(double low, double high) {
   // Steele, Lea and Flood's splitmix64.
   state_ += 0x9E3779B97F4A7C15u;
   uint64_t mixed = state_;
@@ -16,20 +16,20 @@ double Trial::Uniform(double low, double high) {
   return low + (high - low) * static_cast<double>((mixed ^ mixed >> 31) >> 11) * 0x1.0p-53;
 }
 
-int Trial::Whole(int low, int high) { return low + static_cast<int>(Uniform(0, high - low + 1)); }
+int Trial::uniform_int(int low, int high) { return low + static_cast<int>(uniform(0, high - low + 1)); }
 
-std::vector<double> Trial::Uniforms(size_t count, double low, double high) {
+std::vector<double> Trial::uniforms(size_t count, double low, double high) {
   std::vector<double> numbers(count);
-  for (double &number : numbers) number = Uniform(low, high);
+  for (double &number : numbers) number = uniform(low, high);
   return numbers;
 }
 
-void Trial::Compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+void Trial::compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
                     const std::vector<double> &allowed) {
   ++outcome.cases;
-  const std::vector<double> numbers = got.Numbers();
+  const std::vector<double> numbers = got.numbers();
   if (numbers.size() != expected.size()) {
-    return Wrong(shape + ": the output is " + Text(got.dims) + ", not of " + std::to_string(expected.size()));
+    return wrong(shape + ": the output is " + shape_text(got.dims) + ", not of " + std::to_string(expected.size()));
   }
   for (size_t i = 0; i < numbers.size(); ++i) {
     const bool same = numbers[i] == expected[i] || (std::isnan(numbers[i]) && std::isnan(expected[i]));
@@ -41,63 +41,63 @@ void Trial::Compare(const std::string &shape, const Tensor &got, const std::vect
     }
     char text[160];
     std::snprintf(text, sizeof(text), ": element [%s] of %s is %.9g, expected %.9g (allowed %.3g)", index.c_str(),
-                  Text(got.dims).c_str(), numbers[i], expected[i], allowed[i]);
-    return Wrong(shape + text);
+                  shape_text(got.dims).c_str(), numbers[i], expected[i], allowed[i]);
+    return wrong(shape + text);
   }
 }
 
-void Trial::CompareSteps(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
-                         double steps) {
+void Trial::compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+                          double steps) {
   const double scale = static_cast<double>(got.scale);
   const int32_t low = got.type == xnn_datatype_qint8 ? -128 : 0;
   std::vector<double> limited = expected;
   for (double &number : limited) {
     number = std::fmin(std::fmax(number, scale * (low - got.zero)), scale * (low + 255 - got.zero));
   }
-  Compare(shape, got, limited, std::vector<double>(expected.size(), steps * scale));
+  compare(shape, got, limited, std::vector<double>(expected.size(), steps * scale));
 }
 
-void Trial::Refused(const std::string &shape, xnn_status status) {
+void Trial::refused(const std::string &shape, xnn_status status) {
   if (status == xnn_status_unsupported_hardware) {
     outcome.unsupported = true;
   } else {
     ++outcome.cases;
-    Wrong(shape + ": XNNPACK refused it: " + StatusName(status));
+    wrong(shape + ": XNNPACK refused it: " + status_name(status));
   }
 }
 
-void Trial::Wrong(const std::string &text) {
+void Trial::wrong(const std::string &text) {
   if (outcome.wrong++ == 0) outcome.first = text;
 }
 
-std::vector<Family> Families() {
+std::vector<Family> families() {
   std::vector<Family> all;
-  for (const auto &families : {MatrixFamilies(), ConvolutionFamilies(), ElementwiseFamilies(), BinaryFamilies(),
-                               MovementFamilies(), PoolingFamilies()}) {
+  for (const auto &families : {matrix_families(), convolution_families(), elementwise_families(), binary_families(),
+                               movement_families(), pooling_families()}) {
     all.insert(all.end(), families.begin(), families.end());
   }
   return all;
 }
 
-void AddEachType(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
-                 decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families) {
+void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
+                   decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families) {
   families->push_back({name + " f32", f32});
   families->push_back({name + " f16", f16});
   families->push_back({name + " int8", int8});
   families->push_back({name + " uint8", uint8});
 }
 
-Outcome Run(const Family &family, Extent extent) {
+Outcome run(const Family &family, Extent extent) {
   Trial trial(extent);
   trial.outcome.family = family.name;
   family.run(&trial);
   return trial.outcome;
 }
 
-std::string Lines(Extent extent) {
+std::string lines(Extent extent) {
   std::string lines;
-  for (const Family &family : Families()) {
-    const Outcome outcome = Run(family, extent);
+  for (const Family &family : families()) {
+    const Outcome outcome = run(family, extent);
     const char *state = outcome.wrong != 0 ? "wrong" : outcome.unsupported ? "none" : "right";
     const std::string detail = outcome.wrong != 0 ? outcome.first : std::to_string(outcome.cases) + " cases";
     lines += outcome.family + "\t" + state + "\t" + detail + "\n";

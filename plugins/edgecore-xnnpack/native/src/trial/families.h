@@ -37,18 +37,18 @@ class Trial {
   Outcome outcome;
 
   // Deterministic numbers. Uniform: in [low, high). Whole: in [low, high].
-  double Uniform(double low, double high);
-  int Whole(int low, int high);
-  std::vector<double> Uniforms(size_t count, double low, double high);
+  double uniform(double low, double high);
+  int uniform_int(int low, int high);
+  std::vector<double> uniforms(size_t count, double low, double high);
 
   // Compares an output with `expected`, each within `allowed`. NaN must be NaN, and infinities themselves.
-  void Compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
+  void compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
                const std::vector<double> &allowed);
   // The same with one bound for all, in steps of a quantized output's scale.
-  void CompareSteps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
+  void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
   // The graph did not build or run: unsupported hardware for the family, or wrong.
-  void Refused(const std::string &shape, xnn_status status);
-  void Wrong(const std::string &text);
+  void refused(const std::string &shape, xnn_status status);
+  void wrong(const std::string &text);
 
  private:
   uint64_t state_ = 1;
@@ -60,22 +60,22 @@ struct Family {
 };
 
 // Adds a family for each type of an operation: "NAME f32", "NAME f16", "NAME int8" and "NAME uint8".
-void AddEachType(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
-                 decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
+void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
+                   decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
 // All of them, of the files of this folder.
-std::vector<Family> Families();
-std::vector<Family> MatrixFamilies();
-std::vector<Family> ConvolutionFamilies();
-std::vector<Family> ElementwiseFamilies();
-std::vector<Family> BinaryFamilies();
-std::vector<Family> MovementFamilies();
-std::vector<Family> PoolingFamilies();
+std::vector<Family> families();
+std::vector<Family> matrix_families();
+std::vector<Family> convolution_families();
+std::vector<Family> elementwise_families();
+std::vector<Family> binary_families();
+std::vector<Family> movement_families();
+std::vector<Family> pooling_families();
 
-Outcome Run(const Family &family, Extent extent);
+Outcome run(const Family &family, Extent extent);
 
 // All of them, a line each: "NAME\tright\t12 cases\n", or "wrong" with the first that was, or "none".
-std::string Lines(Extent extent);
+std::string lines(Extent extent);
 
 }  // namespace edgecore::xnnpack::trial
 

@@ -9,7 +9,7 @@ namespace edgecore::xnnpack::trial {
 
 namespace {
 
-size_t PageSize() {
+size_t page_size() {
   static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return size;
 }
@@ -17,11 +17,11 @@ size_t PageSize() {
 }  // namespace
 
 Guarded::~Guarded() {
-  if (pages_ != nullptr) munmap(pages_, size_ + 2 * PageSize());
+  if (pages_ != nullptr) munmap(pages_, size_ + 2 * page_size());
 }
 
-uint8_t *Guarded::Place(size_t bytes, size_t padding, size_t alignment, bool at_start) {
-  const size_t page = PageSize();
+uint8_t *Guarded::allocate(size_t bytes, size_t padding, size_t alignment, bool at_start) {
+  const size_t page = page_size();
   const size_t need = (bytes + padding + alignment + page - 1) / page * page;
   if (need > size_) {
     if (pages_ != nullptr) munmap(pages_, size_ + 2 * page);

@@ -17,7 +17,7 @@ class Guarded {
 
   // `bytes` aligned as `alignment` says, which end `padding` bytes before the upper guard, or begin at the lower one.
   // What is around them is filled with ones, which are NaN as floats. NULL without memory.
-  uint8_t *Place(size_t bytes, size_t padding, size_t alignment, bool at_start);
+  uint8_t *allocate(size_t bytes, size_t padding, size_t alignment, bool at_start);
 
  private:
   uint8_t *pages_ = nullptr;  // the lower guard

@@ -10,50 +10,50 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-uint16_t BrainFloat(float number) {
+uint16_t brain_float(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
   return static_cast<uint16_t>(bits >> 16);
 }
 
-float FromBrainFloat(uint16_t half) {
+float from_brain_float(uint16_t half) {
   const uint32_t bits = static_cast<uint32_t>(half) << 16;
   float number;
   std::memcpy(&number, &bits, sizeof(number));
   return number;
 }
 
-bool IsFloat(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
+bool is_float(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
 
-size_t Channel(const Dims &dims, size_t channel_dim, size_t element) {
+size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   for (size_t d = dims.size(); --d > channel_dim;) element /= dims[d];
   return element % dims[channel_dim];
 }
 
 // Integers and their scales, one for each channel, or for all.
-void DrawIntegers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
+void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
-  const size_t count = Count(filter.dims);
+  const size_t count = element_count(filter.dims);
   const bool nibbles = types.filter == xnn_datatype_qcint4 || types.filter == xnn_datatype_qbint4;
   const bool has_channels = types.filter == xnn_datatype_qcint8 || types.filter == xnn_datatype_qcint4;
   const size_t channels = filter.dims[filter.channel_dim];
   filter.scale = 0.03125f;
   for (size_t c = 0; has_channels && c < channels; ++c) {
-    filter.scales.push_back(static_cast<float>(trial->Uniform(0.02, 0.04)));
+    filter.scales.push_back(static_cast<float>(trial->uniform(0.02, 0.04)));
   }
   for (size_t b = 0; block != 0 && b < count / block; ++b) {
-    filter.block_scales.push_back(BrainFloat(static_cast<float>(trial->Uniform(0.02, 0.04))));
+    filter.block_scales.push_back(brain_float(static_cast<float>(trial->uniform(0.02, 0.04))));
   }
   filter.block = block;
-  filter.zero = nibbles ? kNibbleZero : types.filter == xnn_datatype_quint8 ? trial->Whole(0, 2) * 127 : 0;
+  filter.zero = nibbles ? kNibbleZero : types.filter == xnn_datatype_quint8 ? trial->uniform_int(0, 2) * 127 : 0;
   const int low = nibbles ? -8 : types.filter == xnn_datatype_quint8 ? -filter.zero : -128;
   const int high = nibbles ? 7 : low + 255;
   filter.bytes.assign(nibbles ? (count + 1) / 2 : count, 0);
   for (size_t i = 0; i < count; ++i) {
-    const int steps = trial->Whole(low, high);
+    const int steps = trial->uniform_int(low, high);
     float scale = filter.scale;
-    if (has_channels) scale = filter.scales[Channel(filter.dims, filter.channel_dim, i)];
-    if (block != 0) scale = FromBrainFloat(filter.block_scales[i / block]);
+    if (has_channels) scale = filter.scales[channel_of(filter.dims, filter.channel_dim, i)];
+    if (block != 0) scale = from_brain_float(filter.block_scales[i / block]);
     weights->filter_numbers.push_back(static_cast<double>(scale) * steps);
     if (nibbles) {
       filter.bytes[i / 2] |= static_cast<uint8_t>((steps + kNibbleZero) << (i % 2 * 4));
@@ -65,38 +65,38 @@ void DrawIntegers(Trial *trial, const LayerTypes &types, size_t block, Weights *
 
 }  // namespace
 
-bool IsInt8(xnn_datatype type) { return type == xnn_datatype_qint8 || type == xnn_datatype_quint8; }
+bool is_int8(xnn_datatype type) { return type == xnn_datatype_qint8 || type == xnn_datatype_quint8; }
 
-Weights DrawWeights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
-                    const Steps &steps, size_t sum) {
+Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
+                     const Steps &steps, size_t sum) {
   Weights weights;
   Tensor &filter = weights.filter;
   filter.type = types.filter;
   filter.dims = dims;
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
-  if (IsFloat(types.filter)) {
+  if (is_float(types.filter)) {
     // Sums of 16-bit numbers are rounded at each step in some kernels: whole ones stay exact.
     const bool half = types.output == xnn_datatype_fp16;
-    for (size_t i = 0; i < Count(dims); ++i) {
-      weights.filter_numbers.push_back(half ? trial->Whole(-2, 2) : trial->Uniform(-1, 1));
+    for (size_t i = 0; i < element_count(dims); ++i) {
+      weights.filter_numbers.push_back(half ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));
     }
-    filter.Set(weights.filter_numbers);
-    weights.filter_numbers = filter.Numbers();
+    filter.set(weights.filter_numbers);
+    weights.filter_numbers = filter.numbers();
   } else {
-    DrawIntegers(trial, types, block, &weights);
+    draw_integers(trial, types, block, &weights);
   }
 
   Tensor &bias = weights.bias;
   bias.dims = {channels};
-  if (IsInt8(types.output)) {
+  if (is_int8(types.output)) {
     bias.type = types.filter == xnn_datatype_qcint8 ? xnn_datatype_qcint32 : xnn_datatype_qint32;
     bias.scale = steps.input_scale * filter.scale;
     for (float scale : filter.scales) bias.scales.push_back(steps.input_scale * scale);
     const int most = static_cast<int>(100 * std::sqrt(static_cast<double>(sum)));
     std::vector<double> numbers;
-    for (size_t c = 0; c < channels; ++c) numbers.push_back(trial->Whole(-most, most));
-    bias.Set(numbers);
+    for (size_t c = 0; c < channels; ++c) numbers.push_back(trial->uniform_int(-most, most));
+    bias.set(numbers);
     for (size_t c = 0; c < channels; ++c) {
       const float scale = filter.scales.empty() ? filter.scale : filter.scales[c];
       weights.bias_numbers.push_back(numbers[c] * static_cast<double>(steps.input_scale) * static_cast<double>(scale));
@@ -104,58 +104,58 @@ Weights DrawWeights(Trial *trial, const LayerTypes &types, const Dims &dims, siz
     return weights;
   }
   bias.type = types.filter == xnn_datatype_fp16 ? xnn_datatype_fp16 : xnn_datatype_fp32;
-  for (size_t c = 0; c < channels; ++c) weights.bias_numbers.push_back(trial->Whole(-16, 16));
-  bias.Set(weights.bias_numbers);
+  for (size_t c = 0; c < channels; ++c) weights.bias_numbers.push_back(trial->uniform_int(-16, 16));
+  bias.set(weights.bias_numbers);
   return weights;
 }
 
-Tensor DrawInput(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps) {
+Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps) {
   Tensor input;
   input.type = types.input;
   input.dims = dims;
-  const size_t count = Count(dims);
-  if (IsInt8(types.input)) {
+  const size_t count = element_count(dims);
+  if (is_int8(types.input)) {
     input.scale = steps.input_scale;
     input.zero = steps.input_zero;
-    for (size_t i = 0; i < count; ++i) input.bytes.push_back(static_cast<uint8_t>(trial->Whole(0, 255)));
+    for (size_t i = 0; i < count; ++i) input.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
     return input;
   }
   std::vector<double> numbers(count);
   for (size_t i = 0; i < count; ++i) {
     if (!types.rounds_input) {
-      numbers[i] = types.output == xnn_datatype_fp16 ? trial->Whole(-2, 2) : trial->Uniform(-1, 1);
+      numbers[i] = types.output == xnn_datatype_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1);
       continue;
     }
     const size_t group = i / batch, at = i % batch;
     const double scale = std::ldexp(1.0, static_cast<int>(group % 5) - 8);
     const int low = batch == 1 ? -255 * static_cast<int>(group % 2) : -static_cast<int>(group * 85 % 256);
-    int step = trial->Whole(low, low + 255);
+    int step = trial->uniform_int(low, low + 255);
     if (at == 0) step = batch == 1 && low == 0 ? 255 : low;
     if (at == batch - 1 && batch > 1) step = low + 255;
     numbers[i] = scale * step;
   }
-  input.Set(numbers);
+  input.set(numbers);
   return input;
 }
 
-Tensor DeclareOutput(const LayerTypes &types, const Dims &dims, const Steps &steps) {
+Tensor declare_output(const LayerTypes &types, const Dims &dims, const Steps &steps) {
   Tensor output;
   output.type = types.output;
   output.dims = dims;
-  if (IsInt8(types.output)) {
+  if (is_int8(types.output)) {
     output.scale = steps.input_scale * 0.03125f / steps.requantization;
     output.zero = steps.output_zero;
   }
   return output;
 }
 
-void CompareLayer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
-                  std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
-                  double high) {
+void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
+                   std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
+                   double high) {
   for (double &number : expected) number = std::clamp(number, low, high);
-  if (IsInt8(types.output)) {
+  if (is_int8(types.output)) {
     // Half a step by rounding; scales and sums of up to 2^24 are floats.
-    trial->CompareSteps(shape, got, expected, 0.5 + 1e-4);
+    trial->compare_steps(shape, got, expected, 0.5 + 1e-4);
     return;
   }
   const bool exact = types.output == xnn_datatype_fp16 && types.filter != xnn_datatype_qcint8 &&
@@ -167,17 +167,17 @@ void CompareLayer(Trial *trial, const std::string &shape, const LayerTypes &type
     allowed[i] = by_sum + (types.output == xnn_datatype_fp16 ? 0x1.0p-10 * std::fabs(expected[i]) : 0);
     if (exact) allowed[i] = 0;
   }
-  trial->Compare(shape, got, expected, allowed);
+  trial->compare(shape, got, expected, allowed);
 }
 
-uint32_t RoundedInput(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims) {
+uint32_t rounded_input(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims) {
   if (!types.rounds_input) return id;
   Tensor rounded;
   rounded.type = xnn_datatype_qdint8;
   rounded.dims = input.dims;
   rounded.nonbatch_dims = nonbatch_dims;
-  const uint32_t rounded_id = net->Internal(rounded);
-  net->Node(xnn_define_unary(net->subgraph(), xnn_unary_convert, nullptr, id, rounded_id, 0));
+  const uint32_t rounded_id = net->internal(rounded);
+  net->node(xnn_define_unary(net->subgraph(), xnn_unary_convert, nullptr, id, rounded_id, 0));
   return rounded_id;
 }
 

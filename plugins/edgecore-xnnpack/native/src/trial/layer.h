@@ -31,27 +31,27 @@ struct Steps {
   float requantization = 0.02f;
 };
 
-bool IsInt8(xnn_datatype type);
+bool is_int8(xnn_datatype type);
 
 // Draws a filter of `dims`; its output channels are dim `channel_dim`, of 4-bit ones dim 0. `sum` is the number of
 // products in one output.
-Weights DrawWeights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
-                    const Steps &steps, size_t sum);
+Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
+                     const Steps &steps, size_t sum);
 
 // Draws an input. Where it is rounded, each `batch` of elements has whole steps of its own scale and covers 255 of
 // them, so that rounding changes nothing; where they begin differs from one to the next, and with it the zero point.
-Tensor DrawInput(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps);
+Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps);
 
-Tensor DeclareOutput(const LayerTypes &types, const Dims &dims, const Steps &steps);
+Tensor declare_output(const LayerTypes &types, const Dims &dims, const Steps &steps);
 
 // Compares with sums of products `expected`, limited to low..high; `magnitudes` are the sums of their absolute values,
 // of `terms` terms.
-void CompareLayer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
-                  std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
-                  double high);
+void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
+                   std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
+                   double high);
 
 // The id that a layer's node reads: the input's, or that of its rounded form.
-uint32_t RoundedInput(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims);
+uint32_t rounded_input(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims);
 
 }  // namespace edgecore::xnnpack::trial
 

@@ -18,7 +18,7 @@ struct Layer {
   size_t inputs, outputs;
 };
 
-std::vector<Layer> Layers(Extent extent) {
+std::vector<Layer> layer_cases(Extent extent) {
   std::vector<Layer> layers;
   const size_t count = std::size(kEdges);
   for (size_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ std::vector<Layer> Layers(Extent extent) {
   return layers;
 }
 
-std::vector<size_t> Rows(Extent extent, size_t layer) {
+std::vector<size_t> row_counts(Extent extent, size_t layer) {
   std::vector<size_t> rows;
   for (size_t m = kMostRows; m > 0; --m) {
     const bool take = extent == Extent::kShort ? m <= 17 : extent == Extent::kFull || layer % 4 == 0 || m <= 17;
@@ -47,7 +47,7 @@ struct Product {
   std::vector<double> sums, magnitudes;
 };
 
-Product Multiply(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
+Product multiply(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
                  size_t column_stride, const double *bias) {
   Product product;
   for (size_t m = 0; m < rows; ++m) {
@@ -70,14 +70,14 @@ std::string Shape(size_t rows, const Layer &layer, const char *more) {
          " outputs" + more;
 }
 
-void FirstRows(const Tensor &all, size_t rows, Tensor *some) {
+void first_rows(const Tensor &all, size_t rows, Tensor *some) {
   some->bytes.assign(all.bytes.begin(),
                      all.bytes.begin() + static_cast<ptrdiff_t>(all.bytes.size() / all.dims[0] * rows));
   some->dims[0] = rows;
 }
 
 // One layer with rows from 70 down to 1 in the same runtime, as the delegate resizes it.
-void RunLayer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic, const Steps &steps) {
+void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic, const Steps &steps) {
   size_t block = 0;
   if (types.filter == xnn_datatype_qbint4) {
     layer.inputs = (layer.inputs + 31) / 32 * 32;
@@ -88,46 +88,46 @@ void RunLayer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, 
   const bool transposed = !nibbles && index % 3 == 1;
   // Kernels of float inputs and integer weights scale the bias with the sum; the compiler gives them none.
   const bool scales_bias = types.input == types.output && !types.rounds_input && types.filter != types.input &&
-                           types.filter != xnn_datatype_fp32 && !IsInt8(types.output);
+                           types.filter != xnn_datatype_fp32 && !is_int8(types.output);
   const bool has_bias = index % 4 != 3 && !scales_bias;
-  const bool clamps = index % 5 == 2 && !IsInt8(types.output);
+  const bool clamps = index % 5 == 2 && !is_int8(types.output);
   const Dims dims = transposed ? Dims{layer.inputs, layer.outputs} : Dims{layer.outputs, layer.inputs};
-  const Weights weights = DrawWeights(trial, types, dims, transposed ? 1 : 0, block, steps, layer.inputs);
-  const Tensor input = DrawInput(trial, types, {kMostRows, layer.inputs}, layer.inputs, steps);
-  Tensor output = DeclareOutput(types, {kMostRows, layer.outputs}, steps);
+  const Weights weights = draw_weights(trial, types, dims, transposed ? 1 : 0, block, steps, layer.inputs);
+  const Tensor input = draw_input(trial, types, {kMostRows, layer.inputs}, layer.inputs, steps);
+  Tensor output = declare_output(types, {kMostRows, layer.outputs}, steps);
 
   Net net;
-  const uint32_t x = net.Input(input);
-  const uint32_t filter = is_dynamic ? net.Input(weights.filter) : net.Constant(weights.filter);
+  const uint32_t x = net.input(input);
+  const uint32_t filter = is_dynamic ? net.input(weights.filter) : net.constant(weights.filter);
   uint32_t bias = XNN_INVALID_VALUE_ID;
-  if (has_bias) bias = is_dynamic ? net.Input(weights.bias) : net.Constant(weights.bias);
-  const uint32_t y = net.Output(output);
+  if (has_bias) bias = is_dynamic ? net.input(weights.bias) : net.constant(weights.bias);
+  const uint32_t y = net.output(output);
   const double limit = clamps ? 4 : kInfinity;
-  net.Node(xnn_define_fully_connected(net.subgraph(), static_cast<float>(-limit), static_cast<float>(limit),
-                                      RoundedInput(&net, types, input, x, 1), filter, bias, y,
+  net.node(xnn_define_fully_connected(net.subgraph(), static_cast<float>(-limit), static_cast<float>(limit),
+                                      rounded_input(&net, types, input, x, 1), filter, bias, y,
                                       transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0));
-  if (!net.Build()) return trial->Refused(Shape(kMostRows, layer, ""), net.status());
+  if (!net.build()) return trial->refused(Shape(kMostRows, layer, ""), net.status());
 
-  const Product product = Multiply(input.Numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs,
+  const Product product = multiply(input.numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs,
                                    layer.outputs, transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
                                    has_bias ? weights.bias_numbers.data() : nullptr);
   Tensor some = input;
-  for (size_t rows : Rows(trial->extent, index)) {
-    FirstRows(input, rows, &some);
+  for (size_t rows : row_counts(trial->extent, index)) {
+    first_rows(input, rows, &some);
     std::vector<const Tensor *> inputs = {&some};
     if (is_dynamic) inputs.push_back(&weights.filter);
     if (is_dynamic && has_bias) inputs.push_back(&weights.bias);
     const std::string shape = Shape(rows, layer, transposed ? ", transposed weights" : "");
-    if (!net.Run(inputs, {&output})) return trial->Refused(shape, net.status());
+    if (!net.run(inputs, {&output})) return trial->refused(shape, net.status());
     const auto count = static_cast<ptrdiff_t>(rows * layer.outputs);
     const std::vector<double> sums(product.sums.begin(), product.sums.begin() + count);
-    CompareLayer(trial, shape, types, output, sums, product.magnitudes, layer.inputs, -limit, limit);
+    compare_layer(trial, shape, types, output, sums, product.magnitudes, layer.inputs, -limit, limit);
   }
 }
 
 constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // of qint8; quint8 has 128 more
 
-Steps StepsOf(const LayerTypes &types, size_t index, size_t inputs) {
+Steps steps_of(const LayerTypes &types, size_t index, size_t inputs) {
   Steps steps;
   const int32_t more = types.input == xnn_datatype_quint8 ? 128 : 0;
   steps.input_zero = kZeros[index % 4] + more;
@@ -136,77 +136,77 @@ Steps StepsOf(const LayerTypes &types, size_t index, size_t inputs) {
   return steps;
 }
 
-void RunLayers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
+void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   size_t index = 0;
-  for (const Layer &layer : Layers(trial->extent)) {
-    RunLayer(trial, types, index, layer, is_dynamic, StepsOf(types, index, layer.inputs));
+  for (const Layer &layer : layer_cases(trial->extent)) {
+    run_layer(trial, types, index, layer, is_dynamic, steps_of(types, index, layer.inputs));
     if (trial->outcome.unsupported) return;
     ++index;
   }
 }
 
 // What a node accepts of scales, input * filter / output, ends at 2^-32 and below 2^8.
-void RunScales(Trial *trial, const LayerTypes &types) {
+void run_scales(Trial *trial, const LayerTypes &types) {
   const Layer layer = {19, 21};
   for (float ratio : {0x1.0p-32f, 0x1.0p-20f, 255.0f}) {
-    Steps steps = StepsOf(types, 3, layer.inputs);
+    Steps steps = steps_of(types, 3, layer.inputs);
     steps.requantization = ratio;
     LayerTypes plain = types;
     if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // one scale, exactly
-    RunLayer(trial, plain, 3, layer, false, steps);
+    run_layer(trial, plain, 3, layer, false, steps);
   }
   Steps steps;
   steps.requantization = 256;
   LayerTypes plain = types;
   if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;
-  const Weights weights = DrawWeights(trial, plain, {3, 3}, 0, 0, steps, 3);
+  const Weights weights = draw_weights(trial, plain, {3, 3}, 0, 0, steps, 3);
   Net net;
-  const Tensor input = DrawInput(trial, plain, {2, 3}, 3, steps);
-  const uint32_t x = net.Input(input), filter = net.Constant(weights.filter);
-  const uint32_t y = net.Output(DeclareOutput(plain, {2, 3}, steps));
-  net.Node(xnn_define_fully_connected(net.subgraph(), -INFINITY, INFINITY, x, filter, XNN_INVALID_VALUE_ID, y, 0));
-  if (net.Build()) trial->Wrong("input * filter / output scale of 256 is not refused");
+  const Tensor input = draw_input(trial, plain, {2, 3}, 3, steps);
+  const uint32_t x = net.input(input), filter = net.constant(weights.filter);
+  const uint32_t y = net.output(declare_output(plain, {2, 3}, steps));
+  net.node(xnn_define_fully_connected(net.subgraph(), -INFINITY, INFINITY, x, filter, XNN_INVALID_VALUE_ID, y, 0));
+  if (net.build()) trial->wrong("input * filter / output scale of 256 is not refused");
 }
 
 // [batch, m, k] x [batch, k, n], the second transposed or not, of one batch or as many.
-void RunBatch(Trial *trial, const LayerTypes &types, size_t index, const Layer &layer) {
+void run_batch(Trial *trial, const LayerTypes &types, size_t index, const Layer &layer) {
   const bool transposed = index % 2 == 1, is_constant = types.rounds_input;
   const size_t batch = index % 3 + 1, m = index * 11 % 37 + 1;
   Dims dims = transposed ? Dims{layer.outputs, layer.inputs} : Dims{layer.inputs, layer.outputs};
   if (!is_constant) dims.insert(dims.begin(), batch);
   const size_t channel_dim = is_constant ? (transposed ? 0 : 1) : dims.size() - 1;
-  const Weights weights = DrawWeights(trial, types, dims, channel_dim, 0, {}, layer.inputs);
-  const Tensor input = DrawInput(trial, types, {batch, m, layer.inputs}, layer.inputs, {});
-  Tensor output = DeclareOutput(types, {batch, m, layer.outputs}, {});
+  const Weights weights = draw_weights(trial, types, dims, channel_dim, 0, {}, layer.inputs);
+  const Tensor input = draw_input(trial, types, {batch, m, layer.inputs}, layer.inputs, {});
+  Tensor output = declare_output(types, {batch, m, layer.outputs}, {});
 
   Net net;
-  const uint32_t a = net.Input(input);
-  const uint32_t b = is_constant ? net.Constant(weights.filter) : net.Input(weights.filter);
-  const uint32_t y = net.Output(output);
-  net.Node(xnn_define_batch_matrix_multiply(net.subgraph(), RoundedInput(&net, types, input, a, 1), b, y,
+  const uint32_t a = net.input(input);
+  const uint32_t b = is_constant ? net.constant(weights.filter) : net.input(weights.filter);
+  const uint32_t y = net.output(output);
+  net.node(xnn_define_batch_matrix_multiply(net.subgraph(), rounded_input(&net, types, input, a, 1), b, y,
                                             transposed ? XNN_FLAG_TRANSPOSE_B : 0));
   const std::string shape = std::to_string(batch) + " batches, " + Shape(m, layer, transposed ? ", transposed" : "");
-  if (!net.Build()) return trial->Refused(shape, net.status());
+  if (!net.build()) return trial->refused(shape, net.status());
   std::vector<const Tensor *> inputs = {&input};
   if (!is_constant) inputs.push_back(&weights.filter);
-  if (!net.Run(inputs, {&output})) return trial->Refused(shape, net.status());
+  if (!net.run(inputs, {&output})) return trial->refused(shape, net.status());
 
   Product all;
-  const std::vector<double> numbers = input.Numbers();
+  const std::vector<double> numbers = input.numbers();
   for (size_t i = 0; i < batch; ++i) {
     const double *right = weights.filter_numbers.data() + (is_constant ? 0 : i * layer.inputs * layer.outputs);
-    const Product one = Multiply(numbers.data() + i * m * layer.inputs, right, m, layer.inputs, layer.outputs,
+    const Product one = multiply(numbers.data() + i * m * layer.inputs, right, m, layer.inputs, layer.outputs,
                                  transposed ? 1 : layer.outputs, transposed ? layer.inputs : 1, nullptr);
     all.sums.insert(all.sums.end(), one.sums.begin(), one.sums.end());
     all.magnitudes.insert(all.magnitudes.end(), one.magnitudes.begin(), one.magnitudes.end());
   }
-  CompareLayer(trial, shape, types, output, all.sums, all.magnitudes, layer.inputs, -kInfinity, kInfinity);
+  compare_layer(trial, shape, types, output, all.sums, all.magnitudes, layer.inputs, -kInfinity, kInfinity);
 }
 
-void RunBatches(Trial *trial, const LayerTypes &types) {
+void run_batches(Trial *trial, const LayerTypes &types) {
   size_t index = 0;
-  for (const Layer &layer : Layers(trial->extent)) {
-    RunBatch(trial, types, index++, layer);
+  for (const Layer &layer : layer_cases(trial->extent)) {
+    run_batch(trial, types, index++, layer);
     if (trial->outcome.unsupported) return;
   }
 }
@@ -216,41 +216,41 @@ constexpr xnn_datatype kC8 = xnn_datatype_qcint8, kC4 = xnn_datatype_qcint4, kB4
 constexpr xnn_datatype kU8 = xnn_datatype_quint8;
 
 template <int kInput, int kFilter, int kOutput, bool kRounds, bool kDynamic = false>
-void Layered(Trial *trial) {
+void layered(Trial *trial) {
   const LayerTypes types = {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
                             static_cast<xnn_datatype>(kOutput), kRounds};
-  RunLayers(trial, types, kDynamic);
-  if (IsInt8(types.output)) RunScales(trial, types);
+  run_layers(trial, types, kDynamic);
+  if (is_int8(types.output)) run_scales(trial, types);
 }
 
 template <int kInput, int kFilter, int kOutput, bool kRounds>
-void Batched(Trial *trial) {
-  RunBatches(trial, {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
-                     static_cast<xnn_datatype>(kOutput), kRounds});
+void batched(Trial *trial) {
+  run_batches(trial, {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
+                      static_cast<xnn_datatype>(kOutput), kRounds});
 }
 
 }  // namespace
 
-std::vector<Family> MatrixFamilies() {
+std::vector<Family> matrix_families() {
   return {
-      {"linear f32", Layered<kF32, kF32, kF32, false>},
-      {"linear f32, computed weights", Layered<kF32, kF32, kF32, false, true>},
-      {"linear f32 x int8", Layered<kF32, kC8, kF32, false>},
-      {"linear f32 x int4", Layered<kF32, kC4, kF32, false>},
-      {"linear f16", Layered<kF16, kF16, kF16, false>},
-      {"linear f16, f32 weights", Layered<kF16, kF32, kF16, false>},
-      {"linear dynamic int8 -> f32", Layered<kF32, kC8, kF32, true>},
-      {"linear dynamic int8 x int4 -> f32", Layered<kF32, kC4, kF32, true>},
-      {"linear dynamic int8 x int4 in blocks -> f32", Layered<kF32, kB4, kF32, true>},
-      {"linear dynamic int8 -> f16", Layered<kF16, kC8, kF16, true>},
-      {"linear dynamic int8 x int4 -> f16", Layered<kF16, kC4, kF16, true>},
-      {"linear dynamic int8 x int4 in blocks -> f16", Layered<kF16, kB4, kF16, true>},
-      {"linear int8", Layered<kQ8, kQ8, kQ8, false>},
-      {"linear int8, a scale per channel", Layered<kQ8, kC8, kQ8, false>},
-      {"linear uint8", Layered<kU8, kU8, kU8, false>},
-      {"batched product f32", Batched<kF32, kF32, kF32, false>},
-      {"batched product f16", Batched<kF16, kF16, kF16, false>},
-      {"batched product dynamic int8", Batched<kF32, kC8, kF32, true>},
+      {"linear f32", layered<kF32, kF32, kF32, false>},
+      {"linear f32, computed weights", layered<kF32, kF32, kF32, false, true>},
+      {"linear f32 x int8", layered<kF32, kC8, kF32, false>},
+      {"linear f32 x int4", layered<kF32, kC4, kF32, false>},
+      {"linear f16", layered<kF16, kF16, kF16, false>},
+      {"linear f16, f32 weights", layered<kF16, kF32, kF16, false>},
+      {"linear dynamic int8 -> f32", layered<kF32, kC8, kF32, true>},
+      {"linear dynamic int8 x int4 -> f32", layered<kF32, kC4, kF32, true>},
+      {"linear dynamic int8 x int4 in blocks -> f32", layered<kF32, kB4, kF32, true>},
+      {"linear dynamic int8 -> f16", layered<kF16, kC8, kF16, true>},
+      {"linear dynamic int8 x int4 -> f16", layered<kF16, kC4, kF16, true>},
+      {"linear dynamic int8 x int4 in blocks -> f16", layered<kF16, kB4, kF16, true>},
+      {"linear int8", layered<kQ8, kQ8, kQ8, false>},
+      {"linear int8, a scale per channel", layered<kQ8, kC8, kQ8, false>},
+      {"linear uint8", layered<kU8, kU8, kU8, false>},
+      {"batched product f32", batched<kF32, kF32, kF32, false>},
+      {"batched product f16", batched<kF16, kF16, kF16, false>},
+      {"batched product dynamic int8", batched<kF32, kC8, kF32, true>},
   };
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kMostArguments = 8;
 constexpr size_t kConstantPadding = 64;  // that the delegate leaves readable after a constant (build.cpp)
 
-size_t ElementSize(xnn_datatype type) {
+size_t element_size(xnn_datatype type) {
   switch (type) {
     case xnn_datatype_fp32:
     case xnn_datatype_int32:
@@ -25,7 +25,7 @@ size_t ElementSize(xnn_datatype type) {
   }
 }
 
-float FromHalf(uint16_t half) {
+float from_half(uint16_t half) {
   const int exponent = half >> 10 & 31;
   const float fraction = static_cast<float>(half & 1023);
   float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
@@ -34,7 +34,7 @@ float FromHalf(uint16_t half) {
 }
 
 // Rounds to the nearest, ties to even.
-uint16_t ToHalf(double number) {
+uint16_t to_half(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double magnitude = std::fabs(number);
   if (std::isnan(number)) return 0x7E00;
@@ -49,48 +49,48 @@ uint16_t ToHalf(double number) {
 }
 
 template <typename T>
-T Load(const std::vector<uint8_t> &bytes, size_t i) {
+T load(const std::vector<uint8_t> &bytes, size_t i) {
   T value;
   std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
   return value;
 }
 
 template <typename T>
-void Store(std::vector<uint8_t> *bytes, size_t i, T value) {
+void store(std::vector<uint8_t> *bytes, size_t i, T value) {
   std::memcpy(bytes->data() + i * sizeof(T), &value, sizeof(T));
 }
 
 }  // namespace
 
-size_t Count(const Dims &dims) {
+size_t element_count(const Dims &dims) {
   size_t count = 1;
   for (size_t dim : dims) count *= dim;
   return count;
 }
 
-std::string Text(const Dims &dims) {
+std::string shape_text(const Dims &dims) {
   std::string text = "[";
   for (size_t dim : dims) text += (text.size() > 1 ? "," : "") + std::to_string(dim);
   return text + "]";
 }
 
-double RoundToHalf(double number) { return static_cast<double>(FromHalf(ToHalf(number))); }
+double round_to_half(double number) { return static_cast<double>(from_half(to_half(number))); }
 
-std::vector<double> Tensor::Numbers() const {
-  std::vector<double> numbers(Count(dims));
+std::vector<double> Tensor::numbers() const {
+  std::vector<double> numbers(element_count(dims));
   for (size_t i = 0; i < numbers.size(); ++i) {
     switch (type) {
       case xnn_datatype_fp32:
-        numbers[i] = static_cast<double>(Load<float>(bytes, i));
+        numbers[i] = static_cast<double>(load<float>(bytes, i));
         break;
       case xnn_datatype_fp16:
-        numbers[i] = static_cast<double>(FromHalf(Load<uint16_t>(bytes, i)));
+        numbers[i] = static_cast<double>(from_half(load<uint16_t>(bytes, i)));
         break;
       case xnn_datatype_int32:
-        numbers[i] = Load<int32_t>(bytes, i);
+        numbers[i] = load<int32_t>(bytes, i);
         break;
       case xnn_datatype_qint8:
-        numbers[i] = static_cast<double>(scale) * (Load<int8_t>(bytes, i) - zero);
+        numbers[i] = static_cast<double>(scale) * (load<int8_t>(bytes, i) - zero);
         break;
       default:
         numbers[i] = static_cast<double>(scale) * (bytes[i] - zero);
@@ -100,62 +100,62 @@ std::vector<double> Tensor::Numbers() const {
   return numbers;
 }
 
-void Tensor::Set(const std::vector<double> &numbers) {
-  bytes.resize(numbers.size() * ElementSize(type));
+void Tensor::set(const std::vector<double> &numbers) {
+  bytes.resize(numbers.size() * element_size(type));
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double steps = std::nearbyint(numbers[i] / static_cast<double>(scale)) + zero;
     switch (type) {
       case xnn_datatype_fp32:
-        Store(&bytes, i, static_cast<float>(numbers[i]));
+        store(&bytes, i, static_cast<float>(numbers[i]));
         break;
       case xnn_datatype_fp16:
-        Store(&bytes, i, ToHalf(numbers[i]));
+        store(&bytes, i, to_half(numbers[i]));
         break;
       case xnn_datatype_qint8:
-        Store(&bytes, i, static_cast<int8_t>(std::clamp(steps, -128.0, 127.0)));
+        store(&bytes, i, static_cast<int8_t>(std::clamp(steps, -128.0, 127.0)));
         break;
       case xnn_datatype_quint8:
-        Store(&bytes, i, static_cast<uint8_t>(std::clamp(steps, 0.0, 255.0)));
+        store(&bytes, i, static_cast<uint8_t>(std::clamp(steps, 0.0, 255.0)));
         break;
       default:
-        Store(&bytes, i, static_cast<int32_t>(numbers[i]));
+        store(&bytes, i, static_cast<int32_t>(numbers[i]));
         break;
     }
   }
 }
 
-Tensor Float32(Dims dims) {
+Tensor float32_tensor(Dims dims) {
   Tensor tensor;
   tensor.dims = std::move(dims);
   return tensor;
 }
 
-Tensor Float16(Dims dims) {
-  Tensor tensor = Float32(std::move(dims));
+Tensor float16_tensor(Dims dims) {
+  Tensor tensor = float32_tensor(std::move(dims));
   tensor.type = xnn_datatype_fp16;
   return tensor;
 }
 
-Tensor Quantized(xnn_datatype type, Dims dims, float scale, int32_t zero) {
-  Tensor tensor = Float32(std::move(dims));
+Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero) {
+  Tensor tensor = float32_tensor(std::move(dims));
   tensor.type = type;
   tensor.scale = scale;
   tensor.zero = zero;
   return tensor;
 }
 
-Net::Net() { Note(xnn_create_subgraph(kMostArguments, 0, &subgraph_)); }
+Net::Net() { note(xnn_create_subgraph(kMostArguments, 0, &subgraph_)); }
 
 Net::~Net() {
   xnn_delete_runtime(runtime_);
   xnn_delete_subgraph(subgraph_);
 }
 
-void Net::Note(xnn_status status) {
+void Net::note(xnn_status status) {
   if (status_ == xnn_status_success) status_ = status;
 }
 
-uint32_t Net::Define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags) {
+uint32_t Net::define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags) {
   uint32_t id = XNN_INVALID_VALUE_ID;
   if (status_ != xnn_status_success) return id;
   const size_t rank = tensor.dims.size();
@@ -164,63 +164,63 @@ uint32_t Net::Define(const Tensor &tensor, const void *data, uint32_t external, 
     case xnn_datatype_qint8:
     case xnn_datatype_quint8:
     case xnn_datatype_qint32:
-      Note(xnn_define_quantized_tensor_value(subgraph_, tensor.type, tensor.zero, tensor.scale, rank, dims, data,
+      note(xnn_define_quantized_tensor_value(subgraph_, tensor.type, tensor.zero, tensor.scale, rank, dims, data,
                                              external, flags, &id));
       break;
     case xnn_datatype_qcint8:
     case xnn_datatype_qcint32:
     case xnn_datatype_qcint4:
-      Note(xnn_define_channelwise_quantized_tensor_value_v2(subgraph_, tensor.type, tensor.zero, tensor.scales.data(),
+      note(xnn_define_channelwise_quantized_tensor_value_v2(subgraph_, tensor.type, tensor.zero, tensor.scales.data(),
                                                             rank, tensor.channel_dim, dims, data, external, flags,
                                                             &id));
       break;
     case xnn_datatype_qbint4:
-      Note(xnn_define_blockwise_quantized_tensor_value(subgraph_, tensor.type, tensor.zero, tensor.block_scales.data(),
+      note(xnn_define_blockwise_quantized_tensor_value(subgraph_, tensor.type, tensor.zero, tensor.block_scales.data(),
                                                        rank, tensor.channel_dim, tensor.block, dims, data, external,
                                                        flags, &id));
       break;
     case xnn_datatype_qdint8:
-      Note(xnn_define_dynamically_quantized_tensor_value(subgraph_, tensor.type, rank, tensor.nonbatch_dims, dims,
+      note(xnn_define_dynamically_quantized_tensor_value(subgraph_, tensor.type, rank, tensor.nonbatch_dims, dims,
                                                          external, flags, &id));
       break;
     default:
-      Note(xnn_define_tensor_value(subgraph_, tensor.type, rank, dims, data, external, flags, &id));
+      note(xnn_define_tensor_value(subgraph_, tensor.type, rank, dims, data, external, flags, &id));
       break;
   }
   return id;
 }
 
-uint32_t Net::External(const Tensor &tensor, uint32_t flag, bool is_padded) {
+uint32_t Net::external(const Tensor &tensor, uint32_t flag, bool is_padded) {
   const auto external = static_cast<uint32_t>(arguments_.size());
   arguments_.push_back({flag == XNN_VALUE_FLAG_EXTERNAL_INPUT, is_padded, std::make_unique<Guarded>()});
-  return Define(tensor, nullptr, external, flag);
+  return define(tensor, nullptr, external, flag);
 }
 
-uint32_t Net::Constant(const Tensor &tensor) {
+uint32_t Net::constant(const Tensor &tensor) {
   constants_.push_back(std::make_unique<Guarded>());
-  uint8_t *data = constants_.back()->Place(tensor.bytes.size(), kConstantPadding, 4, false);
+  uint8_t *data = constants_.back()->allocate(tensor.bytes.size(), kConstantPadding, 4, false);
   if (data == nullptr) {
-    Note(xnn_status_out_of_memory);
+    note(xnn_status_out_of_memory);
     return XNN_INVALID_VALUE_ID;
   }
   std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
-  return Define(tensor, data, XNN_INVALID_VALUE_ID, 0);
+  return define(tensor, data, XNN_INVALID_VALUE_ID, 0);
 }
 
-bool Net::Build() {
+bool Net::build() {
   if (status_ == xnn_status_success) {
-    Note(xnn_create_runtime_v4(subgraph_, nullptr, nullptr, nullptr, 0, &runtime_));
+    note(xnn_create_runtime_v4(subgraph_, nullptr, nullptr, nullptr, 0, &runtime_));
   }
   return status_ == xnn_status_success;
 }
 
-bool Net::Run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
+bool Net::run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
   at_start_ = !at_start_;
   std::vector<xnn_external_value> externals(arguments_.size());
   const auto place = [&](uint32_t i, size_t bytes, size_t alignment) {
     const size_t padding = arguments_[i].is_padded ? XNN_EXTRA_BYTES : 0;
-    uint8_t *data = arguments_[i].memory->Place(bytes, padding, alignment, at_start_);
-    if (data == nullptr) Note(xnn_status_out_of_memory);
+    uint8_t *data = arguments_[i].memory->allocate(bytes, padding, alignment, at_start_);
+    if (data == nullptr) note(xnn_status_out_of_memory);
     externals[i] = {i, data};
     return data;
   };
@@ -228,25 +228,25 @@ bool Net::Run(const std::vector<const Tensor *> &inputs, const std::vector<Tenso
   for (uint32_t i = 0; i < arguments_.size(); ++i) {
     if (!arguments_[i].is_input) continue;
     const Tensor &tensor = *inputs[next++];
-    Note(xnn_reshape_external_value(runtime_, i, tensor.dims.size(), tensor.dims.data()));
-    uint8_t *data = place(i, tensor.bytes.size(), ElementSize(tensor.type));
+    note(xnn_reshape_external_value(runtime_, i, tensor.dims.size(), tensor.dims.data()));
+    uint8_t *data = place(i, tensor.bytes.size(), element_size(tensor.type));
     if (data != nullptr) std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }
-  if (status_ == xnn_status_success) Note(xnn_reshape_runtime(runtime_));
+  if (status_ == xnn_status_success) note(xnn_reshape_runtime(runtime_));
   next = 0;
   for (uint32_t i = 0; i < arguments_.size() && status_ == xnn_status_success; ++i) {
     if (arguments_[i].is_input) continue;
     Tensor &tensor = *outputs[next++];
     size_t rank = 0, dims[XNN_MAX_TENSOR_DIMS];
-    Note(xnn_get_external_value_shape(runtime_, i, &rank, dims));
+    note(xnn_get_external_value_shape(runtime_, i, &rank, dims));
     tensor.dims.assign(dims, dims + rank);
-    tensor.bytes.resize(Count(tensor.dims) * ElementSize(tensor.type));
-    place(i, tensor.bytes.size(), ElementSize(tensor.type));
+    tensor.bytes.resize(element_count(tensor.dims) * element_size(tensor.type));
+    place(i, tensor.bytes.size(), element_size(tensor.type));
   }
   if (status_ == xnn_status_success) {
-    Note(xnn_setup_runtime_v2(runtime_, externals.size(), externals.data()));
+    note(xnn_setup_runtime_v2(runtime_, externals.size(), externals.data()));
   }
-  if (status_ == xnn_status_success) Note(xnn_invoke_runtime(runtime_));
+  if (status_ == xnn_status_success) note(xnn_invoke_runtime(runtime_));
   next = 0;
   for (uint32_t i = 0; i < arguments_.size() && status_ == xnn_status_success; ++i) {
     if (arguments_[i].is_input) continue;

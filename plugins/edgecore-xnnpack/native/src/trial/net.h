@@ -15,8 +15,8 @@ namespace edgecore::xnnpack::trial {
 
 using Dims = std::vector<size_t>;
 
-size_t Count(const Dims &dims);
-std::string Text(const Dims &dims);
+size_t element_count(const Dims &dims);
+std::string shape_text(const Dims &dims);
 
 // A value of a graph. `bytes` is empty for one that is only declared.
 struct Tensor {
@@ -32,16 +32,16 @@ struct Tensor {
   std::vector<uint8_t> bytes;
 
   // Elements as numbers that they stand for, not as they are stored: fp32, fp16, int32, qint8, quint8.
-  std::vector<double> Numbers() const;
+  std::vector<double> numbers() const;
   // Stores numbers: rounded to the type, and for quantized types divided by the scale and moved by the zero point.
-  void Set(const std::vector<double> &numbers);
+  void set(const std::vector<double> &numbers);
 };
 
-Tensor Float32(Dims dims);
-Tensor Float16(Dims dims);
-Tensor Quantized(xnn_datatype type, Dims dims, float scale, int32_t zero);
+Tensor float32_tensor(Dims dims);
+Tensor float16_tensor(Dims dims);
+Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero);
 
-double RoundToHalf(double number);
+double round_to_half(double number);
 
 class Net {
  public:
@@ -50,29 +50,29 @@ class Net {
   Net &operator=(const Net &) = delete;
   ~Net();
 
-  uint32_t Input(const Tensor &tensor) { return External(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT, true); }
+  uint32_t input(const Tensor &tensor) { return external(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT, true); }
   // `is_read_back`: memory after it may be read, too, as the delegate asks for where a kernel reads what it wrote.
-  uint32_t Output(const Tensor &tensor, bool is_read_back = false) {
-    return External(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, is_read_back);
+  uint32_t output(const Tensor &tensor, bool is_read_back = false) {
+    return external(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, is_read_back);
   }
-  uint32_t Internal(const Tensor &tensor) { return Define(tensor, nullptr, XNN_INVALID_VALUE_ID, 0); }
-  uint32_t Constant(const Tensor &tensor);
+  uint32_t internal(const Tensor &tensor) { return define(tensor, nullptr, XNN_INVALID_VALUE_ID, 0); }
+  uint32_t constant(const Tensor &tensor);
   xnn_subgraph_t subgraph() const { return subgraph_; }
   // Notes the status of xnn_define_...
-  void Node(xnn_status status) { Note(status); }
+  void node(xnn_status status) { note(status); }
 
   // Makes a runtime of the graph. False if XNNPACK refused the graph or anything before; status() says how.
-  bool Build();
+  bool build();
   xnn_status status() const { return status_; }
 
   // Runs it. `inputs` and `outputs` are in the order of their definitions. Inputs may have other dims than at their
   // definition; outputs get theirs, and their bytes. Every other call places buffers at their pages' start.
-  bool Run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
+  bool run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
 
  private:
-  uint32_t External(const Tensor &tensor, uint32_t flag, bool is_padded);
-  uint32_t Define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags);
-  void Note(xnn_status status);
+  uint32_t external(const Tensor &tensor, uint32_t flag, bool is_padded);
+  uint32_t define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags);
+  void note(xnn_status status);
 
   struct Argument {
     bool is_input;

@@ -19,21 +19,21 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename Element, typename Vector>
-std::array<Element, sizeof(Vector) / sizeof(Element)> Elements(Vector v) {
+std::array<Element, sizeof(Vector) / sizeof(Element)> elements_of(Vector v) {
   std::array<Element, sizeof(Vector) / sizeof(Element)> r;
   memcpy(r.data(), &v, sizeof(v));
   return r;
 }
 
 template <typename Vector, typename Element>
-Vector From(const std::array<Element, sizeof(Vector) / sizeof(Element)> &elements) {
+Vector from(const std::array<Element, sizeof(Vector) / sizeof(Element)> &elements) {
   Vector v;
   memcpy(&v, elements.data(), sizeof(v));
   return v;
 }
 
 template <typename Element, typename Vector>
-std::array<Element, sizeof(Vector) / sizeof(Element)> RandomElements(uint32_t seed) {
+std::array<Element, sizeof(Vector) / sizeof(Element)> random_elements(uint32_t seed) {
   std::mt19937 random(seed);
   std::array<Element, sizeof(Vector) / sizeof(Element)> r;
   for (Element &x : r) x = static_cast<Element>(random());
@@ -41,15 +41,15 @@ std::array<Element, sizeof(Vector) / sizeof(Element)> RandomElements(uint32_t se
 }
 
 template <typename Vector>
-Vector Random(uint32_t seed) {
-  return From<Vector>(RandomElements<uint8_t, Vector>(seed));
+Vector random_vector(uint32_t seed) {
+  return from<Vector>(random_elements<uint8_t, Vector>(seed));
 }
 
 template <typename Vector>
-Vector Floats(std::initializer_list<float> first) {
+Vector floats(std::initializer_list<float> first) {
   std::array<float, sizeof(Vector) / 4> r = {};
   std::copy(first.begin(), first.end(), r.begin());
-  return From<Vector>(r);
+  return from<Vector>(r);
 }
 
 // The last bytes before a page that must not be touched.
@@ -60,7 +60,7 @@ class Guarded {
     mprotect(base_ + 4096, 4096, PROT_NONE);
   }
   ~Guarded() { munmap(base_, 8192); }
-  char *Last(size_t bytes) { return base_ + 4096 - bytes; }
+  char *last(size_t bytes) { return base_ + 4096 - bytes; }
 
  private:
   char *base_;
@@ -71,51 +71,51 @@ class Guarded {
 TEST(Memory, AMaskedLoadReadsTheChosenElementsOnly) {
   Guarded memory;
   for (int n = 0; n <= 16; n++) {
-    auto *last = reinterpret_cast<float *>(memory.Last(static_cast<size_t>(n) * 4));
+    auto *last = reinterpret_cast<float *>(memory.last(static_cast<size_t>(n) * 4));
     for (int i = 0; i < n; i++) last[i] = static_cast<float>(i + 1);
-    const auto read = Elements<float>(_mm512_maskz_loadu_ps(_cvtu32_mask16((1u << n) - 1), last));
+    const auto read = elements_of<float>(_mm512_maskz_loadu_ps(_cvtu32_mask16((1u << n) - 1), last));
     for (int i = 0; i < 16; i++) EXPECT_EQ(read[static_cast<size_t>(i)], i < n ? static_cast<float>(i + 1) : 0.0f);
   }
   for (int n = 0; n < 32; n++) {
-    char *last = memory.Last(static_cast<size_t>(n) * 2);
+    char *last = memory.last(static_cast<size_t>(n) * 2);
     memset(last, 0x5A, static_cast<size_t>(n) * 2);
-    const auto read = Elements<uint16_t>(_mm512_maskz_loadu_epi16(_cvtu32_mask32((1u << n) - 1), last));
+    const auto read = elements_of<uint16_t>(_mm512_maskz_loadu_epi16(_cvtu32_mask32((1u << n) - 1), last));
     for (int i = 0; i < 32; i++) EXPECT_EQ(read[static_cast<size_t>(i)], i < n ? 0x5A5A : 0);
   }
-  *memory.Last(1) = 77;
-  EXPECT_EQ(Elements<int8_t>(_mm512_maskz_loadu_epi8(_cvtu64_mask64(1), memory.Last(1)))[0], 77);
-  EXPECT_EQ(Elements<int8_t>(_mm256_maskz_loadu_epi8(_cvtu32_mask32(1), memory.Last(1)))[0], 77);
-  EXPECT_EQ(Elements<int8_t>(_mm_maskz_loadu_epi8(_cvtu32_mask16(1), memory.Last(1)))[0], 77);
+  *memory.last(1) = 77;
+  EXPECT_EQ(elements_of<int8_t>(_mm512_maskz_loadu_epi8(_cvtu64_mask64(1), memory.last(1)))[0], 77);
+  EXPECT_EQ(elements_of<int8_t>(_mm256_maskz_loadu_epi8(_cvtu32_mask32(1), memory.last(1)))[0], 77);
+  EXPECT_EQ(elements_of<int8_t>(_mm_maskz_loadu_epi8(_cvtu32_mask16(1), memory.last(1)))[0], 77);
 }
 
 TEST(Memory, AMaskedStoreWritesTheChosenElementsOnly) {
   Guarded memory;
-  const auto v = From<__m512i>(RandomElements<uint8_t, __m512i>(1));
-  memset(memory.Last(64), 0, 64);
-  _mm512_mask_storeu_epi8(memory.Last(3), _cvtu64_mask64(5), v);
-  EXPECT_EQ(memory.Last(3)[0], static_cast<char>(Elements<uint8_t>(v)[0]));
-  EXPECT_EQ(memory.Last(3)[1], 0);
-  EXPECT_EQ(memory.Last(3)[2], static_cast<char>(Elements<uint8_t>(v)[2]));
-  _mm512_mask_storeu_ps(memory.Last(8), _cvtu32_mask16(3), Floats<__m512>({1.5f, -2.0f, 9.0f}));
+  const auto v = from<__m512i>(random_elements<uint8_t, __m512i>(1));
+  memset(memory.last(64), 0, 64);
+  _mm512_mask_storeu_epi8(memory.last(3), _cvtu64_mask64(5), v);
+  EXPECT_EQ(memory.last(3)[0], static_cast<char>(elements_of<uint8_t>(v)[0]));
+  EXPECT_EQ(memory.last(3)[1], 0);
+  EXPECT_EQ(memory.last(3)[2], static_cast<char>(elements_of<uint8_t>(v)[2]));
+  _mm512_mask_storeu_ps(memory.last(8), _cvtu32_mask16(3), floats<__m512>({1.5f, -2.0f, 9.0f}));
   float pair[2];
-  memcpy(pair, memory.Last(8), 8);
+  memcpy(pair, memory.last(8), 8);
   EXPECT_EQ(pair[0], 1.5f);
   EXPECT_EQ(pair[1], -2.0f);
-  _mm256_mask_storeu_epi16(memory.Last(2), _cvtu32_mask16(1), _mm256_set1_epi16(0x1234));
-  EXPECT_EQ(memory.Last(2)[0], 0x34);
+  _mm256_mask_storeu_epi16(memory.last(2), _cvtu32_mask16(1), _mm256_set1_epi16(0x1234));
+  EXPECT_EQ(memory.last(2)[0], 0x34);
 }
 
 TEST(Memory, AnExpandingLoadReadsConsecutiveElements) {
   Guarded memory;
-  auto *last = reinterpret_cast<int32_t *>(memory.Last(12));
+  auto *last = reinterpret_cast<int32_t *>(memory.last(12));
   last[0] = 10, last[1] = 11, last[2] = 12;
-  const auto read = Elements<int32_t>(_mm512_maskz_expandloadu_epi32(_cvtu32_mask16(0x1110), last));
+  const auto read = elements_of<int32_t>(_mm512_maskz_expandloadu_epi32(_cvtu32_mask16(0x1110), last));
   EXPECT_EQ(read, (std::array<int32_t, 16>{0, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12, 0, 0, 0}));
 }
 
 TEST(MemoryDeathTest, AnAlignedAccessOfAnotherAddressFails) {
   alignas(64) char bytes[128] = {};
-  EXPECT_EQ(Elements<int32_t>(_mm512_load_epi32(bytes + 64))[0], 0);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_load_epi32(bytes + 64))[0], 0);
   EXPECT_DEATH(_mm512_load_ps(bytes + 4), "");
   EXPECT_DEATH(_mm512_store_ps(bytes + 32, _mm512_setzero_ps()), "");
 }
@@ -124,75 +124,75 @@ TEST(MemoryDeathTest, AnAlignedAccessOfAnotherAddressFails) {
 
 TEST(Integers, ExtensionKeepsValueAndSign) {
   const __m128i bytes = _mm_setr_epi8(-128, -1, 0, 1, 127, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, -15);
-  const auto is = Elements<int32_t>(_mm512_cvtepi8_epi32(bytes));
-  const auto us = Elements<int32_t>(_mm512_cvtepu8_epi32(bytes));
+  const auto is = elements_of<int32_t>(_mm512_cvtepi8_epi32(bytes));
+  const auto us = elements_of<int32_t>(_mm512_cvtepu8_epi32(bytes));
   EXPECT_EQ(is[0], -128);
   EXPECT_EQ(us[0], 128);
   EXPECT_EQ(is[15], -15);
   EXPECT_EQ(us[15], 241);
-  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtepu8_epi16(_mm256_set1_epi8(-2)))[31], 254);
-  EXPECT_EQ(Elements<uint64_t>(_mm512_cvtepu32_epi64(_mm256_set1_epi32(-2)))[7], 0xFFFFFFFEu);
+  EXPECT_EQ(elements_of<uint16_t>(_mm512_cvtepu8_epi16(_mm256_set1_epi8(-2)))[31], 254);
+  EXPECT_EQ(elements_of<uint64_t>(_mm512_cvtepu32_epi64(_mm256_set1_epi32(-2)))[7], 0xFFFFFFFEu);
 }
 
 TEST(Integers, AnArithmeticShiftByMoreThan31LeavesTheSign) {
   const __m512i v = _mm512_set1_epi32(-1000);
-  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(3)))[9], -125);
-  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(32)))[9], -1);
-  EXPECT_EQ(Elements<int32_t>(_mm512_sra_epi32(_mm512_set1_epi32(1000), _mm_cvtsi32_si128(77)))[9], 0);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(3)))[9], -125);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_sra_epi32(v, _mm_cvtsi32_si128(32)))[9], -1);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_sra_epi32(_mm512_set1_epi32(1000), _mm_cvtsi32_si128(77)))[9], 0);
 }
 
 TEST(Integers, TestnSetsABitWhereNoBitIsCommon) {
   EXPECT_EQ(_mm512_testn_epi32_mask(_mm512_set1_epi32(6), _mm512_set1_epi32(9)), 0xFFFF);
   std::array<int32_t, 16> x = {};
   x[3] = 4;
-  EXPECT_EQ(_mm512_testn_epi32_mask(From<__m512i>(x), _mm512_set1_epi32(-1)), 0xFFF7);
+  EXPECT_EQ(_mm512_testn_epi32_mask(from<__m512i>(x), _mm512_set1_epi32(-1)), 0xFFF7);
 }
 
 TEST(Integers, AReductionAddsAllElements) {
   std::array<int32_t, 16> x;
   for (int i = 0; i < 16; i++) x[static_cast<size_t>(i)] = i * i * (i % 2 == 0 ? 1 : -1);
-  EXPECT_EQ(_mm512_reduce_add_epi32(From<__m512i>(x)), -120);
+  EXPECT_EQ(_mm512_reduce_add_epi32(from<__m512i>(x)), -120);
 }
 
 // The sum of four products of int8 or uint8, as the manuals write it.
 template <typename A, typename Vector>
-void ExpectDotProducts(Vector got, Vector into, Vector a, Vector b) {
-  const auto r = Elements<int32_t>(got);
-  const auto start = Elements<int32_t>(into);
+void expect_dot_products(Vector got, Vector into, Vector a, Vector b) {
+  const auto r = elements_of<int32_t>(got);
+  const auto start = elements_of<int32_t>(into);
   for (size_t i = 0; i < r.size(); i++) {
     int64_t sum = start[i];
-    for (size_t j = 4 * i; j < 4 * i + 4; j++) sum += int64_t{Elements<A>(a)[j]} * Elements<int8_t>(b)[j];
+    for (size_t j = 4 * i; j < 4 * i + 4; j++) sum += int64_t{elements_of<A>(a)[j]} * elements_of<int8_t>(b)[j];
     EXPECT_EQ(r[i], static_cast<int32_t>(static_cast<uint32_t>(sum))) << i;
   }
 }
 
 TEST(Integers, DotProductsOfFourBytesAreExact) {
   for (uint32_t seed = 0; seed < 200; seed++) {
-    const auto a = Random<__m512i>(3 * seed), b = Random<__m512i>(3 * seed + 1), c = Random<__m512i>(3 * seed + 2);
-    ExpectDotProducts<uint8_t>(_mm512_dpbusd_epi32(c, a, b), c, a, b);
-    const auto d = Random<__m256i>(3 * seed), e = Random<__m256i>(3 * seed + 1), f = Random<__m256i>(3 * seed + 2);
-    ExpectDotProducts<uint8_t>(_mm256_dpbusd_epi32(f, d, e), f, d, e);
-    ExpectDotProducts<uint8_t>(_mm256_dpbusd_avx_epi32(f, d, e), f, d, e);
-    ExpectDotProducts<int8_t>(_mm256_dpbssd_epi32(f, d, e), f, d, e);
+    const auto a = random_vector<__m512i>(3 * seed), b = random_vector<__m512i>(3 * seed + 1), c = random_vector<__m512i>(3 * seed + 2);
+    expect_dot_products<uint8_t>(_mm512_dpbusd_epi32(c, a, b), c, a, b);
+    const auto d = random_vector<__m256i>(3 * seed), e = random_vector<__m256i>(3 * seed + 1), f = random_vector<__m256i>(3 * seed + 2);
+    expect_dot_products<uint8_t>(_mm256_dpbusd_epi32(f, d, e), f, d, e);
+    expect_dot_products<uint8_t>(_mm256_dpbusd_avx_epi32(f, d, e), f, d, e);
+    expect_dot_products<int8_t>(_mm256_dpbssd_epi32(f, d, e), f, d, e);
   }
 }
 
 // Greatest products of one sign: where VPMADDUBSW saturates and these do not.
 TEST(Integers, DotProductsDoNotSaturate) {
   const __m512i most = _mm512_set1_epi8(-1), least = _mm512_set1_epi8(-128);
-  EXPECT_EQ(Elements<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), most, least))[0], -4 * 255 * 128);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), most, least))[0], -4 * 255 * 128);
   const __m256i bytes = _mm256_set1_epi8(-128);
-  EXPECT_EQ(Elements<int32_t>(_mm256_dpbssd_epi32(_mm256_setzero_si256(), bytes, bytes))[7], 4 * 128 * 128);
+  EXPECT_EQ(elements_of<int32_t>(_mm256_dpbssd_epi32(_mm256_setzero_si256(), bytes, bytes))[7], 4 * 128 * 128);
 }
 
 // GF2P8AFFINEQB: bit i of a byte is the parity of the byte and row 7 - i of its 8x8 matrix, xor bit i of the constant.
 TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
   for (uint32_t seed = 0; seed < 100; seed++) {
-    const auto x = Random<__m512i>(seed), matrices = Random<__m512i>(seed + 1000);
-    const auto got = Elements<uint8_t>(_mm512_gf2p8affine_epi64_epi8(x, matrices, 0x53));
+    const auto x = random_vector<__m512i>(seed), matrices = random_vector<__m512i>(seed + 1000);
+    const auto got = elements_of<uint8_t>(_mm512_gf2p8affine_epi64_epi8(x, matrices, 0x53));
     for (size_t i = 0; i < 64; i++) {
       for (size_t bit = 0; bit < 8; bit++) {
-        const unsigned row = Elements<uint8_t>(matrices)[i / 8 * 8 + (7 - bit)] & Elements<uint8_t>(x)[i];
+        const unsigned row = elements_of<uint8_t>(matrices)[i / 8 * 8 + (7 - bit)] & elements_of<uint8_t>(x)[i];
         const int want = __builtin_parity(row) ^ ((0x53 >> bit) & 1);
         EXPECT_EQ((got[i] >> bit) & 1, want);
       }
@@ -202,36 +202,36 @@ TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
 
 TEST(Integers, PermutationsTakeFromTheElementsOfTheirIndices) {
   for (uint32_t seed = 0; seed < 50; seed++) {
-    const auto a = Random<__m512i>(seed), index = Random<__m512i>(seed + 1000), b = Random<__m512i>(seed + 2000);
-    const auto words = Elements<uint32_t>(_mm512_permutex2var_epi32(a, index, b));
+    const auto a = random_vector<__m512i>(seed), index = random_vector<__m512i>(seed + 1000), b = random_vector<__m512i>(seed + 2000);
+    const auto words = elements_of<uint32_t>(_mm512_permutex2var_epi32(a, index, b));
     const auto floats =
-        Elements<uint32_t>(_mm512_permutex2var_ps(_mm512_castsi512_ps(a), index, _mm512_castsi512_ps(b)));
-    const auto one = Elements<uint32_t>(_mm512_permutexvar_epi32(index, a));
+        elements_of<uint32_t>(_mm512_permutex2var_ps(_mm512_castsi512_ps(a), index, _mm512_castsi512_ps(b)));
+    const auto one = elements_of<uint32_t>(_mm512_permutexvar_epi32(index, a));
     for (size_t i = 0; i < 16; i++) {
-      const uint32_t at = Elements<uint32_t>(index)[i];
-      EXPECT_EQ(words[i], Elements<uint32_t>((at & 16) != 0 ? b : a)[at & 15]);
+      const uint32_t at = elements_of<uint32_t>(index)[i];
+      EXPECT_EQ(words[i], elements_of<uint32_t>((at & 16) != 0 ? b : a)[at & 15]);
       EXPECT_EQ(floats[i], words[i]);
-      EXPECT_EQ(one[i], Elements<uint32_t>(a)[at & 15]);
+      EXPECT_EQ(one[i], elements_of<uint32_t>(a)[at & 15]);
     }
-    const auto bytes = Elements<uint8_t>(_mm512_permutex2var_epi8(a, index, b));
-    const auto chosen = Elements<uint8_t>(_mm512_maskz_permutex2var_epi8(0xF0F0F0F0F0F0F0F0u, a, index, b));
-    const auto shuffled = Elements<uint8_t>(_mm512_shuffle_epi8(a, index));
+    const auto bytes = elements_of<uint8_t>(_mm512_permutex2var_epi8(a, index, b));
+    const auto chosen = elements_of<uint8_t>(_mm512_maskz_permutex2var_epi8(0xF0F0F0F0F0F0F0F0u, a, index, b));
+    const auto shuffled = elements_of<uint8_t>(_mm512_shuffle_epi8(a, index));
     for (size_t i = 0; i < 64; i++) {
-      const uint8_t at = Elements<uint8_t>(index)[i];
-      EXPECT_EQ(bytes[i], Elements<uint8_t>((at & 64) != 0 ? b : a)[at & 63]);
+      const uint8_t at = elements_of<uint8_t>(index)[i];
+      EXPECT_EQ(bytes[i], elements_of<uint8_t>((at & 64) != 0 ? b : a)[at & 63]);
       EXPECT_EQ(chosen[i], (i & 4) != 0 ? bytes[i] : 0);
-      EXPECT_EQ(shuffled[i], (at & 128) != 0 ? 0 : Elements<uint8_t>(a)[(i & 48) + (at & 15)]);
+      EXPECT_EQ(shuffled[i], (at & 128) != 0 ? 0 : elements_of<uint8_t>(a)[(i & 48) + (at & 15)]);
     }
   }
 }
 
 TEST(Integers, NarrowingSaturates) {
   std::array<int32_t, 16> x = {-300, 300, -128, 127, 5, 40000, -40000, INT32_MAX, INT32_MIN};
-  const auto bytes = Elements<int8_t>(_mm512_cvtsepi32_epi8(From<__m512i>(x)));
+  const auto bytes = elements_of<int8_t>(_mm512_cvtsepi32_epi8(from<__m512i>(x)));
   EXPECT_EQ(
       (std::array<int8_t, 9>{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8]}),
       (std::array<int8_t, 9>{-128, 127, -128, 127, 5, 127, -128, 127, -128}));
-  const auto shorts = Elements<int16_t>(_mm512_cvtsepi32_epi16(From<__m512i>(x)));
+  const auto shorts = elements_of<int16_t>(_mm512_cvtsepi32_epi16(from<__m512i>(x)));
   EXPECT_EQ(shorts[5], 32767);
   EXPECT_EQ(shorts[6], -32768);
   EXPECT_EQ(shorts[0], -300);
@@ -240,17 +240,17 @@ TEST(Integers, NarrowingSaturates) {
 // Each of these works in parts of 128 bits, like the 256-bit instruction of this processor.
 TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
   for (uint32_t seed = 0; seed < 20; seed++) {
-    const auto a = Random<__m512i>(seed), b = Random<__m512i>(seed + 1000);
+    const auto a = random_vector<__m512i>(seed), b = random_vector<__m512i>(seed + 1000);
     const auto low = [](__m512i v, int part) {
-      return From<__m256i>(part == 0 ? std::array<uint64_t, 4>{Elements<uint64_t>(v)[0], Elements<uint64_t>(v)[1],
-                                                               Elements<uint64_t>(v)[2], Elements<uint64_t>(v)[3]}
-                                     : std::array<uint64_t, 4>{Elements<uint64_t>(v)[4], Elements<uint64_t>(v)[5],
-                                                               Elements<uint64_t>(v)[6], Elements<uint64_t>(v)[7]});
+      return from<__m256i>(part == 0 ? std::array<uint64_t, 4>{elements_of<uint64_t>(v)[0], elements_of<uint64_t>(v)[1],
+                                                               elements_of<uint64_t>(v)[2], elements_of<uint64_t>(v)[3]}
+                                     : std::array<uint64_t, 4>{elements_of<uint64_t>(v)[4], elements_of<uint64_t>(v)[5],
+                                                               elements_of<uint64_t>(v)[6], elements_of<uint64_t>(v)[7]});
     };
     for (int part = 0; part < 2; part++) {
       const __m256i x = low(a, part), y = low(b, part);
 #define EXPECT_SAME(name) \
-  EXPECT_EQ(Elements<uint8_t>(low(_mm512_##name(a, b), part)), Elements<uint8_t>(_mm256_##name(x, y))) << #name
+  EXPECT_EQ(elements_of<uint8_t>(low(_mm512_##name(a, b), part)), elements_of<uint8_t>(_mm256_##name(x, y))) << #name
       EXPECT_SAME(packs_epi32);
       EXPECT_SAME(packs_epi16);
       EXPECT_SAME(packus_epi16);
@@ -279,21 +279,21 @@ TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
 
 TEST(Floats, ConversionToIntegersRoundsToEvenAndMarksWhatDoesNotFit) {
   const auto r =
-      Elements<int32_t>(_mm512_cvtps_epi32(Floats<__m512>({0.5f, 1.5f, -2.5f, 3e9f, -3e9f, kNan, 2147483520.0f})));
+      elements_of<int32_t>(_mm512_cvtps_epi32(floats<__m512>({0.5f, 1.5f, -2.5f, 3e9f, -3e9f, kNan, 2147483520.0f})));
   EXPECT_EQ((std::array<int32_t, 7>{r[0], r[1], r[2], r[3], r[4], r[5], r[6]}),
             (std::array<int32_t, 7>{0, 2, -2, INT32_MIN, INT32_MIN, INT32_MIN, 2147483520}));
 }
 
 TEST(Floats, TheMaximumOfANanIsTheSecondNumber) {
   const auto r =
-      Elements<float>(_mm512_max_ps(Floats<__m512>({kNan, 1.0f, 0.0f}), Floats<__m512>({2.0f, kNan, -0.0f})));
+      elements_of<float>(_mm512_max_ps(floats<__m512>({kNan, 1.0f, 0.0f}), floats<__m512>({2.0f, kNan, -0.0f})));
   EXPECT_EQ(r[0], 2.0f);
   EXPECT_TRUE(std::isnan(r[1]));
   EXPECT_TRUE(std::signbit(r[2]));
 }
 
 TEST(Floats, ComparisonsAreOrderedOrNotAsTheirNamesSay) {
-  const auto a = Floats<__m512>({1.0f, kNan, 2.0f, 0.0f}), b = Floats<__m512>({2.0f, 1.0f, 1.0f, -0.0f});
+  const auto a = floats<__m512>({1.0f, kNan, 2.0f, 0.0f}), b = floats<__m512>({2.0f, 1.0f, 1.0f, -0.0f});
   EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) & 15, 1);
   EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_NLT_US) & 15, 14);
   EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) & 15, 8);
@@ -302,26 +302,26 @@ TEST(Floats, ComparisonsAreOrderedOrNotAsTheirNamesSay) {
 TEST(Floats, AFusedMultiplyAddRoundsOnce) {
   const float x = 1.0f + 0x1p-23f;
   const __m512 a = _mm512_set1_ps(x), c = _mm512_set1_ps(-1.0f - 0x1p-22f);
-  EXPECT_EQ(Elements<float>(_mm512_fmadd_ps(a, a, c))[5], 0x1p-46f);
-  EXPECT_EQ(Elements<float>(_mm512_fnmadd_ps(a, a, _mm512_set1_ps(1.0f + 0x1p-22f)))[5], -0x1p-46f);
+  EXPECT_EQ(elements_of<float>(_mm512_fmadd_ps(a, a, c))[5], 0x1p-46f);
+  EXPECT_EQ(elements_of<float>(_mm512_fnmadd_ps(a, a, _mm512_set1_ps(1.0f + 0x1p-22f)))[5], -0x1p-46f);
 }
 
 TEST(Floats, Rounding) {
-  const auto x = Floats<__m512>({2.5f, -2.5f, -0.25f, kInfinity, 1e30f});
-  const auto nearest = Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT));
+  const auto x = floats<__m512>({2.5f, -2.5f, -0.25f, kInfinity, 1e30f});
+  const auto nearest = elements_of<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT));
   EXPECT_EQ(nearest[0], 2.0f);
   EXPECT_EQ(nearest[1], -2.0f);
   EXPECT_TRUE(nearest[2] == 0.0f && std::signbit(nearest[2]));
   EXPECT_EQ(nearest[3], kInfinity);
   EXPECT_EQ(nearest[4], 1e30f);
-  EXPECT_EQ(Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF))[1], -3.0f);
-  EXPECT_EQ(Elements<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF))[0], 3.0f);
-  EXPECT_EQ(Elements<float>(_mm512_maskz_roundscale_ps(1, x, _MM_FROUND_TO_ZERO))[1], 0.0f);
+  EXPECT_EQ(elements_of<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF))[1], -3.0f);
+  EXPECT_EQ(elements_of<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF))[0], 3.0f);
+  EXPECT_EQ(elements_of<float>(_mm512_maskz_roundscale_ps(1, x, _MM_FROUND_TO_ZERO))[1], 0.0f);
 }
 
 TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
   const auto r =
-      Elements<float>(_mm512_getexp_ps(Floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
+      elements_of<float>(_mm512_getexp_ps(floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
   EXPECT_EQ(r[0], 0.0f);
   EXPECT_EQ(r[1], 1.0f);
   EXPECT_EQ(r[2], -149.0f);
@@ -332,10 +332,10 @@ TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
 }
 
 TEST(Floats, ScalefMultipliesByAPowerOfTwoThatNeedNotBeANumber) {
-  const auto a = Floats<__m512>({1.5f, 0x1p-100f, 0x1p100f, 3.0f, 1.0f, 0.0f, kInfinity, -1.0f, kNan, kNan, 1.0f});
-  const auto b = Floats<__m512>(
+  const auto a = floats<__m512>({1.5f, 0x1p-100f, 0x1p100f, 3.0f, 1.0f, 0.0f, kInfinity, -1.0f, kNan, kNan, 1.0f});
+  const auto b = floats<__m512>(
       {2.9f, 200.0f, -240.0f, -1.5f, 128.0f, kInfinity, -kInfinity, -kInfinity, kInfinity, 1.0f, -149.0f});
-  const auto r = Elements<float>(_mm512_scalef_ps(a, b));
+  const auto r = elements_of<float>(_mm512_scalef_ps(a, b));
   EXPECT_EQ(r[0], 6.0f);
   EXPECT_EQ(r[1], 0x1p100f);
   EXPECT_EQ(r[2], 0x1p-140f);
@@ -353,8 +353,8 @@ TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
   double worst_reciprocal = 0, worst_root = 0;
   for (int i = 1; i < 4000; i++) {
     const float x = static_cast<float>(i) * 0.37f;
-    const double reciprocal = Elements<float>(_mm512_rcp14_ps(_mm512_set1_ps(x)))[0];
-    const double root = Elements<float>(_mm512_rsqrt14_ps(_mm512_set1_ps(x)))[0];
+    const double reciprocal = elements_of<float>(_mm512_rcp14_ps(_mm512_set1_ps(x)))[0];
+    const double root = elements_of<float>(_mm512_rsqrt14_ps(_mm512_set1_ps(x)))[0];
     worst_reciprocal = std::max(worst_reciprocal, std::fabs(reciprocal * x - 1));
     worst_root = std::max(worst_root, std::fabs(root * std::sqrt(double{x}) - 1));
   }
@@ -362,7 +362,7 @@ TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
   EXPECT_LT(worst_root, 0x1p-14);
   EXPECT_GT(worst_reciprocal, 0x1p-16);
   EXPECT_GT(worst_root, 0x1p-16);
-  const auto special = Elements<float>(_mm512_rsqrt14_ps(Floats<__m512>({0.0f, kInfinity, -1.0f, 4.0f})));
+  const auto special = elements_of<float>(_mm512_rsqrt14_ps(floats<__m512>({0.0f, kInfinity, -1.0f, 4.0f})));
   EXPECT_EQ(special[0], kInfinity);
   EXPECT_EQ(special[1], 0.0f);
   EXPECT_TRUE(std::isnan(special[2]));
@@ -371,22 +371,22 @@ TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
 
 TEST(Floats, PartsGoWhereTheirNumberSays) {
   const __m512 v = _mm512_insertf32x4(_mm512_setzero_ps(), _mm_set1_ps(3.0f), 2);
-  const auto r = Elements<float>(v);
+  const auto r = elements_of<float>(v);
   EXPECT_EQ(r[7], 0.0f);
   EXPECT_EQ(r[8], 3.0f);
   EXPECT_EQ(r[12], 0.0f);
-  EXPECT_EQ(Elements<float>(_mm512_zextps128_ps512(_mm_set1_ps(2.0f)))[4], 0.0f);
+  EXPECT_EQ(elements_of<float>(_mm512_zextps128_ps512(_mm_set1_ps(2.0f)))[4], 0.0f);
   EXPECT_EQ(_mm512_reduce_add_ps(v), 12.0f);
-  EXPECT_EQ(Elements<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[0],
+  EXPECT_EQ(elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[0],
             7.0f);
-  EXPECT_EQ(Elements<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[1],
+  EXPECT_EQ(elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[1],
             3.0f);
 }
 
 // --- Halves ----------------------------------------------------------------------------------------------------------
 
 // The half next to x, ties to even, from the definition: the multiple of the last place nearest to x.
-double ToHalf(double x) {
+double to_half(double x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), -14);
   const double place = std::ldexp(1.0, exponent - 10);
@@ -403,7 +403,7 @@ double Value(uint16_t half) {
 }
 
 // Equal as numbers; NaN equals NaN.
-void ExpectHalf(uint16_t got, double want, const char *what) {
+void expect_half(uint16_t got, double want, const char *what) {
   if (std::isnan(want)) {
     EXPECT_TRUE(std::isnan(Value(got))) << what;
   } else {
@@ -413,16 +413,16 @@ void ExpectHalf(uint16_t got, double want, const char *what) {
 
 TEST(Halves, EachOperationRoundsOnce) {
   for (uint32_t seed = 0; seed < 3000; seed++) {
-    const auto a = RandomElements<uint16_t, __m512h>(3 * seed), b = RandomElements<uint16_t, __m512h>(3 * seed + 1);
-    const auto x = From<__m512h>(a), y = From<__m512h>(b);
-    const auto sum = Elements<uint16_t>(_mm512_add_ph(x, y)), difference = Elements<uint16_t>(_mm512_sub_ph(x, y));
-    const auto product = Elements<uint16_t>(_mm512_mul_ph(x, y)), quotient = Elements<uint16_t>(_mm512_div_ph(x, y));
+    const auto a = random_elements<uint16_t, __m512h>(3 * seed), b = random_elements<uint16_t, __m512h>(3 * seed + 1);
+    const auto x = from<__m512h>(a), y = from<__m512h>(b);
+    const auto sum = elements_of<uint16_t>(_mm512_add_ph(x, y)), difference = elements_of<uint16_t>(_mm512_sub_ph(x, y));
+    const auto product = elements_of<uint16_t>(_mm512_mul_ph(x, y)), quotient = elements_of<uint16_t>(_mm512_div_ph(x, y));
     for (size_t i = 0; i < 32; i++) {
       const double p = Value(a[i]), q = Value(b[i]);
-      ExpectHalf(sum[i], ToHalf(p + q), "sum");
-      ExpectHalf(difference[i], ToHalf(p - q), "difference");
-      ExpectHalf(product[i], ToHalf(p * q), "product");
-      ExpectHalf(quotient[i], ToHalf(p / q), "quotient");
+      expect_half(sum[i], to_half(p + q), "sum");
+      expect_half(difference[i], to_half(p - q), "difference");
+      expect_half(product[i], to_half(p * q), "product");
+      expect_half(quotient[i], to_half(p / q), "quotient");
     }
   }
 }
@@ -436,32 +436,32 @@ TEST(Halves, AFusedMultiplyAddRoundsOnce) {
       a[i] = static_cast<uint16_t>(random()), b[i] = static_cast<uint16_t>(random()),
       c[i] = static_cast<uint16_t>(random());
     }
-    const auto got = Elements<uint16_t>(_mm512_fmadd_ph(From<__m512h>(a), From<__m512h>(b), From<__m512h>(c)));
+    const auto got = elements_of<uint16_t>(_mm512_fmadd_ph(from<__m512h>(a), from<__m512h>(b), from<__m512h>(c)));
     for (size_t i = 0; i < 32; i++) {
       const double product = Value(a[i]) * Value(b[i]), exact = product + Value(c[i]);
       if (!std::isfinite(exact)) {
-        ExpectHalf(got[i], exact, "fma");
+        expect_half(got[i], exact, "fma");
         continue;
       }
       // Where the sum was rounded already, the half's rounding has to see which side the rest lies on.
       const double rest = std::fabs(product) > std::fabs(Value(c[i])) ? Value(c[i]) - (exact - product)
                                                                       : product - (exact - Value(c[i]));
       const double seen = rest == 0 ? exact : std::nextafter(exact, rest > 0 ? HUGE_VAL : -HUGE_VAL);
-      ExpectHalf(got[i], ToHalf(seen), "fma");
+      expect_half(got[i], to_half(seen), "fma");
     }
   }
   // 1 + 2^-11 is a tie; a product that is barely greater decides it.
   const auto half = [](float x) { return _mm512_castsi512_ph(_mm512_set1_epi16(static_cast<short>(_cvtss_sh(x, 0)))); };
-  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-6f), half(0x1.004p-6f), half(1.0f)))[0]),
+  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-6f), half(0x1.004p-6f), half(1.0f)))[0]),
             1.0 + 0x1p-10 * 0);
-  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0 + 0x1p-10);
-  EXPECT_EQ(Value(Elements<uint16_t>(_mm512_fmadd_ph(half(0x1p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0);
+  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0 + 0x1p-10);
+  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0);
 }
 
 TEST(Halves, TheMaximumOfANanIsTheSecondNumber) {
-  const auto a = From<__m512h>(std::array<uint16_t, 32>{0x7E00, 0x3C00, 0x0000, 0xBC00, 0x4000});
-  const auto b = From<__m512h>(std::array<uint16_t, 32>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x3C00});
-  const auto most = Elements<uint16_t>(_mm512_max_ph(a, b)), least = Elements<uint16_t>(_mm512_min_ph(a, b));
+  const auto a = from<__m512h>(std::array<uint16_t, 32>{0x7E00, 0x3C00, 0x0000, 0xBC00, 0x4000});
+  const auto b = from<__m512h>(std::array<uint16_t, 32>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x3C00});
+  const auto most = elements_of<uint16_t>(_mm512_max_ph(a, b)), least = elements_of<uint16_t>(_mm512_min_ph(a, b));
   EXPECT_EQ((std::array<uint16_t, 5>{most[0], most[1], most[2], most[3], most[4]}),
             (std::array<uint16_t, 5>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x4000}));
   EXPECT_EQ((std::array<uint16_t, 5>{least[0], least[1], least[2], least[3], least[4]}),
@@ -470,23 +470,23 @@ TEST(Halves, TheMaximumOfANanIsTheSecondNumber) {
 
 TEST(Halves, MasksChooseElements) {
   const auto one = _mm512_castsi512_ph(_mm512_set1_epi16(0x3C00)), two = _mm512_castsi512_ph(_mm512_set1_epi16(0x4000));
-  const auto kept = Elements<uint16_t>(_mm512_mask_mul_ph(one, 0x80000001u, two, two));
+  const auto kept = elements_of<uint16_t>(_mm512_mask_mul_ph(one, 0x80000001u, two, two));
   EXPECT_EQ(kept[0], 0x4400);
   EXPECT_EQ(kept[1], 0x3C00);
   EXPECT_EQ(kept[31], 0x4400);
-  EXPECT_EQ(Elements<uint16_t>(_mm512_maskz_add_ph(2, one, one))[0], 0);
-  EXPECT_EQ(Elements<uint16_t>(_mm512_maskz_add_ph(2, one, one))[1], 0x4000);
+  EXPECT_EQ(elements_of<uint16_t>(_mm512_maskz_add_ph(2, one, one))[0], 0);
+  EXPECT_EQ(elements_of<uint16_t>(_mm512_maskz_add_ph(2, one, one))[1], 0x4000);
   EXPECT_EQ(_mm512_cmp_ph_mask(one, two, _CMP_LT_OQ), 0xFFFFFFFFu);
   EXPECT_EQ(_mm512_cmp_ph_mask(_mm512_mask_mul_ph(one, 0x00010000u, two, two), two, _CMP_LT_OQ), 0xFFFEFFFFu);
 }
 
 TEST(Halves, TheScalarMaximumKeepsTheOtherElements) {
   const auto a = _mm_castsi128_ph(_mm_set1_epi16(0x3C00)), b = _mm_castsi128_ph(_mm_set1_epi16(0x4000));
-  EXPECT_EQ(Elements<uint16_t>(_mm_max_sh(a, b))[0], 0x4000);
-  EXPECT_EQ(Elements<uint16_t>(_mm_max_sh(a, b))[1], 0x3C00);
-  EXPECT_EQ(Elements<uint16_t>(_mm_min_sh(b, a))[0], 0x3C00);
-  EXPECT_EQ(Elements<uint16_t>(_mm_max_ph(a, b))[7], 0x4000);
-  EXPECT_EQ(Elements<uint16_t>(
+  EXPECT_EQ(elements_of<uint16_t>(_mm_max_sh(a, b))[0], 0x4000);
+  EXPECT_EQ(elements_of<uint16_t>(_mm_max_sh(a, b))[1], 0x3C00);
+  EXPECT_EQ(elements_of<uint16_t>(_mm_min_sh(b, a))[0], 0x3C00);
+  EXPECT_EQ(elements_of<uint16_t>(_mm_max_ph(a, b))[7], 0x4000);
+  EXPECT_EQ(elements_of<uint16_t>(
                 _mm256_min_ph(_mm256_castpd_ph(_mm256_setzero_pd()), _mm256_castpd_ph(_mm256_setzero_pd())))[15],
             0);
 }
@@ -495,25 +495,25 @@ TEST(Halves, ConversionIsThatOfF16C) {
   for (uint32_t bits = 0; bits < 65536; bits += 16) {
     std::array<uint16_t, 16> x;
     for (uint32_t i = 0; i < 16; i++) x[i] = static_cast<uint16_t>(bits + i);
-    const __m512 wide = _mm512_cvtph_ps(From<__m256i>(x));
+    const __m512 wide = _mm512_cvtph_ps(from<__m256i>(x));
     for (size_t i = 0; i < 16; i++) {
       const double want = Value(x[i]);
-      if (!std::isnan(want)) EXPECT_EQ(Elements<float>(wide)[i], want);
+      if (!std::isnan(want)) EXPECT_EQ(elements_of<float>(wide)[i], want);
     }
-    const auto back = Elements<uint16_t>(_mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    const auto back = elements_of<uint16_t>(_mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     for (size_t i = 0; i < 16; i++) {
       if (!std::isnan(Value(x[i]))) EXPECT_EQ(back[i], x[i]);
     }
   }
-  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
+  EXPECT_EQ(elements_of<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
             0x3C00);
-  EXPECT_EQ(Elements<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1.004p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
+  EXPECT_EQ(elements_of<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1.004p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
             0x3C01);
 }
 
 // --- Tiles -----------------------------------------------------------------------------------------------------------
 
-edgecore_tile_configuration Configuration(int m, int k, int n) {
+edgecore_tile_configuration configuration(int m, int k, int n) {
   edgecore_tile_configuration is = {};
   is.palette = 1;
   is.rows[0] = static_cast<uint8_t>(m), is.row_bytes[0] = static_cast<uint16_t>(4 * n);
@@ -533,7 +533,7 @@ TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
     for (size_t i = 0; i < 4 * depth; i++) {
       for (size_t j = 0; j < columns; j++) packed[i / 4 * 4 * columns + 4 * j + i % 4] = b[i * columns + j];
     }
-    const auto configuration = Configuration(m, k, n);
+    const auto configuration = configuration(m, k, n);
     _tile_loadconfig(&configuration);
     _tile_zero(0);
     _tile_loadd(1, a.data(), 4 * depth);
@@ -556,16 +556,16 @@ TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
 
 TEST(Tiles, ALoadReadsTheTilesBytesOnly) {
   Guarded memory;
-  const auto configuration = Configuration(3, 5, 7);
+  const auto configuration = configuration(3, 5, 7);
   _tile_loadconfig(&configuration);
-  _tile_loadd(1, memory.Last(2 * 100 + 20), 100);
-  _tile_loadd(2, memory.Last(4 * 28 + 28), 28);
+  _tile_loadd(1, memory.last(2 * 100 + 20), 100);
+  _tile_loadd(2, memory.last(4 * 28 + 28), 28);
   _tile_release();
 }
 
 TEST(TilesDeathTest, WhatTheProcessorRefusesFails) {
   EXPECT_DEATH(_tile_zero(0), "");
-  auto configuration = Configuration(16, 16, 16);
+  auto configuration = configuration(16, 16, 16);
   configuration.rows[2] = 15;  // of the second factor: not the depth of the first
   EXPECT_DEATH(
       {

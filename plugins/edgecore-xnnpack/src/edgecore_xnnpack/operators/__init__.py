@@ -1,4 +1,4 @@
-"""ATen operators on XNNPACK: one table for the partitioner, the serializer and the documentation."""
+"""The operators that XNNPACK supports: one table for the partitioner, the lowering and the documentation."""
 
 from edgecore_xnnpack.operators import (
     activation,
@@ -17,7 +17,7 @@ from edgecore_xnnpack.operators import (
     shape,
     volumes,
 )
-from edgecore_xnnpack.operators.table import TABLE, make_check
+from edgecore_xnnpack.operators.table import TABLE
 
 __all__ = [
     "TABLE",
@@ -27,7 +27,6 @@ __all__ = [
     "convolution",
     "elementwise",
     "indexing",
-    "make_check",
     "matmul",
     "normalization",
     "pooling",

@@ -8,22 +8,25 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, TIED, Value
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, SubgraphValue
 
 aten = torch.ops.aten
 
 
-def _times(low: Lowering, value: Value, factor: float) -> Value:
+def _times(low: Lowering, value: SubgraphValue, factor: float) -> SubgraphValue:
     return value if factor == 1 else binary(low, g.Multiply, value, low.scalar(factor))
 
 
-@lowers(aten.gelu.default, whole=True)
-def _gelu(low: Lowering, node: Node) -> Value:
-    """Exact, or x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which equals the form with tanh."""
+@lowers(aten.gelu.default, do_not_decompose=True)
+def _gelu(low: Lowering, node: Node) -> SubgraphValue:
+    """Emit the exact form, or for `tanh` the equal x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3)).
+
+    They are equal because 0.5 * (1 + tanh(y)) = sigmoid(2 * y).
+    """
     value = low.input()
     if low.argument("approximate") == "none":
         return unary(low, g.Gelu, value)
@@ -32,29 +35,29 @@ def _gelu(low: Lowering, node: Node) -> Value:
     return binary(low, g.Multiply, value, unary(low, g.Sigmoid, binary(low, g.Multiply, inner, value)))
 
 
-@lowers(aten.silu.default, whole=True)
-def _silu(low: Lowering, node: Node) -> Value:
+@lowers(aten.silu.default, do_not_decompose=True)
+def _silu(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Multiply, low.input(), unary(low, g.Sigmoid, low.input()))
 
 
-@lowers(aten.hardsigmoid.default, whole=True)
-def _hardsigmoid(low: Lowering, node: Node) -> Value:
+@lowers(aten.hardsigmoid.default, do_not_decompose=True)
+def _hardsigmoid(low: Lowering, node: Node) -> SubgraphValue:
     shifted = binary(low, g.Add, low.input(), low.scalar(3.0), clamp=(0.0, 6.0))
     return binary(low, g.Multiply, shifted, low.scalar(1 / 6))
 
 
 @lowers(aten.relu.default)
-def _relu(low: Lowering, node: Node) -> Value:
+def _relu(low: Lowering, node: Node) -> SubgraphValue:
     return clamped(low, low.input(), 0.0, inf)
 
 
-@lowers(aten.relu6.default, whole=True)
-def _relu6(low: Lowering, node: Node) -> Value:
+@lowers(aten.relu6.default, do_not_decompose=True)
+def _relu6(low: Lowering, node: Node) -> SubgraphValue:
     return clamped(low, low.input(), 0.0, 6.0)
 
 
 @lowers(aten.hardtanh.default)
-def _hardtanh(low: Lowering, node: Node) -> Value:
+def _hardtanh(low: Lowering, node: Node) -> SubgraphValue:
     return clamped(low, low.input(), float(low.argument("min_val")), float(low.argument("max_val")))
 
 
@@ -64,21 +67,21 @@ def _check_elu(query: Query) -> str | None:
     return None if query.node.target is aten.celu.default or query.argument("input_scale") == 1 else "input_scale"
 
 
-@lowers(aten.elu.default, check=_check_elu, constraints="alpha above 0, input_scale 1", whole=True)
-def _elu(low: Lowering, node: Node) -> Value:
+@lowers(aten.elu.default, check=_check_elu, constraints="alpha above 0, input_scale 1", do_not_decompose=True)
+def _elu(low: Lowering, node: Node) -> SubgraphValue:
     result = unary(low, g.ELU, low.input(), alpha=float(low.argument("alpha")))
     return _times(low, result, float(low.argument("scale")))
 
 
-@lowers(aten.celu.default, check=_check_elu, constraints="alpha above 0", whole=True)
-def _celu(low: Lowering, node: Node) -> Value:
-    """The ELU of x / alpha, times alpha."""
+@lowers(aten.celu.default, check=_check_elu, constraints="alpha above 0", do_not_decompose=True)
+def _celu(low: Lowering, node: Node) -> SubgraphValue:
+    """celu(x) = alpha * elu(x / alpha)."""
     alpha = float(low.argument("alpha"))
     return _times(low, unary(low, g.ELU, _times(low, low.input(), 1 / alpha), alpha=1.0), alpha)
 
 
-@lowers(aten.leaky_relu.default, whole=True)
-def _leaky_relu(low: Lowering, node: Node) -> Value:
+@lowers(aten.leaky_relu.default, do_not_decompose=True)
+def _leaky_relu(low: Lowering, node: Node) -> SubgraphValue:
     return unary(low, g.LeakyReLU, low.input(), negative_slope=float(low.argument("negative_slope")))
 
 
@@ -89,51 +92,54 @@ def _check_prelu(query: Query) -> str | None:
     return f"rank {rank}" if query.argument("weight").meta["val"].numel() > 1 and rank not in (2, 3, 4) else None
 
 
-@lowers(aten.prelu.default, aten._prelu_kernel.default, check=_check_prelu, whole=True,
+@lowers(aten.prelu.default, aten._prelu_kernel.default, check=_check_prelu, do_not_decompose=True,
         constraints="constant weight; one slope, or one per channel of rank 2 to 4")  # fmt: skip
-def _prelu(low: Lowering, node: Node) -> Value:
+def _prelu(low: Lowering, node: Node) -> SubgraphValue:
     slope = low.array(low.argument("weight"))
     assert slope is not None
     value = low.input()
     if slope.size == 1:
         return unary(low, g.LeakyReLU, value, negative_slope=float(slope.reshape(-1)[0]))
     image = low.reshape(value, (*value.shape, 1)) if len(value.shape) == 3 else value
-    rule = LAST if len(image.shape) == 4 else TIED
+    rule = LAST if len(image.shape) == 4 else SAME_LAYOUT
     result = low.emit(g.PReLU, [image, low.constant(slope.reshape(-1))], image.shape, rule)
     return low.reshape(result, value.shape)
 
 
-def softplus(low: Lowering, value: Value) -> Value:
-    """log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which does not overflow."""
+def softplus(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): the exponential is at most 1, so it cannot overflow."""
     small = unary(low, g.Exp, unary(low, g.Negate, unary(low, g.Abs, value)))
     rest = unary(low, g.Log, binary(low, g.Add, small, low.scalar(1.0)))
     return binary(low, g.Add, clamped(low, value, 0.0, inf), rest)
 
 
-_LEAST_THRESHOLD = 15
-"""From there on softplus is the identity in float32."""
+_MIN_THRESHOLD = 15
+"""Threshold from which on softplus(x) - x is below float32's precision, so that ignoring the threshold changes
+nothing."""
 
 
 def _check_softplus(query: Query) -> str | None:
     if query.argument("beta") <= 0:
         return f"beta {query.argument('beta')}"
     threshold = query.argument("threshold")
-    return None if threshold >= _LEAST_THRESHOLD else f"threshold {threshold}"
+    return None if threshold >= _MIN_THRESHOLD else f"threshold {threshold}"
 
 
-@lowers(aten.softplus.default, check=_check_softplus, constraints=f"threshold from {_LEAST_THRESHOLD}", whole=True)
-def _softplus(low: Lowering, node: Node) -> Value:
+@lowers(
+    aten.softplus.default, check=_check_softplus, constraints=f"threshold from {_MIN_THRESHOLD}", do_not_decompose=True
+)
+def _softplus(low: Lowering, node: Node) -> SubgraphValue:
     beta = float(low.argument("beta"))
     return _times(low, softplus(low, _times(low, low.input(), beta)), 1 / beta)
 
 
-@lowers(aten.mish.default, whole=True)
-def _mish(low: Lowering, node: Node) -> Value:
+@lowers(aten.mish.default, do_not_decompose=True)
+def _mish(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Multiply, low.input(), unary(low, g.Tanh, softplus(low, low.input())))
 
 
-@lowers(aten.log_sigmoid.default, whole=True)
-def _log_sigmoid(low: Lowering, node: Node) -> Value:
+@lowers(aten.log_sigmoid.default, do_not_decompose=True)
+def _log_sigmoid(low: Lowering, node: Node) -> SubgraphValue:
     return unary(low, g.Negate, softplus(low, unary(low, g.Negate, low.input())))
 
 
@@ -141,15 +147,15 @@ def _check_softshrink(query: Query) -> str | None:
     return None if query.argument("lambd") > 0 else f"lambd {query.argument('lambd')}"
 
 
-@lowers(aten.softshrink.default, check=_check_softshrink, constraints="lambd above 0", whole=True)
-def _softshrink(low: Lowering, node: Node) -> Value:
+@lowers(aten.softshrink.default, check=_check_softshrink, constraints="lambd above 0", do_not_decompose=True)
+def _softshrink(low: Lowering, node: Node) -> SubgraphValue:
     limit = float(low.argument("lambd"))
     return binary(low, g.Subtract, low.input(), clamped(low, low.input(), -limit, limit))
 
 
 @lowers(aten.glu.default)
-def _glu(low: Lowering, node: Node) -> Value:
-    """The first half times the sigmoid of the second."""
+def _glu(low: Lowering, node: Node) -> SubgraphValue:
+    """Multiply the first half by the sigmoid of the second."""
     value = low.input()
     dim = int(low.argument("dim")) % len(value.shape)
     half = value.shape[dim] // 2

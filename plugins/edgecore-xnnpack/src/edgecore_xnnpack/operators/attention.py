@@ -1,4 +1,4 @@
-"""Scaled dot product attention, composed of products that every XNNPACK has."""
+"""Scaled dot product attention, composed of matmuls and softmax, which XNNPACK has in every runtime."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import FIRST, Value
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import FIRST, SubgraphValue
 
 aten = torch.ops.aten
 
 LOWEST = float(np.finfo(np.float32).min)
 SMALLEST = 2.0**-126
-"""Smallest normal number: times this, -inf differs from the lowest finite number, which masks use as well."""
+"""The smallest normal number. Times this, any finite number is within -4 and 4, while -inf stays -inf; see `_seen`."""
 
 
 def _check_attention(query: Query) -> str | None:
@@ -39,12 +39,14 @@ def _check_attention(query: Query) -> str | None:
     return None if len(mask.meta["val"].shape) <= len(q) else f"mask of rank {len(mask.meta['val'].shape)}"
 
 
-@lowers(aten.scaled_dot_product_attention.default, check=_check_attention, whole=True, unlike=("attn_mask",),
+@lowers(aten.scaled_dot_product_attention.default, check=_check_attention, do_not_decompose=True, any_dtype=("attn_mask",),
         constraints="rank 3 or more, equal batches; a mask of floating point, or constant")  # fmt: skip
-def _attention(low: Lowering, node: Node) -> Value:
-    """softmax(q k^T scale + mask) v; a row without a place that may be seen gives zeros, as in ATen.
+def _attention(low: Lowering, node: Node) -> SubgraphValue:
+    """softmax(scale * q k^T + mask) v.
 
-    The query heads that share a key are rows of one product.
+    A row whose mask is -inf everywhere gives zeros, as in ATen, where softmax alone would give NaN: scores are
+    clamped to finite numbers, and the result is multiplied by `_seen`. Query heads that share a key (grouped-query
+    attention) are rows of one matmul.
     """
     q, k, v = (low.value(low.argument(name)) for name in ("query", "key", "value"))
     scale = low.argument("scale")
@@ -71,8 +73,11 @@ def _attention(low: Lowering, node: Node) -> Value:
     return result if seen is None else binary(low, g.Multiply, result, seen)
 
 
-def _mask(low: Lowering, shape: tuple[int, ...]) -> Value | None:
-    """What is added to the scores; None if nothing is."""
+def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:
+    """Return the mask to add to the scores, 0 or -inf where it was boolean.
+
+    None if there is none, or it is 0 everywhere.
+    """
     node = low.argument("attn_mask")
     tensor = low.tensor(node)
     if low.argument("is_causal"):
@@ -87,12 +92,16 @@ def _mask(low: Lowering, shape: tuple[int, ...]) -> Value | None:
     return None if not added.any() else low.constant(added)
 
 
-def _seen(low: Lowering, mask: Value) -> Value | None:
-    """1 for a row with a place that may be seen, 0 for one without; None if every row has one."""
+def _seen(low: Lowering, mask: SubgraphValue) -> SubgraphValue | None:
+    """Return 1 for each row of a mask that has an element above -inf, and 0 for others; None if all rows have one.
+
+    For a mask that is computed: exp(m * 2^-126) is 0 for -inf and at least exp(-4) for any finite m, so 64 times the
+    sum over a row, clamped to 1, is 1 as soon as one element is finite. The lowest finite number, which masks use as
+    well, counts as seen, as in ATen.
+    """
     if mask.constant is not None:
         blind = np.isneginf(mask.constant).all(axis=-1, keepdims=True)
         return low.constant(np.where(blind, 0.0, 1.0)) if blind.any() else None
-    # exp gives 0 for -inf, and at least exp(-4) for a finite number so scaled.
     finite = unary(low, g.Exp, binary(low, g.Multiply, mask, low.scalar(SMALLEST)))
     count = fully_connected(low, finite, np.full((1, mask.shape[-1]), 64.0, np.float32), None)
     return clamped(low, count, 0.0, 1.0)

@@ -1,6 +1,9 @@
-"""Comparisons and logic. Truth values are 0 and 1 in float32, and never leave a delegate (`booleans.py`).
+"""Comparisons and logic. XNNPACK has no comparison node and no boolean type.
 
-XNNPACK takes numbers below 2^-126 for 0, so that numbers which differ by less are equal.
+Booleans are 0 and 1 in float32 and never leave a delegate (`booleans.py`). A comparison is computed as a difference
+that two saturating multiplications turn into -1, 0 or 1, see `_saturate`. XNNPACK flushes denormals to zero, so
+numbers that differ by less than 2^-126 compare as equal. A comparison with NaN is not defined: the minimum and
+maximum of the processor decide.
 """
 
 from __future__ import annotations
@@ -13,56 +16,65 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Value
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary, clamped, unary
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import SubgraphValue
 
 aten = torch.ops.aten
 
 _STEEP = 2.0**75
-"""Twice times this, the least positive number is above 1."""
+"""Factor of `_saturate`: times its square, 2^150, even the smallest denormal number, 2^-149, is above 1."""
 
-_GREATEST = float(np.finfo(np.float32).max)
-_WHOLE = 2.0**23
-"""From there on every number is whole."""
-
-
-def sign(low: Lowering, value: Value) -> Value:
-    """-1, 0 or 1."""
-    return _saturated(low, value, -1.0)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+_FIRST_INTEGER = 2.0**23
+"""Every float32 number from here on is an integer."""
 
 
-def _saturated(low: Lowering, value: Value, least: float) -> Value:
-    """`value` so enlarged that it is `least` below 0 and 1 above."""
+def sign(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """Emit -1, 0 or 1, the sign of `value`."""
+    return _saturate(low, value, -1.0)
+
+
+def _saturate(low: Lowering, value: SubgraphValue, lower: float) -> SubgraphValue:
+    """Emit `lower` (-1 or 0) for negative numbers, 0 for 0, and 1 for positive numbers.
+
+    This is `clamp(2^75 * clamp(2^75 * x, lower, 1), lower, 1)`: any x but 0 reaches a limit in two steps, and 0 stays
+    0. A single factor of 2^150 does not fit into float32. Infinities saturate; a denormal counts as 0 where XNNPACK
+    flushes it; NaN is not defined. The clamp is part of XNNPACK's multiplication, so a comparison costs three nodes.
+    """
     for _ in range(2):
-        value = binary(low, g.Multiply, value, low.scalar(_STEEP), clamp=(least, 1.0))
+        value = binary(low, g.Multiply, value, low.scalar(_STEEP), clamp=(lower, 1.0))
     return value
 
 
-def opposite(low: Lowering, truth: Value) -> Value:
-    """Not."""
-    return binary(low, g.Subtract, low.scalar(1.0), truth)
+def logical_not(low: Lowering, boolean: SubgraphValue) -> SubgraphValue:
+    """Emit 1 - x, the negation of a boolean."""
+    return binary(low, g.Subtract, low.scalar(1.0), boolean)
 
 
-def _is_above(low: Lowering, left: Value, right: Value) -> Value:
-    return _saturated(low, _difference(low, left, right), 0.0)
+def _greater(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
+    return _saturate(low, _difference(low, left, right), 0.0)
 
 
-def _differs(low: Lowering, left: Value, right: Value) -> Value:
-    return _saturated(low, unary(low, g.Abs, _difference(low, left, right)), 0.0)
+def _not_equal(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
+    return _saturate(low, unary(low, g.Abs, _difference(low, left, right)), 0.0)
 
 
-def _difference(low: Lowering, left: Value, right: Value) -> Value:
-    """What has the sign of left - right; that of an infinity and itself would be no number."""
+def _difference(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
+    """Emit a number with the sign of left - right.
+
+    Both operands are clamped to finite numbers first if both are computed, since inf - inf is NaN. A constant operand
+    is finite (`_check_comparison`), so its difference to an infinity is that infinity.
+    """
     if _is_zero(right):
         return left
     if left.constant is None and right.constant is None:
-        left, right = (clamped(low, value, -_GREATEST, _GREATEST) for value in (left, right))
+        left, right = (clamped(low, value, -FLOAT32_MAX, FLOAT32_MAX) for value in (left, right))
     return binary(low, g.Subtract, left, right)
 
 
-def _is_zero(value: Value) -> bool:
+def _is_zero(value: SubgraphValue) -> bool:
     return value.constant is not None and value.size == 1 and not value.constant.any()
 
 
@@ -72,11 +84,11 @@ def _check_comparison(query: Query) -> str | None:
         return "a comparison of numbers with themselves"
     if not isinstance(right, Node):
         return None if isfinite(right) else f"a comparison with {right}"
-    tensors = [query.constant(one) for one in (left, right) if query.is_constant(one) and one.op == "placeholder"]
-    return None if all(one.isfinite().all() for one in tensors) else "a comparison with infinity"
+    tensors = [query.constant(side) for side in (left, right) if query.is_constant(side) and side.op == "placeholder"]
+    return None if all(tensor.isfinite().all() for tensor in tensors) else "a comparison with infinity"
 
 
-def _operands(low: Lowering) -> tuple[Value, Value]:
+def _operands(low: Lowering) -> tuple[SubgraphValue, SubgraphValue]:
     other = low.argument("other")
     return low.input(), low.value(other) if isinstance(other, Node) else low.scalar(float(other))
 
@@ -86,78 +98,84 @@ _FINITE = "of finite numbers; the result stays inside"
 
 @lowers(aten.gt.Tensor, aten.gt.Scalar, aten.le.Tensor, aten.le.Scalar, check=_check_comparison, constraints=_FINITE,
         dtypes=FLOAT_OR_BOOL)  # fmt: skip
-def _above(low: Lowering, node: Node) -> Value:
-    result = _is_above(low, *_operands(low))
-    return opposite(low, result) if node.target in (aten.le.Tensor, aten.le.Scalar) else result
+def _gt_le(low: Lowering, node: Node) -> SubgraphValue:
+    result = _greater(low, *_operands(low))
+    return logical_not(low, result) if node.target in (aten.le.Tensor, aten.le.Scalar) else result
 
 
 @lowers(aten.lt.Tensor, aten.lt.Scalar, aten.ge.Tensor, aten.ge.Scalar, check=_check_comparison, constraints=_FINITE,
         dtypes=FLOAT_OR_BOOL)  # fmt: skip
-def _below(low: Lowering, node: Node) -> Value:
+def _lt_ge(low: Lowering, node: Node) -> SubgraphValue:
     left, right = _operands(low)
-    result = _is_above(low, unary(low, g.Negate, left), right) if _is_zero(right) else _is_above(low, right, left)
-    return opposite(low, result) if node.target in (aten.ge.Tensor, aten.ge.Scalar) else result
+    result = _greater(low, unary(low, g.Negate, left), right) if _is_zero(right) else _greater(low, right, left)
+    return logical_not(low, result) if node.target in (aten.ge.Tensor, aten.ge.Scalar) else result
 
 
 @lowers(aten.ne.Tensor, aten.ne.Scalar, aten.eq.Tensor, aten.eq.Scalar, check=_check_comparison, constraints=_FINITE,
         dtypes=FLOAT_OR_BOOL)  # fmt: skip
-def _unequal(low: Lowering, node: Node) -> Value:
-    result = _differs(low, *_operands(low))
-    return opposite(low, result) if node.target in (aten.eq.Tensor, aten.eq.Scalar) else result
+def _ne_eq(low: Lowering, node: Node) -> SubgraphValue:
+    result = _not_equal(low, *_operands(low))
+    return logical_not(low, result) if node.target in (aten.eq.Tensor, aten.eq.Scalar) else result
 
 
-def truth(low: Lowering, node: Any) -> Value:
-    """Whether each number of a node differs from 0."""
+def as_boolean(low: Lowering, node: Any) -> SubgraphValue:
+    """Return a node's value as booleans: as it is, or 1 where a number differs from 0."""
     value = low.value(node)
     if node.meta["val"].dtype == torch.bool:
         return value
     if value.constant is not None:
         return low.constant(value.constant != 0)
-    return _differs(low, value, low.scalar(0.0))
+    return _not_equal(low, value, low.scalar(0.0))
 
 
 @lowers(aten.logical_and.default, aten.bitwise_and.Tensor, dtypes=FLOAT_OR_BOOL)
-def _and(low: Lowering, node: Node) -> Value:
-    return binary(low, g.Multiply, truth(low, node.args[0]), truth(low, node.args[1]))
+def _and(low: Lowering, node: Node) -> SubgraphValue:
+    return binary(low, g.Multiply, as_boolean(low, node.args[0]), as_boolean(low, node.args[1]))
 
 
 @lowers(aten.logical_or.default, aten.bitwise_or.Tensor, dtypes=FLOAT_OR_BOOL)
-def _or(low: Lowering, node: Node) -> Value:
-    return binary(low, g.Maximum, truth(low, node.args[0]), truth(low, node.args[1]))
+def _or(low: Lowering, node: Node) -> SubgraphValue:
+    return binary(low, g.Maximum, as_boolean(low, node.args[0]), as_boolean(low, node.args[1]))
 
 
 @lowers(aten.logical_xor.default, aten.bitwise_xor.Tensor, dtypes=FLOAT_OR_BOOL)
-def _xor(low: Lowering, node: Node) -> Value:
-    return unary(low, g.Abs, binary(low, g.Subtract, truth(low, node.args[0]), truth(low, node.args[1])))
+def _xor(low: Lowering, node: Node) -> SubgraphValue:
+    return unary(low, g.Abs, binary(low, g.Subtract, as_boolean(low, node.args[0]), as_boolean(low, node.args[1])))
 
 
 @lowers(aten.logical_not.default, aten.bitwise_not.default, dtypes=FLOAT_OR_BOOL)
-def _not(low: Lowering, node: Node) -> Value:
-    return opposite(low, truth(low, node.args[0]))
+def _not(low: Lowering, node: Node) -> SubgraphValue:
+    return logical_not(low, as_boolean(low, node.args[0]))
 
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
-def _cast(low: Lowering, node: Node) -> Value:
-    return truth(low, node.args[0]) if node.meta["val"].dtype == torch.bool else low.input()
+def _cast(low: Lowering, node: Node) -> SubgraphValue:
+    return as_boolean(low, node.args[0]) if node.meta["val"].dtype == torch.bool else low.input()
 
 
 @lowers(aten.sign.default)
-def _sign(low: Lowering, node: Node) -> Value:
+def _sign(low: Lowering, node: Node) -> SubgraphValue:
     return sign(low, low.input())
 
 
 @lowers(aten.trunc.default)
-def _trunc(low: Lowering, node: Node) -> Value:
-    """Down above 0, up below."""
+def _trunc(low: Lowering, node: Node) -> SubgraphValue:
+    """trunc(x) = max(floor(x), 0) + min(ceil(x), 0): towards 0 from either side. NaN is not defined."""
     down = clamped(low, unary(low, g.Floor, low.input()), 0.0, inf)
     return binary(low, g.Add, down, clamped(low, unary(low, g.Ceiling, low.input()), -inf, 0.0))
 
 
 @lowers(aten.round.default)
-def _round(low: Lowering, node: Node) -> Value:
-    """To the nearest whole number, ties to even: between 2^23 and 2^24 there are no others, so addition rounds."""
+def _round(low: Lowering, node: Node) -> SubgraphValue:
+    """Round to the nearest integer, ties to even; XNNPACK has no such node for every runtime.
+
+    round(x) = sign(x) * (min(|x|, 2^23) + 2^23 - 2^24 + max(|x|, 2^23)), computed from left to right. The first sum
+    lies from 2^23 to 2^24, where float32 has integers only, so it rounds as the processor does: to nearest, ties to
+    even. From 2^23 on |x| is an integer already and only passes through the maximum, infinity too. NaN is not
+    defined.
+    """
     size = unary(low, g.Abs, low.input())
-    moved = binary(low, g.Add, clamped(low, size, 0.0, _WHOLE), low.scalar(_WHOLE))
-    below = binary(low, g.Subtract, moved, low.scalar(2 * _WHOLE))
-    rounded = binary(low, g.Add, below, clamped(low, size, _WHOLE, inf))
+    moved = binary(low, g.Add, clamped(low, size, 0.0, _FIRST_INTEGER), low.scalar(_FIRST_INTEGER))
+    below = binary(low, g.Subtract, moved, low.scalar(2 * _FIRST_INTEGER))
+    rounded = binary(low, g.Add, below, clamped(low, size, _FIRST_INTEGER, inf))
     return binary(low, g.Multiply, rounded, sign(low, low.input()))

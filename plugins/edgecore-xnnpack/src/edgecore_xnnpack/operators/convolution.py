@@ -1,4 +1,4 @@
-"""Convolutions, in one to three dimensions."""
+"""Convolutions of sequences, images and volumes. XNNPACK has those of images only."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from edgecore.partition import for_each
+from edgecore.sdk import for_each
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, Array, Shape, Value
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.shape import concatenate
 from edgecore_xnnpack.operators.table import Query, lowers
@@ -22,6 +21,7 @@ from edgecore_xnnpack.operators.volumes import (
     planes_shape,
 )
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import LAST, Array, Shape, SubgraphValue
 
 aten = torch.ops.aten
 
@@ -44,16 +44,16 @@ def _check_convolution(query: Query) -> str | None:
     return None
 
 
-@lowers(aten.convolution.default, check=_check_convolution, whole=True,
+@lowers(aten.convolution.default, check=_check_convolution, do_not_decompose=True,
         constraints="constant weight and bias; not transposed in three dimensions")  # fmt: skip
-def _convolution(low: Lowering, node: Node) -> Value:
+def _convolution(low: Lowering, node: Node) -> SubgraphValue:
     weight = low.array(low.argument("weight"))
     assert weight is not None
     names = ("stride", "padding", "dilation", "output_padding")
     value, shape = low.input(), low.shape
     count = len(shape) - 2
     stride, padding, dilation, adjustment = (list(map(int, for_each(low.argument(name), count))) for name in names)
-    if len(shape) == 3:  # as an image of one row
+    if len(shape) == 3:  # a sequence is an image of one row
         value = low.reshape(value, (*value.shape[:2], 1, value.shape[2]))
         weight = weight[:, :, None, :]
         stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
@@ -71,20 +71,22 @@ def _convolution(low: Lowering, node: Node) -> Value:
 
 def _convolve_volume(
     low: Lowering,
-    value: Value,
+    value: SubgraphValue,
     weight: Array,
-    bias: Value | None,
+    bias: SubgraphValue | None,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
     scales: Array | None,
-) -> Value:
-    """A 3-d convolution to the node's shape, as one of images.
+) -> SubgraphValue:
+    """Emit a 3-d convolution to the node's shape as 2-d convolutions.
 
-    A kernel of one pixel is a column of an image of depth times pixels. Else the planes are images, and the ones that
-    the depth of the kernel D reads are D times as many channels of one: as many products as in three dimensions, in one
-    matrix product. Groups would have to be woven together, so that theirs are D convolutions and their sum.
+    - A kernel of 1 x 1 pixels, stride 1: one convolution along the depth of the image [N, C, D, H * W].
+    - Otherwise each plane is an image. The planes that a kernel of depth K reads for one output plane are
+      concatenated along the channels, K * C of them, and one convolution sums over all. It computes as many products
+      as in three dimensions.
+    - With groups, concatenated channels would have to be interleaved by group: K convolutions and their sum instead.
     """
     kernel, channels = weight.shape[2:], weight.shape[1]
     around = (stride[1:], padding[1:], dilation[1:])
@@ -110,9 +112,9 @@ def _convolve_volume(
 
 def convolve(
     low: Lowering,
-    value: Value,
+    value: SubgraphValue,
     weight: Array,
-    bias: Value | None,
+    bias: SubgraphValue | None,
     shape: Shape,
     stride: Sequence[int] = (1, 1),
     padding: Sequence[int] = (0, 0),
@@ -121,10 +123,22 @@ def convolve(
     groups: int = 1,
     transposed: bool = False,
     scales: Array | None = None,
-) -> Value:
-    """A 2-d convolution to `shape`; `weight` in ATen's order: [O, I/groups, H, W], transposed [I, O/groups, H, W].
+) -> SubgraphValue:
+    """Emit a 2-d convolution to `shape`.
 
-    `scales` of a quantized weight: one, or one for each output channel.
+    Args:
+        low: The lowering.
+        value: The image, [N, I, H, W].
+        weight: In ATen's order: [O, I / groups, H, W], transposed [I, O / groups, H, W].
+        bias: [O], or None.
+        shape: Of the result.
+        stride: Of the output positions; all of these are (height, width).
+        padding: On either side.
+        dilation: Between elements of the kernel.
+        adjustment: Output padding of a transposed convolution.
+        groups: Of channels.
+        transposed: True for a transposed convolution.
+        scales: Of a quantized weight: one, or one for each output channel.
     """
     kernel = weight.shape[2:]
     if transposed:

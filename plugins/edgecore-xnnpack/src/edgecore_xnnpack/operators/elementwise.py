@@ -1,4 +1,4 @@
-"""Operators that compute each element by itself, with broadcasting."""
+"""Elementwise operators, with broadcasting."""
 
 from __future__ import annotations
 
@@ -11,48 +11,55 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import TO_LAST, Value
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import TO_LAST, SubgraphValue
 
 aten = torch.ops.aten
 
 FLOAT_OR_BOOL = (torch.float32, torch.bool)
 
 
-def binary(low: Lowering, kind: type, left: Value, right: Value, clamp: tuple[float, float] | None = None) -> Value:
-    """A binary operation with ATen's broadcasting."""
+def binary(
+    low: Lowering, kind: type, left: SubgraphValue, right: SubgraphValue, clamp: tuple[float, float] | None = None
+) -> SubgraphValue:
+    """Emit a binary operation with ATen's broadcasting."""
     rank = max(len(left.shape), len(right.shape))
     shape = np.broadcast_shapes(left.shape, right.shape)
     return low.emit(kind, [_with_rank(low, left, rank), _with_rank(low, right, rank)], shape, clamp=clamp)
 
 
-def _with_rank(low: Lowering, value: Value, rank: int) -> Value:
-    """Leading ones, where a rank of 4 or 5 has two layouts, so that dimensions keep their meaning; a number needs none."""
+def _with_rank(low: Lowering, value: SubgraphValue, rank: int) -> SubgraphValue:
+    """Add leading sizes of 1 to an operand of a rank 4 or 5 result, whose dimensions the layout pass permutes.
+
+    A number needs none.
+    """
     if rank not in TO_LAST or (value.constant is not None and value.size == 1):
         return value
     return low.reshape(value, (1,) * (rank - len(value.shape)) + value.shape)
 
 
-def unary(low: Lowering, kind: type, value: Value, clamp: tuple[float, float] | None = None, **extra: Any) -> Value:
-    """An operation on one value."""
+def unary(
+    low: Lowering, kind: type, value: SubgraphValue, clamp: tuple[float, float] | None = None, **extra: Any
+) -> SubgraphValue:
+    """Emit an operation on one value."""
     return low.emit(kind, [value], value.shape, clamp=clamp, **extra)
 
 
-def clamped(low: Lowering, value: Value, lower: float, upper: float) -> Value:
-    """`value` within [lower, upper]; the upper bound prevails where it is the lesser, as in torch."""
-    if lower >= upper:  # no range of XNNPACK's
+def clamped(low: Lowering, value: SubgraphValue, lower: float, upper: float) -> SubgraphValue:
+    """Clamp `value` to [lower, upper]; if lower > upper the result is upper, as in torch."""
+    if lower >= upper:  # XNNPACK refuses an empty range
         return binary(low, g.Minimum, binary(low, g.Maximum, value, low.scalar(lower)), low.scalar(upper))
     return unary(low, g.Clamp, value, clamp=(lower, upper))
 
 
-def _other(low: Lowering) -> Value:
-    """The second operand: a tensor, or a number."""
+def _other(low: Lowering) -> SubgraphValue:
+    """Return the second operand, which may be a number."""
     other = low.node.args[1]
     return low.value(other) if isinstance(other, Node) else low.scalar(float(other))  # type: ignore[arg-type]
 
 
-def _with_alpha(low: Lowering, other: Value, alpha: float) -> Value:
+def _with_alpha(low: Lowering, other: SubgraphValue, alpha: float) -> SubgraphValue:
     if alpha == 1:
         return other
     if other.constant is not None:
@@ -65,37 +72,37 @@ def _check_sum(query: Query) -> str | None:
 
 
 @lowers(aten.add.Tensor, aten.add.Scalar, check=_check_sum, dtypes=FLOAT_OR_BOOL)
-def _add(low: Lowering, node: Node) -> Value:
+def _add(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Add, low.input(), _with_alpha(low, _other(low), low.argument("alpha")))
 
 
 @lowers(aten.sub.Tensor, aten.sub.Scalar, dtypes=FLOAT_OR_BOOL)
-def _sub(low: Lowering, node: Node) -> Value:
+def _sub(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Subtract, low.input(), _with_alpha(low, _other(low), low.argument("alpha")))
 
 
 @lowers(aten.rsub.Scalar)
-def _rsub(low: Lowering, node: Node) -> Value:
+def _rsub(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Subtract, _other(low), _with_alpha(low, low.input(), low.argument("alpha")))
 
 
 @lowers(aten.mul.Tensor, aten.mul.Scalar, dtypes=FLOAT_OR_BOOL)
-def _mul(low: Lowering, node: Node) -> Value:
+def _mul(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Multiply, low.input(), _other(low))
 
 
 @lowers(aten.div.Tensor, aten.div.Scalar)
-def _div(low: Lowering, node: Node) -> Value:
+def _div(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Div, low.input(), _other(low))
 
 
 @lowers(aten.minimum.default)
-def _minimum(low: Lowering, node: Node) -> Value:
+def _minimum(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Minimum, low.input(), _other(low))
 
 
 @lowers(aten.maximum.default)
-def _maximum(low: Lowering, node: Node) -> Value:
+def _maximum(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Maximum, low.input(), _other(low))
 
 
@@ -117,34 +124,34 @@ _UNARY = {
 }
 
 
-@lowers(*_UNARY, whole=True)
-def _unary(low: Lowering, node: Node) -> Value:
+@lowers(*_UNARY, do_not_decompose=True)
+def _unary(low: Lowering, node: Node) -> SubgraphValue:
     return unary(low, _UNARY[node.target], low.input())  # type: ignore[index]
 
 
 @lowers(aten.clamp.default)
-def _clamp(low: Lowering, node: Node) -> Value:
+def _clamp(low: Lowering, node: Node) -> SubgraphValue:
     lower, upper = low.argument("min"), low.argument("max")
     return clamped(low, low.input(), -inf if lower is None else float(lower), inf if upper is None else float(upper))
 
 
 @lowers(aten.clamp.Tensor)
-def _clamp_by_tensors(low: Lowering, node: Node) -> Value:
+def _clamp_by_tensors(low: Lowering, node: Node) -> SubgraphValue:
     value, lower, upper = low.input(), low.argument("min"), low.argument("max")
     if lower is not None:
         value = binary(low, g.Maximum, value, low.value(lower))
     return value if upper is None else binary(low, g.Minimum, value, low.value(upper))
 
 
-def _inverse(low: Lowering, value: Value) -> Value:
+def _inverse(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     return binary(low, g.Div, low.scalar(1.0), value)
 
 
-def _cube(low: Lowering, value: Value) -> Value:
+def _cube(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     return binary(low, g.Multiply, unary(low, g.Square, value), value)
 
 
-_POWERS: dict[float, Callable[[Lowering, Value], Value]] = {
+_POWERS: dict[float, Callable[[Lowering, SubgraphValue], SubgraphValue]] = {
     -2: lambda low, value: _inverse(low, unary(low, g.Square, value)),
     -1: _inverse,
     -0.5: lambda low, value: unary(low, g.ReciprocalSquareRoot, value),
@@ -155,7 +162,7 @@ _POWERS: dict[float, Callable[[Lowering, Value], Value]] = {
     3: _cube,
     4: lambda low, value: unary(low, g.Square, unary(low, g.Square, value)),
 }
-"""How a power is computed, by its exponent."""
+"""How to compute a power, by its exponent."""
 
 
 def _check_power(query: Query) -> str | None:
@@ -164,7 +171,7 @@ def _check_power(query: Query) -> str | None:
 
 
 @lowers(aten.pow.Tensor_Scalar, check=_check_power, constraints="exponent " + ", ".join(map(str, _POWERS)))
-def _power(low: Lowering, node: Node) -> Value:
+def _power(low: Lowering, node: Node) -> SubgraphValue:
     return _POWERS[low.argument("exponent")](low, low.input())
 
 
@@ -174,22 +181,22 @@ def _check_exponential(query: Query) -> str | None:
 
 
 @lowers(aten.pow.Scalar, check=_check_exponential, constraints="base above 0")
-def _exponential(low: Lowering, node: Node) -> Value:
+def _exponential(low: Lowering, node: Node) -> SubgraphValue:
     exponent = low.value(low.argument("exponent"))
     return unary(low, g.Exp, binary(low, g.Multiply, exponent, low.scalar(log(low.argument("self")))))
 
 
 @lowers(aten.log2.default, aten.log10.default)
-def _logarithm(low: Lowering, node: Node) -> Value:
+def _logarithm(low: Lowering, node: Node) -> SubgraphValue:
     base = 2 if node.target is aten.log2.default else 10
     return binary(low, g.Multiply, unary(low, g.Log, low.input()), low.scalar(1 / log(base)))
 
 
 @lowers(aten.reciprocal.default)
-def _reciprocal(low: Lowering, node: Node) -> Value:
+def _reciprocal(low: Lowering, node: Node) -> SubgraphValue:
     return binary(low, g.Div, low.scalar(1.0), low.input())
 
 
 @lowers(aten.clone.default, aten.alias_copy.default, aten.detach_copy.default, dtypes=FLOAT_OR_BOOL)
-def _copy(low: Lowering, node: Node) -> Value:
+def _copy(low: Lowering, node: Node) -> SubgraphValue:
     return low.input()

@@ -1,4 +1,4 @@
-"""Elements in another order: by indices that are constant, rolled, reversed, enlarged, and between space and depth."""
+"""Reorder elements: constant indices, roll, flip, nearest resizing, pixel shuffle."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Shape, Value
-from edgecore_xnnpack.operators.shape import MOST_PIECES, concatenate, expand, slice_of
+from edgecore_xnnpack.operators.shape import MAX_PIECES, concatenate, expand, slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.subgraph import Shape, SubgraphValue
 
 aten = torch.ops.aten
 
 
 def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:
-    """Start and length of the runs of successive indices."""
+    """Split indices into runs of successive ones: start and length of each."""
     runs: list[tuple[int, int]] = []
     for index in indices:
         if runs and index == sum(runs[-1]):
@@ -29,11 +29,11 @@ def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:
 
 def _check_pieces(indices: Sequence[int]) -> str | None:
     count = len(_pieces(indices))
-    return None if count <= MOST_PIECES else f"{count} pieces"
+    return None if count <= MAX_PIECES else f"{count} pieces"
 
 
-def take(low: Lowering, value: Value, dim: int, indices: Sequence[int]) -> Value:
-    """The elements of dimension `dim` with these indices."""
+def take(low: Lowering, value: SubgraphValue, dim: int, indices: Sequence[int]) -> SubgraphValue:
+    """Select elements of dimension `dim`: concatenate a slice for each run of successive indices."""
     return concatenate(low, [slice_of(low, value, dim, *piece) for piece in _pieces(indices)], dim)
 
 
@@ -43,10 +43,10 @@ def _numbers(tensor: torch.Tensor, size: int) -> list[int]:
 
 def _check_index(query: Query) -> str | None:
     indices = query.argument("indices")
-    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
-    if len(given) != 1:
-        return f"{len(given)} index tensors"
-    ((dim, index),) = given
+    by_dim = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(by_dim) != 1:
+        return f"{len(by_dim)} index tensors"
+    ((dim, index),) = by_dim
     return _check_selection(query, dim, index)
 
 
@@ -59,11 +59,11 @@ def _check_selection(query: Query, dim: int, index: Node) -> str | None:
     return _check_pieces(_numbers(tensor, query.shape[dim]))
 
 
-_CONSTRAINTS = f"one constant index of rank 1, in at most {MOST_PIECES} runs"
+_CONSTRAINTS = f"one constant index of rank 1, in at most {MAX_PIECES} runs"
 
 
-@lowers(aten.index.Tensor, check=_check_index, constraints=_CONSTRAINTS, unlike=("indices",))
-def _index(low: Lowering, node: Node) -> Value:
+@lowers(aten.index.Tensor, check=_check_index, constraints=_CONSTRAINTS, any_dtype=("indices",))
+def _index(low: Lowering, node: Node) -> SubgraphValue:
     dim, index = next((dim, index) for dim, index in enumerate(low.argument("indices")) if index is not None)
     return take(low, low.input(), dim, _numbers(low.tensor(index), low.input().shape[dim]))
 
@@ -72,9 +72,9 @@ def _selected_dim(source: Any) -> int:
     return int(source.argument("dim")) % len(source.shape)
 
 
-@lowers(aten.index_select.default, constraints=_CONSTRAINTS, unlike=("index",),
+@lowers(aten.index_select.default, constraints=_CONSTRAINTS, any_dtype=("index",),
         check=lambda query: _check_selection(query, _selected_dim(query), query.argument("index")))  # fmt: skip
-def _index_select(low: Lowering, node: Node) -> Value:
+def _index_select(low: Lowering, node: Node) -> SubgraphValue:
     dim = _selected_dim(low)
     return take(low, low.input(), dim, _numbers(low.tensor(low.argument("index")), low.input().shape[dim]))
 
@@ -84,8 +84,8 @@ def _check_flip(query: Query) -> str | None:
     return next(filter(None, reasons), None)
 
 
-@lowers(aten.flip.default, check=_check_flip, constraints=f"at most {MOST_PIECES} elements a dimension")
-def _flip(low: Lowering, node: Node) -> Value:
+@lowers(aten.flip.default, check=_check_flip, constraints=f"at most {MAX_PIECES} elements a dimension")
+def _flip(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     for dim in low.argument("dims"):
         value = take(low, value, dim % len(value.shape), range(value.shape[dim])[::-1])
@@ -93,7 +93,7 @@ def _flip(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.roll.default)
-def _roll(low: Lowering, node: Node) -> Value:
+def _roll(low: Lowering, node: Node) -> SubgraphValue:
     value, shifts, dims = low.input(), low.argument("shifts"), low.argument("dims")
     if not dims:
         value, dims = low.reshape(value, (value.size,)), [0]
@@ -108,7 +108,7 @@ def _check_shuffle(query: Query) -> str | None:
 
 
 @lowers(aten.pixel_shuffle.default, check=_check_shuffle, constraints="rank 4")
-def _pixel_shuffle(low: Lowering, node: Node) -> Value:
+def _pixel_shuffle(low: Lowering, node: Node) -> SubgraphValue:
     batch, channels, height, width = low.input().shape
     factor = int(low.argument("upscale_factor"))
     parts = low.reshape(low.input(), (batch, channels // factor**2, factor, factor, height, width))
@@ -116,7 +116,7 @@ def _pixel_shuffle(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.pixel_unshuffle.default, check=_check_shuffle, constraints="rank 4")
-def _pixel_unshuffle(low: Lowering, node: Node) -> Value:
+def _pixel_unshuffle(low: Lowering, node: Node) -> SubgraphValue:
     batch, channels, height, width = low.input().shape
     factor = int(low.argument("downscale_factor"))
     parts = low.reshape(low.input(), (batch, channels, height // factor, factor, width // factor, factor))
@@ -124,12 +124,15 @@ def _pixel_unshuffle(low: Lowering, node: Node) -> Value:
 
 
 def _nearest(size: int, out: int, factor: float | None) -> list[int]:
-    """PyTorch's indices: floor(i * scale) in float32, where the scale is 1 / factor if one was given."""
+    """Return the source index of each output element, as PyTorch does: floor(i * scale) in float32.
+
+    The scale is size / out, or 1 / factor if the caller gave a factor.
+    """
     scale = torch.tensor(size / out if factor is None else 1 / factor, dtype=torch.float32)
     return (torch.arange(out, dtype=torch.float32) * scale).long().clamp(max=size - 1).tolist()
 
 
-def _enlarged(low: Lowering, value: Value, dim: int, out: int, factor: float | None) -> Value:
+def _upsample_dim(low: Lowering, value: SubgraphValue, dim: int, out: int, factor: float | None) -> SubgraphValue:
     size = value.shape[dim]
     indices = _nearest(size, out, factor)
     if indices == [index * size // out for index in range(out)] and out % size == 0:
@@ -141,8 +144,8 @@ def _enlarged(low: Lowering, value: Value, dim: int, out: int, factor: float | N
 
 def _factors(source: Any) -> list[float | None]:
     rank = len(source.shape) - 2
-    given = source.argument("scale_factors")
-    return [None] * rank if given is None else [float(factor) for factor in given]
+    factors = source.argument("scale_factors")
+    return [None] * rank if factors is None else [float(factor) for factor in factors]
 
 
 def _check_nearest(query: Query) -> str | None:
@@ -155,13 +158,13 @@ def _check_nearest(query: Query) -> str | None:
     return None
 
 
-@lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, whole=True,
-        constraints=f"whole factors, or at most {MOST_PIECES} runs of pixels")  # fmt: skip
-def _upsample_nearest(low: Lowering, node: Node) -> Value:
-    """In the order of memory that its neighbours are likely to have: channels last for images."""
+@lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, do_not_decompose=True,
+        constraints=f"whole factors, or at most {MAX_PIECES} runs of pixels")  # fmt: skip
+def _upsample_nearest(low: Lowering, node: Node) -> SubgraphValue:
+    """Enlarge images with channels last, the layout that the operations around them are likely to have."""
     shape, factors = low.shape, _factors(low)
     is_image = len(shape) == 4
     value = low.permute(low.input(), (0, 2, 3, 1)) if is_image else low.input()
     for axis, factor in enumerate(factors):
-        value = _enlarged(low, value, axis + (1 if is_image else 2), shape[2 + axis], factor)
+        value = _upsample_dim(low, value, axis + (1 if is_image else 2), shape[2 + axis], factor)
     return low.permute(value, (0, 3, 1, 2)) if is_image else value

@@ -1,4 +1,4 @@
-"""Layer, group and batch norms, composed of averages and products."""
+"""Layer, group, batch and RMS norms, composed of averages and multiplications."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, Value
 from edgecore_xnnpack.operators.convolution import convolve
 from edgecore_xnnpack.operators.elementwise import binary, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.pooling import image_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import LAST, SubgraphValue
 
 aten = torch.ops.aten
 
@@ -25,15 +25,15 @@ def _reads_first_only(query: Query) -> str | None:
 
 
 def _check_constants(query: Query, *names: str) -> str | None:
-    given = [query.argument(name) for name in names]
-    if not all(value is None or query.is_constant(value) for value in given):
+    parameters = [query.argument(name) for name in names]
+    if not all(value is None or query.is_constant(value) for value in parameters):
         return "parameters not constant"
     return _reads_first_only(query)
 
 
 @lowers(aten._native_batch_norm_legit_no_training.default, constraints="constant statistics",
         check=lambda query: _check_constants(query, "weight", "bias", "running_mean", "running_var"))  # fmt: skip
-def _batch_norm(low: Lowering, node: Node) -> list[Value]:
+def _batch_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
     names = ("running_mean", "running_var", "weight", "bias")
     mean, var, gamma, beta = (low.array(low.argument(name)) for name in names)
     assert mean is not None and var is not None
@@ -50,8 +50,8 @@ def _check_layer_norm(query: Query) -> str | None:
 
 
 @lowers(aten.native_layer_norm.default, check=_check_layer_norm, constraints="constant weight and bias")
-def _layer_norm(low: Lowering, node: Node) -> list[Value]:
-    """With the last dimensions as one, an average is a product with 1/n."""
+def _layer_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
+    """View the normalized dimensions as one, whose average is a fully connected node with a row of 1/n."""
     value, count = low.input(), prod(low.argument("normalized_shape"))
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     rank = len(low.argument("normalized_shape"))
@@ -72,9 +72,9 @@ def _check_rms_norm(query: Query) -> str | None:
     return None if weight is None or query.is_constant(weight) else "weight not constant"
 
 
-@lowers(aten.rms_norm.default, check=_check_rms_norm, constraints="constant weight", whole=True)
-def _rms_norm(low: Lowering, node: Node) -> Value:
-    """As the layer norm, without the average."""
+@lowers(aten.rms_norm.default, check=_check_rms_norm, constraints="constant weight", do_not_decompose=True)
+def _rms_norm(low: Lowering, node: Node) -> SubgraphValue:
+    """Emit a layer norm without the subtraction of the average."""
     value, rank = low.input(), len(low.argument("normalized_shape"))
     count, eps, gamma = prod(low.argument("normalized_shape")), low.argument("eps"), low.array(low.argument("weight"))
     flat = value if rank == 1 else low.reshape(value, (*value.shape[:-rank], count))
@@ -91,14 +91,14 @@ def _check_group_norm(query: Query) -> str | None:
 
 
 @lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 3 or 4, constant weight and bias")
-def _group_norm(low: Lowering, node: Node) -> list[Value]:
-    """The average of each channel, then of the channels of a group: a grouped convolution of one pixel."""
+def _group_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
+    """Average channels by pooling, then the channels of a group by a grouped 1 x 1 convolution with weights of 1/n."""
     value, groups, eps = image_of(low, low.input()), int(low.argument("group")), float(low.argument("eps"))
     channels = value.shape[1]
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     average = np.full((channels, channels // groups, 1, 1), groups / channels, np.float32)
 
-    def over_group(source: Value, bias: Value | None) -> Value:
+    def over_group(source: SubgraphValue, bias: SubgraphValue | None) -> SubgraphValue:
         pooled = low.emit(g.GlobalAvgPooling2d, [source], (*source.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
         return convolve(low, pooled, average, bias, pooled.shape, groups=groups)
 

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.partition import for_each
+from edgecore.sdk import for_each
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, TIED, Array, Shape, Value
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, Array, Shape, SubgraphValue
 
 aten = torch.ops.aten
 
-MOST_IN_WINDOW = 2**16
-"""Of rows and of columns."""
+MAX_IN_WINDOW = 2**16
+"""Rows, and columns, that a pooling window may have."""
 
 
 Pair = tuple[int, int]
@@ -32,20 +32,27 @@ def _pair(value: Any) -> Pair:
 
 
 def _window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Kernel, stride and padding of a pooling node."""
+    """Return kernel, stride and padding of a pooling node."""
     kernel = _pair(source.argument("kernel_size"))
     return kernel, _pair(source.argument("stride") or kernel), _pair(source.argument("padding"))
 
 
 def _excess(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """Padding at the end, in elements, with which a window count rounded down gives `out`."""
+    """Return the padding at the end that makes `out` windows; XNNPACK rounds their number down."""
     return max((out - 1) * stride + dilation * (kernel - 1) + 1 - size - padding, padding)
 
 
 def _pooling(
-    low: Lowering, kind: type, value: Value, shape: Shape, kernel: Any, stride: Any, pads: Any, dilation: Any = (1, 1)
-) -> Value:
-    """A pooling to `shape`; `pads` is (top, bottom, left, right)."""
+    low: Lowering,
+    kind: type,
+    value: SubgraphValue,
+    shape: Shape,
+    kernel: Any,
+    stride: Any,
+    pads: Any,
+    dilation: Any = (1, 1),
+) -> SubgraphValue:
+    """Emit a pooling to `shape`; `pads` is (top, bottom, left, right)."""
     return low.emit(
         kind, [value], shape, LAST,
         padding_top=pads[0], padding_right=pads[3], padding_bottom=pads[1], padding_left=pads[2],
@@ -54,13 +61,13 @@ def _pooling(
     )  # fmt: skip
 
 
-def max_pooling(low: Lowering, value: Value, shape: Shape, kernel: Shape) -> Value:
-    """The maximum of each window of `kernel`, side by side."""
+def max_pooling(low: Lowering, value: SubgraphValue, shape: Shape, kernel: Shape) -> SubgraphValue:
+    """Emit the maximum of each window of `kernel`; the windows do not overlap."""
     return _pooling(low, g.MaxPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
 
 
-def image_of(low: Lowering, value: Value) -> Value:
-    """A sequence [N, C, L] as an image of one row."""
+def image_of(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """View a sequence [N, C, L] as an image of one row."""
     return low.reshape(value, (*value.shape[:2], 1, value.shape[2])) if len(value.shape) == 3 else value
 
 
@@ -69,7 +76,7 @@ def _as_image(shape: Shape) -> Shape:
 
 
 def max_pool_problem(kernel: Pair, stride: Pair, dilation: Pair, ceil_mode: bool) -> str | None:
-    """Why XNNPACK has no such maximum pooling of images."""
+    """Say why XNNPACK does not support a max pooling of images."""
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
@@ -84,7 +91,7 @@ def _check_max_pool(query: Query) -> str | None:
     return max_pool_problem(kernel, stride, _pair(query.argument("dilation")), query.argument("ceil_mode"))
 
 
-@lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, whole=True,
+@lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, do_not_decompose=True,
         constraints="rank 4, kernel above 1x1, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
     result = max_pool_image(low, low.input(), low.shape, *_window(low), _pair(low.argument("dilation")))
@@ -92,22 +99,22 @@ def _max_pool(low: Lowering, node: Node) -> Any:
 
 
 def max_pool_image(
-    low: Lowering, value: Value, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
-) -> Value:
-    """The maximum of each window of an image, to `shape`."""
+    low: Lowering, value: SubgraphValue, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> SubgraphValue:
+    """Emit the maximum of each window of an image, to `shape`."""
     pads = []
     for axis in (0, 1):
         size, out = value.shape[2 + axis], shape[2 + axis]
         end = _excess(size, out, kernel[axis], stride[axis], padding[axis], dilation[axis])
         pads += [padding[axis], end]
     if dilation != (1, 1) and any(pads):
-        # XNNPACK reads the nearest pixel in place of padding, which is one of the window's only if that has no gaps.
+        # In place of padding XNNPACK reads the nearest pixel: a window without gaps contains it, a dilated one may not.
         value, pads = pad(low, value, (0, 0, pads[0], pads[2]), (0, 0, pads[1], pads[3]), -inf), [0, 0, 0, 0]
     return _pooling(low, g.MaxPooling2d, value, shape, kernel, stride, pads, dilation)
 
 
 def _average_window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Kernel, stride and padding of an average pooling, of a sequence as of an image of one row."""
+    """Return kernel, stride and padding of an average pooling; a sequence counts as an image of one row."""
     kernel, stride, padding = _window(source)
     if len(source.shape) == 3:
         return (1, kernel[1]), (1, stride[1]), (0, padding[1])
@@ -122,7 +129,7 @@ def _check_avg_pool(query: Query) -> str | None:
 
 
 def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
-    """Why XNNPACK has no such average pooling of images of `sizes` to `outputs`."""
+    """Say why XNNPACK does not support an average pooling of images of `sizes` to `outputs`."""
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
@@ -133,9 +140,9 @@ def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, pa
     return None
 
 
-@lowers(aten.avg_pool2d.default, aten.avg_pool1d.default, check=_check_avg_pool, whole=True,
+@lowers(aten.avg_pool2d.default, aten.avg_pool1d.default, check=_check_avg_pool, do_not_decompose=True,
         constraints="with a batch, kernel above 1x1, stride within kernel, no rounding up")  # fmt: skip
-def _avg_pool(low: Lowering, node: Node) -> Value:
+def _avg_pool(low: Lowering, node: Node) -> SubgraphValue:
     kernel, stride, padding = _average_window(low)
     value = image_of(low, low.input())
     divisor = None if node.target is aten.avg_pool1d.default else low.argument("divisor_override")
@@ -147,9 +154,9 @@ def _avg_pool(low: Lowering, node: Node) -> Value:
 
 
 def average_image(
-    low: Lowering, value: Value, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts_padding: bool
-) -> Value:
-    """The average of each window of an image, to `shape`."""
+    low: Lowering, value: SubgraphValue, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts_padding: bool
+) -> SubgraphValue:
+    """Emit the average of each window of an image, to `shape`."""
     if any(padding) and counts_padding:
         value = pad(low, value, (0, 0, *padding), (0, 0, *padding), 0.0)
         padding = (0, 0)
@@ -157,11 +164,13 @@ def average_image(
     return _pooling(low, g.AvgPooling2d, value, shape, kernel, stride, pads)
 
 
-def pad(low: Lowering, value: Value, before: tuple[int, ...], after: tuple[int, ...], number: float) -> Value:
-    """`value` with `before` and `after` elements of `number` around each dimension."""
+def pad(
+    low: Lowering, value: SubgraphValue, before: tuple[int, ...], after: tuple[int, ...], number: float
+) -> SubgraphValue:
+    """Pad each dimension of `value` with `before` and `after` elements of `number`."""
     shape = tuple(a + size + b for a, size, b in zip(before, value.shape, after, strict=True))
     return low.emit(
-        g.StaticConstantPad, [value], shape, TIED, pre_paddings=before, post_paddings=after, padding_value=number
+        g.StaticConstantPad, [value], shape, SAME_LAYOUT, pre_paddings=before, post_paddings=after, padding_value=number
     )
 
 
@@ -171,13 +180,13 @@ def _check_adaptive(query: Query) -> str | None:
 
 
 @lowers(aten._adaptive_avg_pool2d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool1d.default,
-        check=_check_adaptive, constraints="with a batch", whole=True)  # fmt: skip
-def _adaptive_avg_pool(low: Lowering, node: Node) -> Value:
+        check=_check_adaptive, constraints="with a batch", do_not_decompose=True)  # fmt: skip
+def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
     return low.reshape(adaptive_image(low, image_of(low, low.input()), _as_image(low.shape)), low.shape)
 
 
-def adaptive_image(low: Lowering, value: Value, shape: Shape) -> Value:
-    """A pooling where all windows are alike, else products with the weights of each window, rows then columns."""
+def adaptive_image(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
+    """Emit an adaptive average pooling: a pooling if all windows are equal, else two matmuls with their weights."""
     sizes = value.shape[2:]
     if sizes == shape[2:]:
         return value
@@ -187,12 +196,12 @@ def adaptive_image(low: Lowering, value: Value, shape: Shape) -> Value:
         kernel = tuple(size // out for size, out in zip(sizes, shape[2:], strict=True))
         return _pooling(low, g.AvgPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
     columns = fully_connected(low, value, _windows(sizes[1], shape[3]), None)
-    turned = low.permute(columns, (0, 1, 3, 2))
-    return low.permute(fully_connected(low, turned, _windows(sizes[0], shape[2]), None), (0, 1, 3, 2))
+    rows_last = low.permute(columns, (0, 1, 3, 2))
+    return low.permute(fully_connected(low, rows_last, _windows(sizes[0], shape[2]), None), (0, 1, 3, 2))
 
 
 def _windows(size: int, out: int) -> Array:
-    """[out, size]: each row averages from floor(i size / out) up to ceil((i + 1) size / out)."""
+    """Return [out, size]: row i averages the elements from floor(i * size / out) up to ceil((i + 1) * size / out)."""
     weights = np.zeros((out, size), np.float32)
     for index in range(out):
         start, end = index * size // out, -(-(index + 1) * size // out)
@@ -209,7 +218,7 @@ def _check_adaptive_max(query: Query) -> str | None:
     return None
 
 
-@lowers(aten.adaptive_max_pool2d.default, check=_check_adaptive_max, whole=True,
+@lowers(aten.adaptive_max_pool2d.default, check=_check_adaptive_max, do_not_decompose=True,
         constraints="rank 4, sizes divisible, no indices")  # fmt: skip
 def _adaptive_max_pool(low: Lowering, node: Node) -> list[Any]:
     value = low.input()
@@ -228,8 +237,8 @@ def _check_resize(query: Query) -> str | None:
     return None
 
 
-@lowers(aten.upsample_bilinear2d.vec, check=_check_resize, constraints="rank 4, whole scales", whole=True)
-def _resize(low: Lowering, node: Node) -> Value:
+@lowers(aten.upsample_bilinear2d.vec, check=_check_resize, constraints="rank 4, whole scales", do_not_decompose=True)
+def _resize(low: Lowering, node: Node) -> SubgraphValue:
     flags = g.ALIGN_CORNERS if low.argument("align_corners") else 0
     height, width = low.shape[2:]
     return low.emit(

@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled over time: one product for the inputs of all steps, one for the state of each."""
+"""LSTM and GRU layers, unrolled over time: one matmul for the inputs of all steps, one for the state of each step."""
 
 from __future__ import annotations
 
@@ -9,66 +9,66 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Array, Value
 from edgecore_xnnpack.operators.elementwise import binary, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.shape import concatenate, slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import Array, SubgraphValue
 
 aten = torch.ops.aten
 
-MOST_STEPS = 512
-"""Longer sequences would make graphs of tens of thousands of nodes."""
+MAX_STEPS = 512
+"""Steps that a sequence may have; longer ones would make graphs of tens of thousands of nodes."""
 
-States = tuple[Value, ...]
-"""Of one layer and direction, each [1, batch, hidden]."""
+States = tuple[SubgraphValue, ...]
+"""The states of one layer and direction, each [1, batch, hidden]."""
 
 
 class Cell:
-    """One layer in one direction. Weights are [gates * hidden, inputs] and [gates * hidden, hidden]."""
+    """One layer in one direction; its weights are [gates * hidden, inputs] and [gates * hidden, hidden]."""
 
     def __init__(self, weights: Sequence[Array]) -> None:
         self.of_input, self.of_state = weights[:2]
         size = len(self.of_input)
         self.input_bias, self.state_bias = weights[2:] if len(weights) == 4 else (np.zeros(size, np.float32),) * 2
 
-    def inputs(self, low: Lowering, sequence: Value) -> Value:
-        """What the inputs add to the gates of each step: [steps, batch, gates * hidden]."""
+    def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
+        """Emit the inputs' part of the gates, for all steps: [steps, batch, gates * hidden]."""
         raise NotImplementedError
 
-    def step(self, low: Lowering, given: Value, states: States) -> States:
-        """The states after one step; the first is the output."""
+    def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
+        """Emit the states after one step from its `inputs` part of the gates; the first state is the output."""
         raise NotImplementedError
 
 
-def _product(low: Lowering, state: Value, weight: Array, bias: Array | None = None) -> Value:
-    """The state's part of the gates; a state that is constant, as the zeros of the start are, costs nothing."""
+def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | None = None) -> SubgraphValue:
+    """Emit the state's part of the gates; for a constant state, such as initial zeros, it is computed now."""
     if state.constant is not None:
         result = state.constant @ weight.T
         return low.constant(result if bias is None else result + bias)
     return fully_connected(low, state, weight, None if bias is None else low.constant(bias))
 
 
-def _gates(low: Lowering, value: Value, *widths: int) -> list[Value]:
-    """`value` cut along its last dimension."""
+def _gates(low: Lowering, value: SubgraphValue, *widths: int) -> list[SubgraphValue]:
+    """Cut `value` along its last dimension into slices of these widths."""
     starts = np.cumsum((0, *widths))
     return [slice_of(low, value, len(value.shape) - 1, int(a), w) for a, w in zip(starts, widths, strict=False)]
 
 
 class LstmCell(Cell):
-    """i, f, o = sigmoid, g = tanh of the gates; c = f c + i g; h = o tanh(c)."""
+    """i, f, o = sigmoid(gates), g = tanh(gate); c = f * c + i * g; h = o * tanh(c)."""
 
     def __init__(self, weights: Sequence[Array]) -> None:
         super().__init__([_output_gate_third(weight) for weight in weights])
 
-    def inputs(self, low: Lowering, sequence: Value) -> Value:
+    def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
         return fully_connected(low, sequence, self.of_input, low.constant(self.input_bias + self.state_bias))
 
-    def step(self, low: Lowering, given: Value, states: States) -> States:
+    def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
         hidden, cell = states
         size = hidden.shape[-1]
-        gates = binary(low, g.Add, given, _product(low, hidden, self.of_state))
+        gates = binary(low, g.Add, inputs, _matmul(low, hidden, self.of_state))
         sigmoids, candidate = _gates(low, gates, 3 * size, size)
         keep_in, keep, out = _gates(low, unary(low, g.Sigmoid, sigmoids), size, size, size)
         added = binary(low, g.Multiply, keep_in, unary(low, g.Tanh, candidate))
@@ -77,29 +77,29 @@ class LstmCell(Cell):
 
 
 def _output_gate_third(weight: Array) -> Array:
-    """Rows in the order i, f, g, o, as PyTorch has them, in the order i, f, o, g."""
+    """Reorder rows from PyTorch's i, f, g, o to i, f, o, g, so that one sigmoid computes three gates."""
     i, f, candidate, o = np.split(weight, 4)
     return np.concatenate([i, f, o, candidate])
 
 
 class GruCell(Cell):
-    """r, z = sigmoid of the gates; n = tanh(input + r * state); h = n + z (h - n)."""
+    """r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
-    def inputs(self, low: Lowering, sequence: Value) -> Value:
+    def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
         bias = self.input_bias.copy()
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]
         return fully_connected(low, sequence, self.of_input, low.constant(bias))
 
-    def step(self, low: Lowering, given: Value, states: States) -> States:
+    def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
         (hidden,) = states
         size = hidden.shape[-1]
         bias = self.state_bias.copy()
         bias[: 2 * size] = 0
-        sums, given_candidate = _gates(low, given, 2 * size, size)
-        of_state, candidate = _gates(low, _product(low, hidden, self.of_state, bias), 2 * size, size)
+        sums, input_candidate = _gates(low, inputs, 2 * size, size)
+        of_state, candidate = _gates(low, _matmul(low, hidden, self.of_state, bias), 2 * size, size)
         reset, update = _gates(low, unary(low, g.Sigmoid, binary(low, g.Add, sums, of_state)), size, size)
-        new = unary(low, g.Tanh, binary(low, g.Add, given_candidate, binary(low, g.Multiply, reset, candidate)))
+        new = unary(low, g.Tanh, binary(low, g.Add, input_candidate, binary(low, g.Multiply, reset, candidate)))
         return (binary(low, g.Add, new, binary(low, g.Multiply, update, binary(low, g.Subtract, hidden, new))),)
 
 
@@ -107,7 +107,7 @@ def _check(query: Query) -> str | None:
     if len(query.shape) != 3:
         return f"rank {len(query.shape)}"
     steps = query.argument("input").meta["val"].shape[1 if query.argument("batch_first") else 0]
-    if not isinstance(steps, int) or steps > MOST_STEPS:
+    if not isinstance(steps, int) or steps > MAX_STEPS:
         return f"{steps} steps"
     if not all(query.is_constant(weight) for weight in query.argument("params")):
         return "weights not constant"
@@ -118,23 +118,28 @@ def _check(query: Query) -> str | None:
     return "dropout" if query.argument("train") and query.argument("dropout") else None
 
 
-def _unroll(low: Lowering, make: Callable[[Sequence[Array]], Cell], initial: Sequence[Value]) -> list[Value]:
-    """The output and the last states; `initial` states are [layers * directions, batch, hidden] each."""
+def _unroll(
+    low: Lowering, make: Callable[[Sequence[Array]], Cell], initial: Sequence[SubgraphValue]
+) -> list[SubgraphValue]:
+    """Emit all steps of all layers.
+
+    Return the output and the last states, [layers * directions, batch, hidden] as `initial` is.
+    """
     arrays = [low.array(weight) for weight in low.argument("params")]
     weights = [array for array in arrays if array is not None]
     per_cell = 4 if low.argument("has_biases") else 2
     directions = 2 if low.argument("bidirectional") else 1
     sequence = low.permute(low.input(), (1, 0, 2)) if low.argument("batch_first") else low.input()
-    last: list[list[Value]] = [[] for _ in initial]
+    last: list[list[SubgraphValue]] = [[] for _ in initial]
     for layer in range(int(low.argument("num_layers"))):
-        sides: list[Value] = []
+        sides: list[SubgraphValue] = []
         for direction in range(directions):
             index = layer * directions + direction
             cell = make(weights[index * per_cell : (index + 1) * per_cell])
-            given, outputs = cell.inputs(low, sequence), []
+            inputs, outputs = cell.inputs(low, sequence), []
             states = tuple(_row(low, state, index) for state in initial)
-            for time in range(given.shape[0])[:: -1 if direction else 1]:
-                states = cell.step(low, _row(low, given, time), states)
+            for time in range(inputs.shape[0])[:: -1 if direction else 1]:
+                states = cell.step(low, _row(low, inputs, time), states)
                 outputs.append(states[0])
             sides.append(concatenate(low, outputs[:: -1 if direction else 1], 0))
             for kept, state in zip(last, states, strict=True):
@@ -144,21 +149,21 @@ def _unroll(low: Lowering, make: Callable[[Sequence[Array]], Cell], initial: Seq
     return [output, *(concatenate(low, states, 0) for states in last)]
 
 
-def _row(low: Lowering, value: Value, index: int) -> Value:
-    """Entry `index` of the first dimension, which stays."""
+def _row(low: Lowering, value: SubgraphValue, index: int) -> SubgraphValue:
+    """Slice entry `index` of the first dimension, which keeps a size of 1."""
     if value.constant is not None:
         return low.constant(value.constant[index : index + 1])
     return slice_of(low, value, 0, index, 1)
 
 
-_CONSTRAINTS = f"rank 3, at most {MOST_STEPS} steps, constant weights, no projection"
+_CONSTRAINTS = f"rank 3, at most {MAX_STEPS} steps, constant weights, no projection"
 
 
-@lowers(aten.lstm.input, check=_check, constraints=_CONSTRAINTS, whole=True)
-def _lstm(low: Lowering, node: Node) -> list[Value]:
+@lowers(aten.lstm.input, check=_check, constraints=_CONSTRAINTS, do_not_decompose=True)
+def _lstm(low: Lowering, node: Node) -> list[SubgraphValue]:
     return _unroll(low, LstmCell, [low.value(state) for state in low.argument("hx")])
 
 
-@lowers(aten.gru.input, check=_check, constraints=_CONSTRAINTS, whole=True)
-def _gru(low: Lowering, node: Node) -> list[Value]:
+@lowers(aten.gru.input, check=_check, constraints=_CONSTRAINTS, do_not_decompose=True)
+def _gru(low: Lowering, node: Node) -> list[SubgraphValue]:
     return _unroll(low, GruCell, [low.value(low.argument("hx"))])

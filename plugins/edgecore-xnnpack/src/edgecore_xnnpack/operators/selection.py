@@ -1,4 +1,10 @@
-"""One value or another, by a mask."""
+"""Selection of one value or another by a mask. XNNPACK has no select node.
+
+Where a limit is +inf for a chosen element and -inf for any other, `max(min(chosen, limit), min(other, -limit))`
+selects: a minimum with +inf is the number itself, one with -inf is -inf, and the maximum drops that. No number
+changes, infinities included. NaN is not supported: the minimum or maximum of NaN and a number is either of them,
+depending on the processor.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +15,37 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import Value
-from edgecore_xnnpack.operators.comparison import opposite
+from edgecore_xnnpack.operators.comparison import logical_not
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary, unary
 from edgecore_xnnpack.operators.shape import expand
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import SubgraphValue
 
 aten = torch.ops.aten
 
 
-def select(low: Lowering, mask: torch.Tensor, chosen: Value, other: Value) -> Value:
-    """`chosen` where `mask` is true, else `other`, by minima with +inf or -inf and a maximum: no number changes."""
+def select(low: Lowering, mask: torch.Tensor, chosen: SubgraphValue, other: SubgraphValue) -> SubgraphValue:
+    """Emit `chosen` where `mask`, a constant, is true, and `other` elsewhere."""
     shape = np.broadcast_shapes(tuple(mask.shape), chosen.shape, other.shape)
     limit = np.where(mask.numpy(), np.float32(inf), np.float32(-inf))
     first, second = (_limited(low, value, bound) for value, bound in ((chosen, limit), (other, -limit)))
     return expand(low, binary(low, g.Maximum, first, second), shape)
 
 
-def _limited(low: Lowering, value: Value, limit: np.ndarray) -> Value:
+def _limited(low: Lowering, value: SubgraphValue, limit: np.ndarray) -> SubgraphValue:
     if value.constant is not None:
         return low.constant(np.minimum(value.constant, limit))
     return binary(low, g.Minimum, value, low.constant(limit))
 
 
-def choose(low: Lowering, mask: Value, chosen: Value, other: Value) -> Value:
-    """`select` by a mask that is computed: half more or less than 0, divided by 0, is the limit."""
+def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: SubgraphValue) -> SubgraphValue:
+    """Emit `chosen` where `mask`, booleans that are computed at run time, is 1, and `other` where it is 0.
+
+    The limit is (mask - 0.5) / 0: 0.5 / 0 = +inf and -0.5 / 0 = -inf in IEEE arithmetic, which XNNPACK's division
+    follows. A multiplication cannot do it: 0.5 times the largest float32 is finite, and would clip larger numbers.
+    Where `other` is -inf, as in a causal mask, the first minimum is the result.
+    """
     limit = binary(low, g.Div, binary(low, g.Subtract, mask, low.scalar(0.5)), low.scalar(0.0))
     first = binary(low, g.Minimum, chosen, limit)
     if other.constant is not None and np.isneginf(other.constant).all():
@@ -43,7 +54,7 @@ def choose(low: Lowering, mask: Value, chosen: Value, other: Value) -> Value:
 
 
 def _check_constants(query: Query) -> str | None:
-    """A minimum or maximum with NaN is whichever operand the processor says."""
+    """Say that a constant which may be chosen is NaN: see above."""
     value = query.node.args[2] if query.node.target is aten.masked_fill.Scalar else None
     if isinstance(value, float) and isnan(value):
         return "NaN is chosen"
@@ -54,7 +65,7 @@ def _check_constants(query: Query) -> str | None:
 
 
 @lowers(aten.where.self, dtypes=FLOAT_OR_BOOL, check=_check_constants, constraints="no constant has NaN")
-def _where(low: Lowering, node: Node) -> Value:
+def _where(low: Lowering, node: Node) -> SubgraphValue:
     condition, *values = (low.argument(name) for name in ("condition", "self", "other"))
     mask, values = low.tensor(condition), [low.value(value) for value in values]
     if mask is not None:
@@ -63,17 +74,17 @@ def _where(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.masked_fill.Scalar, dtypes=FLOAT_OR_BOOL, check=_check_constants, constraints="no constant has NaN")
-def _masked_fill(low: Lowering, node: Node) -> Value:
-    given, value = low.argument("mask"), low.argument("value")
+def _masked_fill(low: Lowering, node: Node) -> SubgraphValue:
+    mask_node, value = low.argument("mask"), low.argument("value")
     number = low.scalar(float(bool(value) if node.meta["val"].dtype == torch.bool else value))
-    mask = low.tensor(given)
+    mask = low.tensor(mask_node)
     if mask is not None:
         return select(low, ~mask, low.input(), number)
-    return choose(low, opposite(low, low.value(given)), low.input(), number)
+    return choose(low, logical_not(low, low.value(mask_node)), low.input(), number)
 
 
 @lowers(aten.tril.default, aten.triu.default)
-def _triangle(low: Lowering, node: Node) -> Value:
+def _triangle(low: Lowering, node: Node) -> SubgraphValue:
     cut = torch.tril if node.target is aten.tril.default else torch.triu
     mask = cut(torch.ones(low.shape[-2:], dtype=torch.bool), low.argument("diagonal"))
     return select(low, mask, low.input(), low.scalar(0.0))

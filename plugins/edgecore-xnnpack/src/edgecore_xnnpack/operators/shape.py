@@ -1,4 +1,4 @@
-"""Operators that move elements."""
+"""Operators that move elements: views, transposes, slices, concatenations."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import FIRST, TIED, Shape, Value
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary
 from edgecore_xnnpack.operators.pooling import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue
 
 aten = torch.ops.aten
 
-MOST_PIECES = 64
-"""Of one selection; more would cost more than the core's copy of single elements."""
+MAX_PIECES = 64
+"""Slices that one selection may need; with more of them, copying single elements in the core is faster."""
 
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
 
-def concatenate(low: Lowering, values: list[Value], axis: int) -> Value:
-    """The values one after another along `axis`, in groups of at most five."""
+def concatenate(low: Lowering, values: list[SubgraphValue], axis: int) -> SubgraphValue:
+    """Concatenate values along `axis`.
+
+    XNNPACK's nodes have two to five inputs, so longer lists are joined in groups.
+    """
     while len(values) > 1:
         values = [_join(low, values[at : at + 5], axis) for at in range(0, len(values), 5)]
     return values[0]
 
 
-def _join(low: Lowering, group: list[Value], axis: int) -> Value:
+def _join(low: Lowering, group: list[SubgraphValue], axis: int) -> SubgraphValue:
     if len(group) == 1:
         return group[0]
     shape = list(group[0].shape)
     shape[axis] = sum(value.shape[axis] for value in group)
-    return low.emit(_CONCATENATE[len(group)], group, tuple(shape), TIED, axis=axis)
+    return low.emit(_CONCATENATE[len(group)], group, tuple(shape), SAME_LAYOUT, axis=axis)
 
 
 @lowers(aten.cat.default, dtypes=FLOAT_OR_BOOL)
-def _cat(low: Lowering, node: Node) -> Value:
+def _cat(low: Lowering, node: Node) -> SubgraphValue:
     values = [low.value(source) for source in low.argument("tensors")]
     return concatenate(low, values, int(low.argument("dim")) % len(low.shape))
 
@@ -52,70 +55,79 @@ def _cat(low: Lowering, node: Node) -> Value:
     aten.unsqueeze_copy.default,
     dtypes=FLOAT_OR_BOOL,
 )
-def _view(low: Lowering, node: Node) -> Value:
-    split = _split_or_joined(low, low.input(), *(_sizes(one) for one in (node.args[0], node)))
+def _view(low: Lowering, node: Node) -> SubgraphValue:
+    split = _split_or_joined(low, low.input(), *(_sizes(tensor) for tensor in (node.args[0], node)))
     return low.reshape(low.input(), low.shape) if split is None else split
 
 
 def _sizes(node: Any) -> list[Any]:
-    """The sizes of a node's result; symbolic ones as expressions."""
+    """Return the sizes of a node's result; symbolic ones as sympy expressions, which compare by their formula."""
     return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
 
 
-def _split_or_joined(low: Lowering, value: Value, given: list[Any], wanted: list[Any]) -> Value | None:
-    """A view that changes fixed sizes only beside several symbolic ones, of which XNNPACK's reshape infers just one.
+def _split_or_joined(low: Lowering, value: SubgraphValue, before: list[Any], after: list[Any]) -> SubgraphValue | None:
+    """Emit a view from the sizes `before` to `after` without a reshape node, which infers one symbolic size at most.
 
-    None where there are no two, or more changes than one size into two, two into one, or one that is 1.
+    With two or more symbolic sizes, a view can still be made of slices, concatenations and transposes if it changes
+    fixed sizes only: splits one size into two, joins two into one, or adds or removes a size of 1. A split [.., a*b,
+    ..] -> [.., a, b, ..] is the `a` slices of length b, stacked along a new dimension; a join is the reverse. Returns
+    None for any other view.
     """
-    if sum(not isinstance(size, int) for size in wanted) < 2:
+    if sum(not isinstance(size, int) for size in after) < 2:
         return None
-    start = next((i for i, (a, b) in enumerate(zip(given, wanted)) if a != b), min(len(given), len(wanted)))
-    least = min(len(given), len(wanted)) - start
-    end = next((i for i in range(least) if given[-1 - i] != wanted[-1 - i]), least)
-    old, new = given[start : len(given) - end], wanted[start : len(wanted) - end]
+    shorter_rank = min(len(before), len(after))
+    start = next((i for i, (a, b) in enumerate(zip(before, after)) if a != b), shorter_rank)
+    rest = shorter_rank - start
+    end = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
     short, long = sorted((old, new), key=len)
     is_one_change = (len(short), len(long)) in ((0, 1), (1, 2)) and all(isinstance(size, int) for size in old + new)
-    if not is_one_change or long[0] > MOST_PIECES:
+    if not is_one_change or long[0] > MAX_PIECES:
         return None
-    rank = len(wanted if long is new else given)
+    rank = len(after if long is new else before)
     to_front = (start, *(axis for axis in range(rank) if axis != start))
     if long is new:
-        value = _raised(low, value)
-        value = _regrouped(low, value, start + 1, 0, new[1]) if short else value
-        return _transposed(low, value, tuple(to_front.index(axis) for axis in range(rank)))
-    value = _transposed(low, value, to_front)
-    return _lowered(low, _regrouped(low, value, 0, start + 1, 1) if short else value)
+        value = _add_leading_dim(low, value)
+        value = _regroup(low, value, start + 1, 0, new[1]) if short else value
+        return _transpose_of(low, value, tuple(to_front.index(axis) for axis in range(rank)))
+    value = _transpose_of(low, value, to_front)
+    return _drop_leading_dim(low, _regroup(low, value, 0, start + 1, 1) if short else value)
 
 
-def _regrouped(low: Lowering, value: Value, dim: int, other: int, length: int) -> Value:
-    """Parts of `length` elements of `dim`, one after another along `other`."""
+def _regroup(low: Lowering, value: SubgraphValue, dim: int, other: int, length: int) -> SubgraphValue:
+    """Cut `dim` into slices of `length` elements and concatenate them along `other`."""
     starts = range(0, value.shape[dim], length)
     return concatenate(low, [slice_of(low, value, dim, start, length) for start in starts], other)
 
 
-def _raised(low: Lowering, value: Value) -> Value:
-    """With a first dimension of size 1, which comes with a factor of a higher rank."""
+def _add_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """Add a leading dimension of size 1 without a reshape: multiply by a 1 of a higher rank, which broadcasts."""
     ones = low.constant(np.ones((1,) * (len(value.shape) + 1)))
     return low.emit(g.Multiply, [value, ones], (1, *value.shape), FIRST)
 
 
-def _lowered(low: Lowering, value: Value) -> Value:
-    """Without the first dimension of size 1: with another one, it is an image of one pixel, whose average has no size."""
-    raised = _raised(low, value)
+def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """Drop the leading dimension of size 1 without a reshape, which cannot infer two symbolic sizes.
+
+    Global average pooling is the node that removes dimensions: without KEEP_DIMS it reduces [N, H, W, C] to [N, C]. A
+    second leading 1 is added, both are moved to the places of H and W, and the average of that single pixel is the
+    pixel itself: the sum of one number times 1/1, so no number changes, infinities and NaN included.
+    """
+    raised = _add_leading_dim(low, value)
     last = len(raised.shape) - 1
-    pixel = _transposed(low, raised, (*range(2, last), 0, 1, last))
+    pixel = _transpose_of(low, raised, (*range(2, last), 0, 1, last))
     return low.emit(g.GlobalAvgPooling2d, [pixel], value.shape[1:], FIRST, flags=0)
 
 
-def _transposed(low: Lowering, value: Value, order: Shape) -> Value:
-    """As `low.permute`, but without a reshape, also where only sizes of 1 change places."""
+def _transpose_of(low: Lowering, value: SubgraphValue, order: Shape) -> SubgraphValue:
+    """Emit a transpose node even where only sizes of 1 change places; `low.permute` would emit a reshape there."""
     if order == tuple(range(len(order))):
         return value
     return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)
 
 
-def expand(low: Lowering, value: Value, shape: Shape) -> Value:
-    """`value` repeated along dimensions of size 1 to `shape`: a product with ones, which changes no number."""
+def expand(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
+    """Repeat `value` along its dimensions of size 1 to `shape`: multiply by ones, which changes no number."""
     value = low.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
     if value.shape == shape:
         return value
@@ -126,18 +138,18 @@ def expand(low: Lowering, value: Value, shape: Shape) -> Value:
 
 
 @lowers(aten.expand_copy.default, dtypes=FLOAT_OR_BOOL)
-def _expand(low: Lowering, node: Node) -> Value:
+def _expand(low: Lowering, node: Node) -> SubgraphValue:
     return expand(low, low.input(), low.shape)
 
 
 @lowers(aten.copy.default, dtypes=FLOAT_OR_BOOL)
-def _write(low: Lowering, node: Node) -> Value:
+def _write(low: Lowering, node: Node) -> SubgraphValue:
     return expand(low, low.value(low.argument("src")), low.shape)
 
 
 @lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
-def _repeat(low: Lowering, node: Node) -> Value:
-    """One dimension after the other, each with a new one before it."""
+def _repeat(low: Lowering, node: Node) -> SubgraphValue:
+    """Repeat one dimension after the other: view it as [before, 1, n * after], expand the 1, and view that back."""
     value = low.input()
     repeats = [int(times) for times in low.argument("repeats")]
     value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)
@@ -152,13 +164,13 @@ def _repeat(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.permute_copy.default, dtypes=FLOAT_OR_BOOL)
-def _permute(low: Lowering, node: Node) -> Value:
+def _permute(low: Lowering, node: Node) -> SubgraphValue:
     rank = len(low.shape)
     return low.permute(low.input(), tuple(int(dim) % rank for dim in low.argument("dims")))
 
 
 @lowers(aten.transpose_copy.int, dtypes=FLOAT_OR_BOOL)
-def _transpose(low: Lowering, node: Node) -> Value:
+def _transpose(low: Lowering, node: Node) -> SubgraphValue:
     order = list(range(len(low.shape)))
     a, b = int(low.argument("dim0")), int(low.argument("dim1"))
     order[a], order[b] = order[b], order[a]
@@ -166,21 +178,24 @@ def _transpose(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.t_copy.default, dtypes=FLOAT_OR_BOOL)
-def _t(low: Lowering, node: Node) -> Value:
+def _t(low: Lowering, node: Node) -> SubgraphValue:
     return low.permute(low.input(), tuple(reversed(range(len(low.shape)))))
 
 
-def slice_of(low: Lowering, value: Value, dim: int, start: int, length: int) -> Value:
-    """`length` elements of dimension `dim` from `start`."""
+def slice_of(low: Lowering, value: SubgraphValue, dim: int, start: int, length: int) -> SubgraphValue:
+    """Slice `length` elements of dimension `dim` from `start`."""
     shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
     if shape == value.shape:
         return value
     offsets = tuple(start if axis == dim else 0 for axis in range(len(shape)))
-    return low.emit(g.StaticSlice, [value], shape, TIED, offsets=offsets, sizes=shape)
+    return low.emit(g.StaticSlice, [value], shape, SAME_LAYOUT, offsets=offsets, sizes=shape)
 
 
 def _pads(sizes: Any, rank: int) -> tuple[list[int], list[int]]:
-    """What `constant_pad_nd` adds before and after each dimension."""
+    """Return the padding that `constant_pad_nd` adds before and after each dimension.
+
+    Its list starts with the last one.
+    """
     before, after = [0] * rank, [0] * rank
     for index in range(len(sizes) // 2):
         before[-1 - index], after[-1 - index] = int(sizes[2 * index]), int(sizes[2 * index + 1])
@@ -190,14 +205,14 @@ def _pads(sizes: Any, rank: int) -> tuple[list[int], list[int]]:
 def _check_pad(query: Query) -> str | None:
     shape = query.sizes.of(query.node.args[0].meta["val"])  # type: ignore[union-attr]
     for size, *added in zip(shape, *_pads(query.argument("pad"), len(shape)), strict=True):
-        if size + sum(min(one, 0) for one in added) < 1:
+        if size + sum(min(width, 0) for width in added) < 1:
             return "cuts all of a dimension"
     return None
 
 
 @lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="leaves some of each dimension before it adds")
-def _constant_pad(low: Lowering, node: Node) -> Value:
-    """Negative sizes cut."""
+def _constant_pad(low: Lowering, node: Node) -> SubgraphValue:
+    """Slice where a padding is negative, then pad."""
     value = low.input()
     before, after = _pads(low.argument("pad"), len(value.shape))
     for dim, (start, end) in enumerate(zip(before, after, strict=True)):
@@ -215,14 +230,14 @@ def _check_slice(query: Query) -> str | None:
 
 @lowers(aten.slice_copy.Tensor, check=_check_slice, constraints="step 1 where the rank is 6",
         dtypes=FLOAT_OR_BOOL)  # fmt: skip
-def _slice(low: Lowering, node: Node) -> Value:
+def _slice(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     dim, step = int(low.argument("dim")) % len(value.shape), int(low.argument("step"))
     size, length, start = value.shape[dim], low.shape[dim], low.argument("start") or 0
     start = min(max(start + size if start < 0 else start, 0), size)
     if step == 1:
         return slice_of(low, value, dim, start, length)
-    # As [..., length, step, ...], of which the first of each step is wanted.
+    # View as [..., length, step, ...] and keep the first element of each step.
     span = length * step
     value = slice_of(low, value, dim, start, min(span, size - start))
     missing = tuple(span - value.shape[dim] if axis == dim else 0 for axis in range(len(value.shape)))
@@ -233,7 +248,7 @@ def _slice(low: Lowering, node: Node) -> Value:
 
 
 @lowers(aten.select_copy.int, dtypes=FLOAT_OR_BOOL)
-def _select(low: Lowering, node: Node) -> Value:
+def _select(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     dim = int(low.argument("dim")) % len(value.shape)
     index = int(low.argument("index")) % value.shape[dim]
@@ -246,13 +261,13 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(slice_of(low, value, dim, start, length) if length else None)  # what is empty, nothing reads
+        parts.append(slice_of(low, value, dim, start, length) if length else None)  # nothing reads an empty part
         start += length
     return parts
 
 
 @lowers(aten.unbind_copy.int)
-def _unbind(low: Lowering, node: Node) -> list[Value]:
+def _unbind(low: Lowering, node: Node) -> list[SubgraphValue]:
     value = low.input()
     dim = int(low.argument("dim")) % len(value.shape)
     shape = (*value.shape[:dim], *value.shape[dim + 1 :])
@@ -260,26 +275,26 @@ def _unbind(low: Lowering, node: Node) -> list[Value]:
 
 
 @lowers(aten.stack.default, dtypes=FLOAT_OR_BOOL)
-def _stack(low: Lowering, node: Node) -> Value:
+def _stack(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % len(low.shape)
     shape = (*low.shape[:dim], 1, *low.shape[dim + 1 :])
     return concatenate(low, [low.reshape(low.value(source), shape) for source in low.argument("tensors")], dim)
 
 
-def _replaced(low: Lowering, value: Value, part: Value, dim: int, start: int) -> Value:
-    """`value` with `part` in the place of its elements from `start` of dimension `dim`."""
+def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
+    """Replace the elements of `value` from `start` of dimension `dim` by `part`: concatenate what surrounds it."""
     end = start + part.shape[dim]
-    before, after = (0, start), (end, value.shape[dim] - end)
-    around = [slice_of(low, value, dim, *one) if one[1] else None for one in (before, after)]
-    return concatenate(low, [one for one in (around[0], part, around[1]) if one is not None], dim)
+    before = [slice_of(low, value, dim, 0, start)] if start else []
+    after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []
+    return concatenate(low, [*before, part, *after], dim)
 
 
 @lowers(aten.select_scatter.default)
-def _select_scatter(low: Lowering, node: Node) -> Value:
+def _select_scatter(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     dim = int(low.argument("dim")) % len(value.shape)
     part = low.reshape(low.value(low.argument("src")), (*value.shape[:dim], 1, *value.shape[dim + 1 :]))
-    return _replaced(low, value, part, dim, int(low.argument("index")) % value.shape[dim])
+    return _overwrite(low, value, part, dim, int(low.argument("index")) % value.shape[dim])
 
 
 def _check_scatter(query: Query) -> str | None:
@@ -287,9 +302,9 @@ def _check_scatter(query: Query) -> str | None:
 
 
 @lowers(aten.slice_scatter.default, check=_check_scatter, constraints="step 1")
-def _slice_scatter(low: Lowering, node: Node) -> Value:
+def _slice_scatter(low: Lowering, node: Node) -> SubgraphValue:
     value, part = low.input(), low.value(low.argument("src"))
     dim = int(low.argument("dim")) % len(value.shape)
     size, start = value.shape[dim], low.argument("start") or 0
     start = min(max(start + size if start < 0 else start, 0), size)
-    return part if part.shape == value.shape else _replaced(low, value, part, dim, start)
+    return part if part.shape == value.shape else _overwrite(low, value, part, dim, start)

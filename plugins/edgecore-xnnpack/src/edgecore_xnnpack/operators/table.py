@@ -1,4 +1,4 @@
-"""The one table of operators: what a row refuses, and how it lowers the rest."""
+"""XNNPACK's operator table: the kit's, with constraints that know weights and symbolic sizes."""
 
 from __future__ import annotations
 
@@ -11,53 +11,49 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.constants import Constants
-from edgecore.ir.graph import operator_name
-from edgecore.ir.verifier import dim_order
-from edgecore.passes.quantized import is_dequantize
-from edgecore.passes.rewrites import argument
+from edgecore.sdk import Constants, NodeQuery, OperatorRow, OperatorTable, dim_order, is_dequantize, operator_name
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import TO_LAST
 from edgecore_xnnpack.schema.graph import MAX_RANK
-from edgecore_xnnpack.sizes import BakedSize, Sizes, Symbols, merge, names
+from edgecore_xnnpack.subgraph import TO_LAST
+from edgecore_xnnpack.symbolic_shapes import SizeDependent, Sizes, Symbols, merge, names
 
 Lower = Callable[[Lowering, Node], Any]
 """Emits the operations of a node and returns its value, or a list of them for `getitem`."""
 
 
-class Query:
-    """A node under examination, with what a constraint may ask about it."""
+class Query(NodeQuery):
+    """A call under examination. Symbolic sizes are numbers: those of `sizes`, the upper bounds to begin with."""
 
-    def __init__(self, node: Node, constants: Constants, sizes: Sizes) -> None:
-        self.node = node
-        self.sizes = sizes
-        self._constants = constants
+    def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
+        super().__init__(node, constants, is_decomposed)
+        self.symbols = symbols
+        self.sizes = symbols.choices[0]
+        self.arrays: dict[Any, Any] = {}
+        """Contiguous copies of weights that trial lowerings made, for reuse."""
+
+    def with_sizes(self, sizes: Sizes) -> Query:
+        """Return the same query with other numbers for the symbolic sizes."""
+        other = self.about(self.node)
+        other.sizes = sizes
+        return other
 
     def argument(self, name: str) -> Any:
-        """An argument by its schema name, defaults included."""
-        return self.sizes.resolve(argument(self.node, name))
+        """Return an argument of the call by its schema name, defaults included."""
+        return self.sizes.resolve(super().argument(name))
 
     def is_constant(self, node: Any) -> bool:
-        """Whether a node is a weight, quantized ones included."""
-        return is_weight(node, self._constants)
-
-    def constant(self, node: Node) -> torch.Tensor:
-        """The tensor of a constant placeholder."""
-        return self._constants.get(node)
+        """Return True for a weight, dequantized ones included."""
+        return is_weight(node, self.constants)
 
     def becomes_constant(self, node: Node) -> bool:
-        """Whether a node reads nothing but weights: folding makes it one before partitions are made."""
+        """Return True if a node reads nothing but weights: it is folded into one before partitions are made."""
         if node.op == "placeholder":
             return self.is_constant(node)
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         return not random and all(self.becomes_constant(source) for source in node.all_input_nodes)
 
-    def about(self, node: Node) -> Query:
-        """The same questions about another node."""
-        return Query(node, self._constants, self.sizes)
-
     def shape_of(self, node: Node) -> tuple[int, ...]:
-        """Shape of a node's (first) result; symbolic sizes as numbers."""
+        """Return the shape of a node's (first) result."""
         val = node.meta["val"]
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
@@ -73,164 +69,158 @@ class Query:
 
 
 def is_weight(node: Any, constants: Constants) -> bool:
-    """Whether a node is a constant, or a dequantized one."""
+    """Return True for a constant, or a dequantized one."""
     return constants.has(node) or (
         isinstance(node, Node) and is_dequantize(node) and all(map(constants.has, node.all_input_nodes))
     )
 
 
-Check = Callable[[Query], "str | None"]
-"""Why a node is refused, or None."""
+@dataclass(frozen=True, kw_only=True)
+class Row(OperatorRow[Lower]):
+    """A row; `scalar_result`: the result may have rank 0."""
+
+    scalar_result: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
-    """One operator.
+class XnnpackTable(OperatorTable[Lower]):
+    """The kit's table, with what XNNPACK demands of every call.
 
-    `constraints` says in words what `check` demands; `whole`: keep it from being decomposed; `unlike`: arguments that
-    need not have these `dtypes`, for `check` to examine; `scalar`: the result may have no dimensions.
+    A dequantized weight is supported exactly where all its readers are, and a call with symbolic sizes only if it is
+    lowered to the same operations for all of them (`symbolic_shapes.py`).
     """
 
-    lower: Lower
-    check: Check
-    constraints: str
-    whole: bool
-    unlike: tuple[str, ...]
-    dtypes: tuple[torch.dtype, ...]
-    scalar: bool
+    def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
+        """Return the function that makes the query about a call."""
+        first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
+        return first.about
 
-    @property
-    def names_of_dtypes(self) -> tuple[str, ...]:
-        """For the documentation."""
-        half = ("float16",) if _has_half(self.dtypes) else ()
-        return tuple(str(dtype).removeprefix("torch.") for dtype in self.dtypes) + half
+    def missing_reason(self, node: Node) -> str:
+        """Say that the operator of a call has no row."""
+        return f"no lowering for {operator_name(node.target)}"
+
+    def unsupported_reason(self, query: NodeQuery) -> str | None:
+        """Say why XNNPACK does not run a call; None if it does."""
+        assert isinstance(query, Query)
+        node = query.node
+        if node.target not in self.rows:
+            return self.missing_reason(node)
+        if is_dequantize(node) and query.is_constant(node):
+            outside = any(self.unsupported_reason(query.about(user)) is not None for user in node.users)
+            return "weight of an operator outside" if outside else self.row_reason(query)
+        for source in node.all_input_nodes:
+            if is_dequantize(source) and query.is_constant(source):
+                reason = self.row_reason(query.about(source))
+                if reason is not None:
+                    return reason
+        return super().unsupported_reason(query) or self._size_reason(query)
+
+    def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
+        """Say which tensor XNNPACK has no type or shape for.
+
+        Tensors have a dtype of the row, bounded sizes, rank 1 to 6 and elements, and one of them is computed at run
+        time.
+        """
+        assert isinstance(query, Query) and isinstance(row, Row)
+        sources = _sources(query, row)
+        if all(map(query.is_constant, sources)):
+            return "computes from constants only"
+        results = _used_results(query.node)
+        for tensor in [source.meta["val"] for source in sources] + results:
+            if not isinstance(tensor, torch.Tensor):
+                return "reads a number that is computed outside"
+            if tensor.dtype not in row.dtypes:
+                return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
+            problem = query.symbols.problem(tensor)
+            if problem:
+                return problem
+            if tensor.dim() > MAX_RANK:
+                return f"rank {tensor.dim()}"
+            if 0 in query.sizes.of(tensor):
+                return "empty tensor"
+        inputs = [source.meta["val"] for source in sources if not query.is_constant(source)]
+        ranked = inputs if row.scalar_result else inputs + results
+        return "rank 0" if any(tensor.dim() == 0 for tensor in ranked) else None
+
+    def _size_reason(self, query: Query) -> str | None:
+        """Say how a call is lowered differently for different sizes; None if it is not, or has no symbolic sizes."""
+        symbols = names(_tensors(query.node))
+        if not symbols:
+            return None
+        subgraphs = []
+        for sizes in query.symbols.choices:
+            reason = self.row_reason(query.with_sizes(sizes))
+            if reason:
+                return reason
+            lower = self.rows[query.node.target].lower
+            subgraphs.append(Lowering(query.constants, sizes, query.arrays).probe(query.node, lower))
+        try:
+            merge(subgraphs)
+        except SizeDependent as error:
+            return f"bakes {symbols}: {error}"
+        return None
 
 
-TABLE: dict[OpOverload, Row] = {}
+def _supported_strides(query: Query) -> str | None:
+    """Constraint of every row: tensors that are computed are contiguous, or have their channels last."""
+    row = TABLE.rows[query.node.target]
+    sources = [source for source in _sources(query, row) if not query.is_constant(source)]
+    for tensor in [source.meta["val"] for source in sources] + _used_results(query.node):
+        if dim_order(tensor) not in (tuple(range(tensor.dim())), TO_LAST.get(tensor.dim())):
+            return f"strides {tuple(tensor.stride())}"
+    return None
+
+
+TABLE = XnnpackTable(common=[_supported_strides])
 
 
 def lowers(
     *targets: OpOverload,
-    check: Check = lambda query: None,
+    check: Callable[[Query], str | None] | None = None,
     constraints: str = "",
-    whole: bool = False,
-    unlike: tuple[str, ...] = (),
+    do_not_decompose: bool = False,
+    any_dtype: tuple[str, ...] = (),
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
-    scalar: bool = False,
+    scalar_result: bool = False,
 ) -> Callable[[Lower], Lower]:
-    """Enter the decorated function in the table for `targets`."""
+    """Enter a row for each of `targets`, which the decorated function lowers; the fields are those of `Row`.
+
+    Rows of float32 support float16 too, but for conversions to and from integers.
+    """
+    if torch.float32 in dtypes and torch.int8 not in dtypes:
+        dtypes = (*dtypes, torch.float16)
 
     def enter(function: Lower) -> Lower:
         for target in targets:
-            assert target not in TABLE, target
-            TABLE[target] = Row(function, check, constraints, whole, unlike, dtypes, scalar)
+            TABLE.add(
+                Row(
+                    target, dtypes, constraints, check, do_not_decompose, function, any_dtype,
+                    scalar_result=scalar_result,
+                )
+            )  # fmt: skip
         return function
 
     return enter
 
 
-def row_refusal(query: Query) -> str | None:
-    """Why the node's row refuses it; it says nothing about the tensors in general."""
-    target = query.node.target
-    row = TABLE.get(target) if isinstance(target, OpOverload) else None
-    return f"no lowering for {operator_name(target)}" if row is None else row.check(query)
+def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
+    """List the tensors that a call reads, without the arguments of `any_dtype` and sizes."""
+    exempt = query.nodes_of(row.any_dtype)
+    return [
+        source
+        for source in query.node.all_input_nodes
+        if source not in exempt and not isinstance(source.meta["val"], torch.SymInt)
+    ]
 
 
-def make_check(program: ExportedProgram, *, views: bool = False) -> Callable[[Node], str | None]:
-    """The question that the partitioner asks of each call node of `program`.
-
-    `views`: the graph still has views, whose strides are gone once they have become copies.
-    """
-    constants, symbols, arrays = Constants(program), Symbols(program), dict[Any, Any]()
-
-    def check(node: Node) -> str | None:
-        row = TABLE.get(node.target) if isinstance(node.target, OpOverload) else None
-        if row is None:
-            return f"no lowering for {operator_name(node.target)}"
-        query = Query(node, constants, symbols.choices[0])
-        if is_dequantize(node) and query.is_constant(node):
-            outside = any(check(user) is not None for user in node.users)
-            return "weight of an operator outside" if outside else row.check(query)
-        for source in node.all_input_nodes:
-            if is_dequantize(source) and query.is_constant(source):
-                reason = row_refusal(query.about(source))
-                if reason is not None:
-                    return reason
-        unlike = {source for name in row.unlike for source in _nodes(argument(node, name))}
-        return _check_tensors(query, unlike, row, symbols, views) or row.check(query) or _check_sizes(node, row)
-
-    def _check_sizes(node: Node, row: Row) -> str | None:
-        """Whether the node is lowered alike for all sizes."""
-        sizes = names(_tensors(node))
-        if not sizes:
-            return None
-        nets = []
-        for choice in symbols.choices:
-            reason = row.check(Query(node, constants, choice))
-            if reason:
-                return reason
-            nets.append(Lowering(constants, choice, arrays).probe(node, row.lower))
-        try:
-            merge(nets)
-        except BakedSize as error:
-            return f"bakes {sizes}: {error}"
-        return None
-
-    return check
-
-
-def _has_half(dtypes: tuple[torch.dtype, ...]) -> bool:
-    """Rows of float32 take float16, but for conversions to and from integers."""
-    return torch.float32 in dtypes and torch.int8 not in dtypes
-
-
-def _nodes(value: Any) -> list[Node]:
-    """The nodes in an argument."""
-    return [item for item in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(item, Node)]
-
-
-def _is_size(node: Node) -> bool:
-    return isinstance(node.meta["val"], torch.SymInt)
+def _used_results(node: Node) -> list[Any]:
+    """List the `val`s of a call's results; of several results those that are used."""
+    val = node.meta["val"]
+    if not isinstance(val, (tuple, list)):
+        return [val]
+    return [val[user.args[1]] for user in node.users]  # type: ignore[index]
 
 
 def _tensors(node: Node) -> Iterator[torch.Tensor]:
-    """What a node reads and gives; of several results those that are used."""
-    for source in node.all_input_nodes:
-        yield source.meta["val"]
-    val = node.meta["val"]
-    if isinstance(val, (tuple, list)):
-        yield from (val[user.args[1]] for user in node.users)  # type: ignore[index]
-    else:
-        yield val
-
-
-def _check_tensors(query: Query, unlike: set[Any], row: Row, symbols: Symbols, views: bool) -> str | None:
-    """What holds for every operator: dtypes, bounded sizes, rank 1 to 6, not empty, something to compute at run time."""
-    node = query.node
-    sources = [source for source in node.all_input_nodes if source not in unlike and not _is_size(source)]
-    if all(map(query.is_constant, sources)):
-        return "computes from constants only"
-    val = node.meta["val"]
-    results = val if isinstance(val, (tuple, list)) else (val,)
-    used: list[Any] = [user.args[1] for user in node.users] if isinstance(val, (tuple, list)) else [0]
-    tensors = [source.meta["val"] for source in sources] + [results[index] for index in used]
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
-            return "reads a number that is computed outside"
-        if tensor.dtype not in row.dtypes and not (tensor.dtype == torch.float16 and _has_half(row.dtypes)):
-            return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
-        problem = symbols.problem(tensor)
-        if problem:
-            return problem
-        if tensor.dim() > MAX_RANK:
-            return f"rank {tensor.dim()}"
-        if 0 in query.sizes.of(tensor):
-            return "empty tensor"
-    runtime = [source.meta["val"] for source in sources if not query.is_constant(source)]
-    given = [results[index] for index in used]
-    if any(tensor.dim() == 0 for tensor in (runtime if row.scalar else runtime + given)):
-        return "rank 0"
-    for tensor in runtime + given:
-        if not views and dim_order(tensor) not in (tuple(range(tensor.dim())), TO_LAST.get(tensor.dim())):
-            return f"strides {tuple(tensor.stride())}"
-    return None
+    """Yield the `val`s that a call reads, and those of its results that are used."""
+    yield from (source.meta["val"] for source in node.all_input_nodes)
+    yield from _used_results(node)

@@ -1,7 +1,7 @@
-"""Volumes [N, C, D, H, W] as images, and their pooling.
+"""Volumes [N, C, D, H, W] viewed as images, and their pooling. XNNPACK has no 3-d nodes.
 
-Both ways of reading one move no byte where channels are last: the planes [N * D, C, H, W], and the columns
-[N, C, D, H * W], an image as high as the volume is deep.
+With channels last, both views have the bytes of the volume: its planes [N * D, C, H, W], and its columns [N, C, D, H
+* W], an image whose height is the volume's depth.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.partition import for_each
+from edgecore.sdk import for_each
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.net import LAST, Shape, Value
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.pooling import (
     Pair,
@@ -28,44 +27,48 @@ from edgecore_xnnpack.operators.pooling import (
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import LAST, Shape, SubgraphValue
 
 aten = torch.ops.aten
 
 
 def planes_shape(shape: Shape) -> Shape:
-    """Shape of the planes of a volume."""
+    """Return the shape of the planes of a volume."""
     return (shape[0] * shape[2], shape[1], *shape[3:])
 
 
 def columns_shape(shape: Shape) -> Shape:
-    """Shape of the columns of a volume."""
+    """Return the shape of the columns of a volume."""
     return (*shape[:3], shape[3] * shape[4])
 
 
-def as_planes(low: Lowering, value: Value) -> Value:
-    """The planes of a volume."""
+def as_planes(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """View a volume as its planes."""
     return _as(low, value, planes_shape(value.shape))
 
 
-def as_columns(low: Lowering, value: Value) -> Value:
-    """The columns of a volume."""
+def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """View a volume as its columns."""
     return _as(low, value, columns_shape(value.shape))
 
 
-def as_volume(low: Lowering, value: Value, shape: Shape) -> Value:
-    """Planes or columns as a volume again."""
+def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
+    """View planes or columns as a volume again."""
     return _as(low, value, shape)
 
 
-def _as(low: Lowering, value: Value, shape: Shape) -> Value:
-    """A reshape of what has its channels last, and keeps them so."""
+def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
+    """Emit a reshape of a value with channels last; the result has channels last, too."""
     return low.emit(g.StaticReshape, [value], shape, LAST, new_shape=shape)
 
 
 def depth_taps(
-    low: Lowering, volume: Value, outputs: int, kernel: int, stride: int, padding: int, dilation: int
-) -> list[Value]:
-    """For each entry of a kernel's depth, the `outputs` planes of a volume that it reads, zeros included."""
+    low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
+) -> list[SubgraphValue]:
+    """Return, for each element of a kernel's depth, the `outputs` planes of the volume that it reads.
+
+    Padding is zeros.
+    """
     batch, channels, depth, height, width = volume.shape
     value = volume
     needed = max(padding + depth, dilation * (kernel - 1) + stride * outputs)
@@ -73,7 +76,7 @@ def depth_taps(
     after = total - padding - depth
     if padding or after:
         value = pad(low, value, (0, 0, padding, 0, 0), (0, 0, after, 0, 0), 0.0)
-    if stride > 1:  # each `stride` planes as one, of which a slice takes the rows of one of them
+    if stride > 1:  # view `stride` planes as one of `stride` times the height: a slice of its rows is one of them
         value = _as(low, value, (batch, channels, total // stride, stride * height, width))
     taps = []
     for start in range(0, kernel * dilation, dilation):
@@ -91,7 +94,7 @@ def _triple(value: Any) -> tuple[int, int, int]:
 
 
 class _Window:
-    """Kernel, stride and padding (and dilation, if it has one) of a pooling node, of its planes and along its depth."""
+    """The window of a 3-d pooling node, split into that of its planes and that along the depth."""
 
     def __init__(self, source: Any, has_dilation: bool = False) -> None:
         kernel, padding = (_triple(source.argument(name)) for name in ("kernel_size", "padding"))
@@ -114,10 +117,10 @@ def _check_max(query: Query) -> str | None:
     return next(filter(None, problems), None)
 
 
-@lowers(aten.max_pool3d.default, aten.max_pool3d_with_indices.default, check=_check_max, whole=True,
+@lowers(aten.max_pool3d.default, aten.max_pool3d_with_indices.default, check=_check_max, do_not_decompose=True,
         constraints="rank 5, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
-    """The maximum of maxima: of each plane's windows, then along the depth."""
+    """Take the maximum of each plane's windows, then the maximum of these along the depth."""
     value, window = low.input(), _Window(low, has_dilation=True)
     between = (*value.shape[:3], *low.shape[3:])
     if window.has_planes:
@@ -132,17 +135,20 @@ def _max_pool(low: Lowering, node: Node) -> Any:
 def _check_average(query: Query) -> str | None:
     if len(query.shape) != 5:
         return f"rank {len(query.shape)}"
-    window, (given, out) = _Window(query), (query.shape, query.output_shape)
-    between = (*given[:3], *out[3:])
-    planes = average_problem(given[3:], out[3:], *window.planes) if window.has_planes else None
+    window, shape, out = _Window(query), query.shape, query.output_shape
+    between = (*shape[:3], *out[3:])
+    planes = average_problem(shape[3:], out[3:], *window.planes) if window.has_planes else None
     depths = columns_shape(between)[2:], columns_shape(out)[2:]
     return planes or (average_problem(*depths, *window.depth) if window.has_depth else None)
 
 
-@lowers(aten.avg_pool3d.default, check=_check_average, whole=True,
+@lowers(aten.avg_pool3d.default, check=_check_average, do_not_decompose=True,
         constraints="rank 5, stride within kernel, no rounding up")  # fmt: skip
-def _avg_pool(low: Lowering, node: Node) -> Value:
-    """The average of averages: all windows of a plane count as many pixels as those of every other."""
+def _avg_pool(low: Lowering, node: Node) -> SubgraphValue:
+    """Average each plane's windows, then these along the depth.
+
+    The average of averages is right because windows at the same position count equally many pixels in all planes.
+    """
     value, window, divisor = low.input(), _Window(low), low.argument("divisor_override")
     between = (*value.shape[:3], *low.shape[3:])
     counts = low.argument("count_include_pad") or divisor is not None
@@ -160,9 +166,9 @@ def _check_adaptive(query: Query) -> str | None:
 
 
 @lowers(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default, check=_check_adaptive,
-        constraints="with a batch", whole=True)  # fmt: skip
-def _adaptive_avg_pool(low: Lowering, node: Node) -> Value:
-    """The average of averages, as windows are products of ranges."""
+        constraints="with a batch", do_not_decompose=True)  # fmt: skip
+def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
+    """Average each plane's windows, then along the depth: a window is a product of ranges."""
     value = low.input()
     between = (*value.shape[:3], *low.shape[3:])
     if low.shape[2:] == (1, 1, 1):

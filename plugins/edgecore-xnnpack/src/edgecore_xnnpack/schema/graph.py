@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from edgecore.format.flat import scalar, string, table, tables, union, vector
+from edgecore.sdk.flat import scalar, string, table, tables, union, vector
 
 IDENTIFIER = b"XN01"
 IDENTIFIERS = (b"XN01", b"XN00")

@@ -1,0 +1,1 @@
+"""Passes over a subgraph, between lowering and writing the blob; each file is named after its pass."""

@@ -1,0 +1,374 @@
+"""Compute with integers: an operation between dequantize and quantize becomes an integer one, where XNNPACK has it.
+
+Every other operation stays in floating point between conversions, inside the delegate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import (
+    FIRST,
+    SAME_LAYOUT,
+    Array,
+    DynamicQuantization,
+    Quantization,
+    QuantizePerToken,
+    Subgraph,
+    SubgraphNode,
+    SubgraphValue,
+)
+
+WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
+"""Kinds of operations on a value, an int8 weight and an int32 bias."""
+
+RESCALING = frozenset({
+    g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
+})  # fmt: skip
+"""Kinds whose inputs and output each have quantization parameters of their own."""
+
+JOINS = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
+
+MOVING = frozenset({
+    g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
+    g.StaticResizeBilinear2D, *JOINS,
+})  # fmt: skip
+"""Kinds whose output must have the parameters of their inputs."""
+
+ALONE = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
+"""Kinds of one input that only move elements, and therefore commute with conversions."""
+
+FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
+"""Kinds that XNNPACK computes for a single output scale and zero point."""
+
+MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
+"""Ratios that XNNPACK supports of an input's scale (of two inputs', their product) to the output's."""
+
+
+def quantize(subgraph: Subgraph, resized: bool = False) -> None:
+    """Rewrite in place; `resized`: sizes are symbolic, so a call may be larger than the one before."""
+    _quantize_per_token(subgraph)
+    _dequantize_later(subgraph)
+    _quantize_earlier(subgraph)
+    _fold_conversion_pairs(subgraph)
+    producers, uses = subgraph.producers(), subgraph.uses()
+    readers: dict[SubgraphValue, list[SubgraphNode]] = {}
+    for op in subgraph.nodes:
+        for value in op.inputs:
+            readers.setdefault(value, []).append(op)
+    elided: set[SubgraphNode] = set()
+    for op in subgraph.nodes:
+        if resized and op.kind is g.GlobalAvgPooling2d:
+            continue  # executorch 1.5 allocates the integer sums at the first call, and larger calls overrun them
+        following = readers.get(op.output, [])
+        if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
+            continue
+        sources = [_integers(value, producers) for value in op.inputs]
+        if _rewrite(op, sources, following[0].output):
+            elided.add(following[0])
+            producers[op.output] = op
+    subgraph.nodes = [op for op in subgraph.nodes if op not in elided]
+    _add_in_integers(subgraph)
+    _keep_integer_weights(subgraph)
+    _drop_unread(subgraph)
+
+
+def _quantize_per_token(subgraph: Subgraph) -> None:
+    """Rewrite linear layers of integer weights whose input is quantized per token.
+
+    Their result is in floating point.
+    """
+    producers = subgraph.producers()
+    rounded: dict[SubgraphValue, SubgraphNode] = {}
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        source = producers.get(op.inputs[0])
+        weight = op.inputs[1] if op.kind is g.FullyConnected else None
+        if source is None or source.kind is not QuantizePerToken or weight is None or weight.scales is None:
+            ops.append(op)
+            continue
+        value = source.inputs[0]
+        if value not in rounded:
+            rounded[value] = SubgraphNode(
+                g.Convert,
+                [value],
+                SubgraphValue(value.shape, quantization=DynamicQuantization()),
+                SAME_LAYOUT,
+                handles=source.handles,
+            )
+            ops.append(rounded[value])
+        op.inputs = [rounded[value].output, _integer_matrix(weight), *op.inputs[2:]]
+        ops.append(op)
+    subgraph.nodes = ops
+    _drop_unused_quantization(subgraph)
+
+
+def _add_in_integers(subgraph: Subgraph) -> None:
+    """Compute clamp(x + a) * b, such as a hard sigmoid, in integers as clamp(b * x + a * b), for constants a and b > 0.
+
+    The same integers with b times the scale are b times the numbers, so the product by b costs no operation: x must
+    be the result of an integer layer without another reader, whose weights, bias, clamp and output get b times their
+    scale.
+    """
+    producers, uses = subgraph.producers(), subgraph.uses()
+    elided: set[SubgraphNode] = set()
+    for op in subgraph.nodes:
+        chain = _sum_between_conversions(op, producers, uses)
+        if chain is None:
+            continue
+        layer, convert, total, product = chain
+        source, to = layer.output.quantization, op.output.quantization
+        offset, factor = _number(total), _number(product)
+        assert isinstance(source, Quantization) and isinstance(to, Quantization) and offset and factor
+        scaled = Quantization(source.scale * factor, source.zero_point)
+        added = Quantization(abs(offset) * factor / 127, 0)
+        if not _is_supported(g.Add, [scaled, added], to):
+            continue
+        layer.inputs = [layer.inputs[0], *(replace(value, scales=_times(value, factor)) for value in layer.inputs[1:])]
+        layer.output = SubgraphValue(layer.output.shape, quantization=scaled)
+        layer.clamp = _scaled(layer.clamp, factor)
+        number = SubgraphValue((1,), np.full(1, np.sign(offset) * 127, np.int8), quantization=added)
+        total.inputs, total.output, total.clamp = [layer.output, number], op.output, _scaled(total.clamp, factor)
+        total.handles = tuple(dict.fromkeys(handle for member in (*chain[1:], op) for handle in member.handles))
+        elided |= {convert, product, op}
+    subgraph.nodes = [op for op in subgraph.nodes if op not in elided]
+
+
+def _sum_between_conversions(
+    op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode], uses: dict[SubgraphValue, int]
+) -> tuple[SubgraphNode, SubgraphNode, SubgraphNode, SubgraphNode] | None:
+    """Return integer layer, conversion, sum and product that lead to the conversion `op`.
+
+    None if it is another chain.
+    """
+    chain: list[SubgraphNode] = []
+    last = op
+    for kinds in ({g.Multiply}, {g.Add}, {g.Convert}, WEIGHTED):
+        producer = producers.get(last.inputs[0])
+        if producer is None or producer.kind not in kinds or uses[producer.output] != 1:
+            return None
+        chain.append(producer)
+        last = producer
+    product, total, convert, layer = chain
+    factor, offset = _number(product), _number(total)
+    if not _is_quantize(op) or not factor or not offset or factor < 0 or product.clamp is not None:
+        return None
+    is_whole = isinstance(layer.output.quantization, Quantization)
+    return (layer, convert, total, product) if is_whole and convert.output.quantization is None else None
+
+
+def _number(op: SubgraphNode) -> float | None:
+    """Return the constant number that `op` adds to a value or multiplies it by."""
+    constant = op.inputs[1].constant if len(op.inputs) > 1 else None
+    return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
+
+
+def _times(value: SubgraphValue, factor: float) -> Array:
+    assert value.scales is not None
+    return (value.scales * np.float32(factor)).astype(np.float32)
+
+
+def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, float] | None:
+    return None if clamp is None else (clamp[0] * factor, clamp[1] * factor)
+
+
+def _keep_integer_weights(subgraph: Subgraph) -> None:
+    """Keep integer weights, a quarter or an eighth of the bytes, in linear layers of values in floating point.
+
+    The bias becomes an addition of its own: XNNPACK's kernels for integer weights and float inputs would multiply it
+    by the weight's scale.
+    """
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        ops.append(op)
+        weight = op.inputs[1] if op.kind is g.FullyConnected else None
+        if weight is None or weight.scales is None or op.inputs[0].quantization is not None:
+            continue
+        bias, result, clamp = op.inputs[2:], op.output, op.clamp
+        op.inputs = [op.inputs[0], _integer_matrix(weight)]
+        if bias:
+            op.output, op.clamp = SubgraphValue(result.shape), None
+            ops.append(SubgraphNode(g.Add, [op.output, *bias], result, FIRST, clamp=clamp, handles=op.handles))
+    subgraph.nodes = ops
+
+
+def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
+    """Return a linear layer's weight as the integers that it was dequantized from, with a scale for each row or group.
+
+    Rows of an odd number of elements get 8 bits: executorch 1.5 pads such rows of 4 bits and then reads them wrongly.
+    """
+    assert weight.scales is not None
+    integers = _integer_weight(weight)
+    scales = weight.scales if weight.scales.ndim == 2 else np.broadcast_to(weight.scales, weight.shape[:1]).copy()
+    return SubgraphValue(integers.shape, integers, scales=scales, bits=8 if integers.shape[1] % 2 else weight.bits)
+
+
+def _drop_unused_quantization(subgraph: Subgraph) -> None:
+    """Remove dynamic quantization that no linear layer made use of: its readers read the value itself."""
+    same = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
+    for op in subgraph.nodes:
+        op.inputs = [same.get(value, value) for value in op.inputs]
+    subgraph.nodes = [op for op in subgraph.nodes if op.kind is not QuantizePerToken]
+
+
+def _dequantize_later(subgraph: Subgraph) -> None:
+    """Move dequantization behind operations that only move elements.
+
+    Integers are smaller to move, and the next reader may compute with them.
+    """
+    producers = subgraph.producers()
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        sources = _moved_integers(op, producers)
+        if sources:
+            floats, op.output = op.output, SubgraphValue(op.output.shape, quantization=sources[0].quantization)
+            op.inputs = sources
+            convert = SubgraphNode(g.Convert, [op.output], floats, handles=op.handles)
+            producers[floats] = convert
+            ops += [op, convert]
+        else:
+            ops.append(op)
+    subgraph.nodes = ops
+
+
+def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode]) -> list[SubgraphValue]:
+    """Return the int8 values that an operation could move in place of its inputs; none if it does more than move.
+
+    The inputs must have the same parameters. Padding by 0 moves too: a quantized 0 is exactly the zero point.
+    """
+    pads_zeros = op.kind is g.StaticConstantPad and op.attributes["padding_value"] == 0
+    if op.kind not in ALONE and op.kind not in JOINS and not pads_zeros:
+        return []
+    sources = [source for source in (_integers(value, producers) for value in op.inputs) if source is not None]
+    same = len(sources) == len(op.inputs) and len({source.quantization for source in sources}) == 1
+    return sources if same else []
+
+
+def _quantize_earlier(subgraph: Subgraph) -> None:
+    """Move quantization before operations that only move elements."""
+    producers, uses = subgraph.producers(), subgraph.uses()
+    before: dict[SubgraphNode, SubgraphNode] = {}
+    elided: set[SubgraphNode] = set()
+    for op in reversed(subgraph.nodes):
+        last = op
+        while _is_quantize(last):
+            move = producers.get(last.inputs[0])
+            if move is None or move.kind not in ALONE or uses[move.output] != 1:
+                break
+            moved = SubgraphValue(move.inputs[0].shape, quantization=last.output.quantization)
+            convert = SubgraphNode(g.Convert, [move.inputs[0]], moved, handles=last.handles)
+            move.inputs, move.output = [moved], last.output
+            elided.add(last)
+            before[move] = last = convert
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        chain = [op]
+        while chain[-1] in before:
+            chain.append(before[chain[-1]])
+        ops += [member for member in reversed(chain) if member not in elided]
+    subgraph.nodes = ops
+
+
+def _fold_conversion_pairs(subgraph: Subgraph) -> None:
+    """Remove conversions to floating point and back with the same parameters, which give the same integers."""
+    producers, outputs = subgraph.producers(), {value for value, _ in subgraph.outputs}
+    same: dict[SubgraphValue, SubgraphValue] = {}
+    for op in subgraph.nodes:
+        op.inputs = [same.get(value, value) for value in op.inputs]
+        source = _integers(op.inputs[0], producers) if _is_quantize(op) else None
+        if source is not None and source.quantization == op.output.quantization and op.output not in outputs:
+            same[op.output] = same.get(source, source)
+    subgraph.nodes = [op for op in subgraph.nodes if op.output not in same]
+
+
+def _is_quantize(op: SubgraphNode) -> bool:
+    return op.kind is g.Convert and isinstance(op.output.quantization, Quantization)
+
+
+def _integers(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]) -> SubgraphValue | None:
+    """Return the int8 value that `value` was dequantized from; None if it was not."""
+    op = producers.get(value)
+    if op is None or op.kind is not g.Convert or value.quantization is not None:
+        return None
+    return None if op.inputs[0].quantization is None else op.inputs[0]
+
+
+def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: SubgraphValue) -> bool:
+    """Make `op` read the int8 `sources` and compute the int8 `result`.
+
+    Return False if XNNPACK has no such operation.
+    """
+    first, to = sources[0], result.quantization
+    if first is None or not isinstance(first.quantization, Quantization) or not isinstance(to, Quantization):
+        return False
+    if op.kind in WEIGHTED:
+        weighted = _weights(op, first.quantization, to)
+        if weighted is None:
+            return False
+        op.inputs = [first, *weighted]
+    elif op.kind in RESCALING or op.kind in MOVING:
+        values = [source for source in sources if source is not None]
+        parameters = [value.quantization for value in values if isinstance(value.quantization, Quantization)]
+        if len(parameters) != len(op.inputs) or not _is_supported(op.kind, parameters, to):
+            return False
+        op.inputs = values
+    else:
+        return False
+    op.output = result
+    return True
+
+
+def _is_supported(kind: type, inputs: list[Quantization], to: Quantization) -> bool:
+    """Return True if XNNPACK computes an integer operation with these parameters of its inputs and its output."""
+    if kind in MOVING:
+        return all(parameters == to for parameters in inputs)
+    if kind in FIXED_OUTPUT:
+        return to == FIXED_OUTPUT[kind]
+    if kind is g.Multiply:
+        return MIN_RATIO <= inputs[0].scale * inputs[1].scale / to.scale < MAX_RATIO
+    return all(MIN_RATIO <= parameters.scale / to.scale < MAX_RATIO for parameters in inputs)
+
+
+def _weights(op: SubgraphNode, source: Quantization, to: Quantization) -> list[SubgraphValue] | None:
+    """Return the integer weight and bias of `op`; None if XNNPACK has none: not quantized, or a scale out of range.
+
+    The bias is added to sums of products, so its scale is the product of the input's and the weight's.
+    """
+    weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
+    if weight.scales is None or weight.constant is None:
+        return None
+    sums = (weight.scales.astype(np.float64) * source.scale).astype(np.float32)
+    if not (sums / to.scale < MAX_RATIO).all():
+        return None
+    integers = _integer_weight(weight)
+    values = [SubgraphValue(integers.shape, integers, scales=weight.scales, channel_dim=weight.channel_dim)]
+    if bias is not None:
+        assert bias.constant is not None
+        numbers = np.clip(np.round(bias.constant.astype(np.float64) / sums), -(2**31), 2**31 - 1)
+        values.append(SubgraphValue(bias.shape, numbers.astype(np.int32), scales=sums))
+    return values
+
+
+def _integer_weight(weight: SubgraphValue) -> NDArray[np.int8]:
+    """Return the integers that a weight was dequantized from."""
+    assert weight.constant is not None and weight.scales is not None
+    return np.round(weight.constant / _along(weight.scales, weight)).astype(np.int8)
+
+
+def _along(scales: Array, weight: SubgraphValue) -> Array:
+    """Return the scales in a shape that divides the weight."""
+    if scales.ndim == 2:
+        return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
+    shape = [1] * len(weight.shape)
+    shape[weight.channel_dim] = -1
+    return scales if scales.size == 1 else scales.reshape(shape)
+
+
+def _drop_unread(subgraph: Subgraph) -> None:
+    """Drop conversions that nothing reads any more."""
+    uses = subgraph.uses()
+    subgraph.nodes = [op for op in subgraph.nodes if op.kind is not g.Convert or uses.get(op.output, 0) > 0]

@@ -1,0 +1,152 @@
+"""Remove transposes that channels last makes redundant, so that images need not leave that layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.subgraph import (
+    CHANNELS_LAST,
+    FIRST,
+    Alias,
+    FixedLayouts,
+    Layout,
+    Subgraph,
+    SubgraphNode,
+    SubgraphValue,
+    comes_from_last,
+)
+
+_ROWS = (0, 2, 1)
+
+
+def simplify_transposes(subgraph: Subgraph) -> None:
+    """Rewrite in place, before layouts are chosen.
+
+    - [N, C, H, W] -> [N, C, HW] -> transpose -> [N, HW, C] has the bytes of the image with channels last: it becomes
+      a plain reshape of that, and so does the reverse.
+    - Two transposes in a row are merged, as of the keys of attention.
+    - A linear layer that reads a flattened image gets its weight's columns permuted instead: then the image is
+      flattened with channels last.
+    """
+    _merge_transposes(subgraph)
+    _drop_unread(subgraph)
+    _permute_flattened_weights(subgraph)
+
+
+def _merge_transposes(subgraph: Subgraph) -> None:
+    producers = subgraph.producers()
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        source = producers.get(op.inputs[0])
+        if source is not None and _is_pixels_as_rows(source, op):
+            ops += _through_last(op, source.inputs[0])
+        elif source is not None and _is_rows_as_pixels(source, op):
+            ops += _from_last(op, source.inputs[0])
+        else:
+            if source is not None and source.kind is op.kind is g.StaticTranspose:
+                op.inputs = list(source.inputs)
+                op.attributes["perm"] = tuple(source.attributes["perm"][i] for i in op.attributes["perm"])
+                op.handles = tuple(dict.fromkeys(source.handles + op.handles))
+            ops.append(op)
+    subgraph.nodes = ops
+
+
+def _is_rows(op: SubgraphNode) -> bool:
+    return op.kind is g.StaticTranspose and op.attributes["perm"] == _ROWS
+
+
+def _is_pixels_as_rows(source: SubgraphNode, op: SubgraphNode) -> bool:
+    image, rows = source.inputs[0].shape, source.output.shape
+    return _is_rows(op) and source.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
+
+
+def _is_rows_as_pixels(source: SubgraphNode, op: SubgraphNode) -> bool:
+    image, rows = op.output.shape, source.output.shape
+    return _is_rows(source) and op.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
+
+
+def _through_last(op: SubgraphNode, image: SubgraphValue) -> list[SubgraphNode]:
+    channels_last = replace(image, shape=tuple(image.shape[i] for i in CHANNELS_LAST), layout=Layout.FIRST)
+    return [
+        SubgraphNode(Alias, [image], channels_last, FixedLayouts(Layout.LAST, Layout.FIRST), handles=op.handles),
+        SubgraphNode(
+            g.StaticReshape, [channels_last], op.output, FIRST, {"new_shape": op.output.shape}, handles=op.handles
+        ),
+    ]
+
+
+def _from_last(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
+    channels_last = replace(rows, shape=tuple(op.output.shape[i] for i in CHANNELS_LAST))
+    return [
+        SubgraphNode(
+            g.StaticReshape, [rows], channels_last, FIRST, {"new_shape": channels_last.shape}, handles=op.handles
+        ),
+        SubgraphNode(Alias, [channels_last], op.output, FixedLayouts(Layout.FIRST, Layout.LAST), handles=op.handles),
+    ]
+
+
+def _drop_unread(subgraph: Subgraph) -> None:
+    """Drop reshapes and transposes that nothing reads any more."""
+    uses = subgraph.uses()
+    for op in reversed(subgraph.nodes):
+        if op.kind in (g.StaticReshape, g.StaticTranspose) and not uses.get(op.output):
+            subgraph.nodes.remove(op)
+            uses[op.inputs[0]] -= 1
+
+
+def _permute_flattened_weights(subgraph: Subgraph) -> None:
+    producers = subgraph.producers()
+    readers: dict[SubgraphValue, list[SubgraphNode]] = {}
+    for op in subgraph.nodes:
+        for value in op.inputs:
+            readers.setdefault(value, []).append(op)
+    results = {value for value, _ in subgraph.outputs}
+    for op in subgraph.nodes:
+        image = op.inputs[0]
+        if op.kind is not g.StaticReshape or len(image.shape) != 4:
+            continue
+        if op.output.shape != (image.shape[0], image.size // image.shape[0]):
+            continue
+        if image.has_one_order or not comes_from_last(image, producers):
+            continue
+        layers = _layers(op.output, readers, results)
+        if layers:
+            channels_last = replace(image, shape=tuple(image.shape[i] for i in CHANNELS_LAST), layout=Layout.FIRST)
+            subgraph.nodes.insert(
+                subgraph.nodes.index(op),
+                SubgraphNode(Alias, [image], channels_last, FixedLayouts(Layout.LAST, Layout.FIRST)),
+            )
+            op.inputs = [channels_last]
+            for layer in layers:
+                layer.inputs[1] = _permute_columns(layer.inputs[1], image.shape)
+
+
+def _layers(
+    value: SubgraphValue, readers: dict[SubgraphValue, list[SubgraphNode]], results: set[SubgraphValue]
+) -> list[SubgraphNode]:
+    """List the linear layers that read a value, conversions skipped; none if anything else reads it."""
+    layers: list[SubgraphNode] = []
+    for op in readers.get(value, []):
+        if op.kind is g.Convert:
+            more = _layers(op.output, readers, results)
+            if not more:
+                return []
+            layers += more
+        elif op.kind is g.FullyConnected and op.inputs[0] is value and _has_free_columns(op.inputs[1]):
+            layers.append(op)
+        else:
+            return []
+    return [] if value in results else layers
+
+
+def _has_free_columns(weight: SubgraphValue) -> bool:
+    return weight.constant is not None and (weight.scales is None or weight.scales.ndim == 1)
+
+
+def _permute_columns(weight: SubgraphValue, image: tuple[int, ...]) -> SubgraphValue:
+    assert weight.constant is not None
+    columns = weight.constant.reshape(-1, *image[1:]).transpose(CHANNELS_LAST)
+    return replace(weight, constant=np.ascontiguousarray(columns).reshape(weight.shape))

@@ -1,0 +1,22 @@
+"""Find the constant float32 weights of a program, for recipes that replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+from edgecore.sdk import Constants, argument, calls
+
+
+def float_weights(
+    graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str]
+) -> Iterator[tuple[Node, Node]]:
+    """Yield calls of the operators in `names`, each with its weight: the argument of that name, if constant."""
+    for target, name in names.items():
+        for node in calls(graph_module, target):
+            weight = argument(node, name)
+            if constants.has(weight) and weight.meta["val"].dtype == torch.float32:
+                yield node, weight

@@ -1,0 +1,31 @@
+"""The part of the recipe `fp16` outside the delegate: embedding tables in fp16."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.sdk import Constants, Editor, copy_program, edit, fake_mode, functionalize, replace
+from edgecore_xnnpack.passes.fp16 import FP16_MAX
+from edgecore_xnnpack.recipes.float_weights import float_weights
+
+aten = torch.ops.aten
+
+
+def convert_embeddings_to_fp16(program: ExportedProgram) -> ExportedProgram:
+    """Return a copy of `program` whose embeddings, which are not delegated, have fp16 tables."""
+    program = functionalize(copy_program(program))
+    constants = Constants(program)
+    halves: dict[str | None, Node] = {}
+    with edit(program) as graph_module:
+        for node, table in float_weights(graph_module, constants, {aten.embedding.default: "weight"}):
+            target = constants.specs[table.name].target
+            if target not in halves:
+                numbers = constants.get(table).clamp(-FP16_MAX, FP16_MAX).half()
+                halves[target] = constants.add(f"{table.name}_half", numbers)
+            editor = Editor(graph_module, node, fake_mode(graph_module))
+            rows = editor.call(aten.embedding.default, halves[target], *node.args[1:], **node.kwargs)
+            replace(node, editor.call(aten._to_copy.default, rows, dtype=torch.float32))
+    constants.drop_unused()
+    return program

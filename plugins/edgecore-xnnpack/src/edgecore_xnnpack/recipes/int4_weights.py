@@ -1,0 +1,146 @@
+"""The recipe `int4-weights`: linear layers with 4-bit weights in groups of 32.
+
+Their inputs are quantized per token at run time. A matmul with a constant matrix and a 1 x 1 convolution are linear
+layers too.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.errors import CompileError
+from edgecore.sdk import Constants, Editor, argument, copy_program, edit, fake_mode, for_each, functionalize, replace
+from edgecore_xnnpack.recipes.float_weights import float_weights
+
+aten = torch.ops.aten
+library = torch.ops.quantized_decomposed
+GROUP = 32
+LIMITS = (-8, 7)
+STEPS = tuple(7 + 0.5 * step for step in range(7))
+"""Candidates for the scale of a group: its largest magnitude divided by each of these."""
+
+
+def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
+    """Return a copy of `program` with the weights of its linear layers quantized.
+
+    A layer whose width is no multiple of 32 gets 8 bits with a scale for each row. Raises `CompileError` if there is no
+    layer with a constant weight.
+    """
+    program = functionalize(copy_program(program))
+    constants = Constants(program)
+    done: dict[str | None, tuple[Node, ...]] = {}
+    with edit(program) as graph_module:
+        _make_linear(graph_module, constants)
+        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}):
+            target = constants.specs[weight.name].target
+            if target not in done:
+                done[target] = _integers(weight, constants)
+            node.update_arg(0, _quantize_input(graph_module, node))
+            node.update_arg(1, _dequantized(graph_module, node, done[target]))
+    if not done:
+        raise CompileError("quantize='int4-weights': the model has no linear layer with a constant float32 weight")
+    constants.drop_unused()
+    return program
+
+
+_MATRICES = {aten.mm.default: "mat2", aten.matmul.default: "other", aten.addmm.default: "mat2"}
+_PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
+
+
+def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
+    """Replace matmuls and convolutions that equal a linear layer by one."""
+    matrices: dict[str | None, Node] = {}
+
+    def matrix(weight: Node, tensor: torch.Tensor) -> Node:
+        target = constants.specs[weight.name].target
+        if target not in matrices:
+            matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
+        return matrices[target]
+
+    for node, weight in list(float_weights(graph_module, constants, _MATRICES)):
+        bias = argument(node, "self") if node.target is aten.addmm.default else None
+        if weight.meta["val"].dim() == 2 and (bias is None or _is_plain_sum(node, weight)):
+            rows = argument(node, "mat1") if bias is not None else node.args[0]
+            editor = Editor(graph_module, node, fake_mode(graph_module))
+            held = matrix(weight, constants.get(weight).t())
+            replace(node, editor.call(aten.linear.default, rows, held, bias))
+    for node, weight in list(float_weights(graph_module, constants, _PIXELS)):
+        if _is_of_pixels(node, weight):
+            editor = Editor(graph_module, node, fake_mode(graph_module))
+            rank = weight.meta["val"].dim()
+            last = editor.call(aten.permute.default, node.args[0], [0, *range(2, rank), 1])
+            held = matrix(weight, constants.get(weight).flatten(1))
+            result = editor.call(aten.linear.default, last, held, argument(node, "bias"))
+            replace(node, editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)]))
+
+
+def _is_plain_sum(node: Node, weight: Node) -> bool:
+    """Return True if an addmm is a linear layer: alpha and beta are 1, and it adds a row."""
+    factors = [argument(node, name) for name in ("beta", "alpha")]
+    return factors == [1, 1] and tuple(argument(node, "self").meta["val"].shape) == tuple(weight.meta["val"].shape[1:])
+
+
+def _is_of_pixels(node: Node, weight: Node) -> bool:
+    """Return True if a convolution computes each pixel of a batch from the same pixel alone."""
+    plain = {"stride": 1, "padding": 0}
+    is_plain = all(set(for_each(argument(node, name), 1)) == {number} for name, number in plain.items())
+    shape = weight.meta["val"].shape
+    is_batch = argument(node, "input").meta["val"].dim() == len(shape)
+    return is_plain and is_batch and argument(node, "groups") == 1 and set(shape[2:]) == {1}
+
+
+def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
+    """Quantize the input of a layer per token: 8 bits, with a scale and a zero point for each row."""
+    editor, limits = Editor(graph_module, node, fake_mode(graph_module)), (-128, 127, torch.int8)
+    chosen = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
+    parameters = [editor.call(operator.getitem, chosen, index, val=chosen.meta["val"][index]) for index in (0, 1)]
+    integers = editor.call(library.quantize_per_token.default, node.args[0], *parameters, *limits)
+    return editor.call(library.dequantize_per_token.default, integers, *parameters, *limits, torch.float32)
+
+
+def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
+    """Make the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
+    values = constants.get(weight)
+    if values.shape[1] % GROUP == 0:
+        integers, scales = quantize_groups(values)
+        tensors = {"int4": integers, "scales": scales}
+    else:
+        scales = (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
+        integers = (values / scales[:, None]).round().to(torch.int8)
+        tensors = {"int8": integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
+    return tuple(constants.add(f"{weight.name}_{name}", tensor) for name, tensor in tensors.items())
+
+
+def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ...]) -> Node:
+    editor = Editor(graph_module, node, fake_mode(graph_module))
+    if len(integers) == 3:
+        return editor.call(library.dequantize_per_channel.default, *integers, 0, -127, 127, torch.int8)
+    form = (None, *LIMITS, torch.int8, GROUP, torch.float32)
+    return editor.call(library.dequantize_per_channel_group.default, *integers, *form)
+
+
+def quantize_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantize a float32 matrix [rows, width] in groups of 32.
+
+    Of the candidates for a group's scale, the one with the smallest squared error is chosen.
+
+    Returns:
+        int8 [rows, width] from -8 to 7, and float32 scales [rows, width / 32], each exact in bfloat16 too, as XNNPACK
+        stores them.
+    """
+    groups = weight.reshape(-1, GROUP)
+    magnitude = groups.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
+    smallest_error = torch.full_like(magnitude, torch.inf)
+    scales = torch.empty_like(magnitude)
+    for step in STEPS:
+        scale = (magnitude / step).to(torch.bfloat16).float()
+        error = (groups - (groups / scale).round().clamp(*LIMITS) * scale).square().sum(1, keepdim=True)
+        scales = torch.where(error < smallest_error, scale, scales)
+        smallest_error = torch.minimum(smallest_error, error)
+    integers = (groups / scales).round().clamp(*LIMITS).to(torch.int8)
+    return integers.reshape(weight.shape), scales.reshape(weight.shape[0], -1)

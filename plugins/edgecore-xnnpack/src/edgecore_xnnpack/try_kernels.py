@@ -1,0 +1,46 @@
+"""Try the kernels that XNNPACK selects on this processor; `edgecore doctor xnnpack` prints the result.
+
+Needs no torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+
+def try_kernels(library: str) -> list[tuple[str, bool, str]]:
+    """Run the trials that the delegate holds; return rows of kernels, True if they are right, and a detail.
+
+    Families that differ by their type alone are one row, such as ``add (f32, int8)``; those without kernels for this
+    processor are left out.
+
+    Args:
+        library: Path of the delegate's shared library.
+
+    Raises:
+        OSError: It does not load.
+    """
+    entry = ctypes.CDLL(library).edgecore_backend_v0
+    entry.restype = ctypes.c_void_p
+    table = entry()
+    size = ctypes.c_uint32.from_address(table).value  # of the table; the function's address stands after it
+    address = ctypes.c_void_p.from_address(table + size).value
+    function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
+    text = ctypes.create_string_buffer(1 << 16)
+    used = function(text, len(text))
+    return _rows(text.raw[: min(used, len(text))].decode())
+
+
+def _rows(lines: str) -> list[tuple[str, bool, str]]:
+    groups: dict[str, list[str]] = {}  # the types of each kind that are right
+    rows = []
+    for line in lines.splitlines():
+        name, state, detail = line.split("\t")
+        kind, form = match.groups() if (match := re.fullmatch(r"(.+?)(?: ->)? (f32|f16|u?int8)", name)) else (name, "")
+        if state == "wrong":
+            rows.append((name, False, detail))
+        elif state == "right":
+            groups.setdefault(kind, []).append(form)
+    right = [(kind, True, f"right in {', '.join(forms)}" if forms[0] else "right") for kind, forms in groups.items()]
+    return rows + right

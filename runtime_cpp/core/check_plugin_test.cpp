@@ -1,0 +1,115 @@
+// Which plugins a host takes: versions, sizes, what a table must have.
+#include <string.h>
+
+#include "loaded.h"
+
+namespace edgecore {
+namespace {
+
+constexpr HostVersions kHost_1_4 = {{1, 0}, {1, 4}};
+constexpr HostVersions kHost_2_1 = {{1, 2}, {2, 1}};  // still takes the later plugins of 1.x
+
+TEST(Negotiate, VersionZeroMustBeEqual) {
+  const HostVersions host = {{0, 3}, {0, 3}};
+  EXPECT_EQ(negotiate({{0, 3}, {0, 3}}, host), Fit::kFits);
+  EXPECT_EQ(negotiate({{0, 3}, {9, 9}}, host), Fit::kFits);
+  EXPECT_EQ(negotiate({{0, 2}, {0, 2}}, host), Fit::kUpdatePlugin);
+  EXPECT_EQ(negotiate({{0, 4}, {0, 3}}, host), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{1, 0}, {0, 3}}, host), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{0, 3}, {0, 3}}, kHost_1_4), Fit::kUpdatePlugin);
+}
+
+TEST(Negotiate, OlderPluginsOfAKnownReleaseFit) {
+  EXPECT_EQ(negotiate({{1, 0}, {1, 0}}, kHost_1_4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 4}, {1, 4}}, kHost_1_4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 2}, {1, 0}}, kHost_2_1), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 1}, {1, 0}}, kHost_2_1), Fit::kUpdatePlugin);
+}
+
+TEST(Negotiate, NewerPluginsFitIfTheyNameThisHostAsNewEnough) {
+  EXPECT_EQ(negotiate({{1, 9}, {1, 4}}, kHost_1_4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 9}, {1, 5}}, kHost_1_4), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{2, 9}, {1, 3}}, kHost_2_1), Fit::kFits);
+  EXPECT_EQ(negotiate({{2, 0}, {1, 0}}, kHost_1_4), Fit::kUpdateHost);  // another layout
+  EXPECT_EQ(negotiate({{65535, 65535}, {0, 0}}, kHost_2_1), Fit::kUpdateHost);
+}
+
+std::string refusal(const PluginVersions &plugin, const HostVersions &host, StringView package) {
+  Error error;
+  EXPECT_EQ(check_versions(plugin, host, package, "/lib/libacme.so", error).code(), EDGECORE_NOT_SUPPORTED);
+  return text_of(error);
+}
+
+TEST(CheckVersions, NamesBothVersionsAndThePackageToUpdate) {
+  EXPECT_EQ(
+      refusal({{1, 9}, {1, 5}}, kHost_1_4, "edgecore-acme"),
+      "The plugin edgecore-acme in /lib/libacme.so was built for version 1.9 of the native interface and needs at "
+      "least 1.5; this edgecore has 1.4 and works with plugins of 1.0 or later: update the package edgecore.");
+  EXPECT_EQ(refusal({{1, 1}, {1, 0}}, kHost_2_1, "edgecore-acme"),
+            "The plugin edgecore-acme in /lib/libacme.so was built for version 1.1 of the native interface; this "
+            "edgecore has 2.1 and works with plugins of 1.2 or later: update the package edgecore-acme.");
+  EXPECT_EQ(refusal({{0, 2}, {0, 2}}, {{0, 3}, {0, 3}}, "edgecore-acme"),
+            "The plugin edgecore-acme in /lib/libacme.so was built for version 0.2 of the native interface; this "
+            "edgecore has 0.3: update the package edgecore-acme.");
+  EXPECT_EQ(refusal({{0, 2}, {0, 2}}, {{0, 3}, {0, 3}}, ""),
+            "The plugin in /lib/libacme.so was built for version 0.2 of the native interface; this edgecore has 0.3: "
+            "update the package that the plugin belongs to.");
+}
+
+// What check_backend says to the table; empty if it takes it.
+std::string verdict(const edgecore_backend *table, uint32_t host_features = 0) {
+  Error error;
+  return check_backend(table, host_features, "libnull.so", error).ok() ? "" : text_of(error);
+}
+
+bool contains(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
+
+TEST(CheckBackend, AnErrorSaysWhatDoesNotFit) {
+  EXPECT_EQ(verdict(null_backend(0)), "");
+  edgecore_backend table = *null_backend(0);
+  table.header.minor += 1;
+  EXPECT_TRUE(contains(verdict(&table), "The plugin edgecore-null in libnull.so was built for version"));
+  table = *null_backend(0);
+  table.execute = nullptr;
+  EXPECT_TRUE(contains(verdict(&table), "'NullBackend' in libnull.so lacks a required function"));
+  table = *null_backend(EDGECORE_VALIDATES_BLOBS);
+  EXPECT_TRUE(contains(verdict(&table), "must declare one way of threading"));
+  table = *null_backend(0);
+  table.features = EDGECORE_FEATURE_TSAN;
+  EXPECT_TRUE(contains(verdict(&table, EDGECORE_FEATURE_ASAN), "was built with features 2"));
+  EXPECT_TRUE(contains(verdict(nullptr), "gives no backend table"));
+}
+
+// A table of `size` bytes that end with its memory, so that a sanitizer sees what is read past them.
+std::string verdict_of_size(uint32_t size) {
+  const std::unique_ptr<uint8_t[]> memory(new uint8_t[size]);
+  const edgecore_backend *whole = null_backend(0);
+  memcpy(memory.get(), whole, size < sizeof(*whole) ? size : sizeof(*whole));
+  if (size > sizeof(*whole)) memset(memory.get() + sizeof(*whole), 0xff, size - sizeof(*whole));
+  memcpy(memory.get(), &size, sizeof(size));
+  return verdict(reinterpret_cast<const edgecore_backend *>(memory.get()));
+}
+
+TEST(CheckBackend, TakesTablesOfOtherSizes) {
+  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend)), "");
+  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");              // of a later release, with more members
+  EXPECT_EQ(verdict_of_size(offsetof(edgecore_backend, buffer_create)), "");  // without the optional ones at the end
+  EXPECT_TRUE(contains(verdict_of_size(offsetof(edgecore_backend, execute)), "bytes, less than"));
+  EXPECT_TRUE(contains(verdict_of_size(sizeof(edgecore_header)), "bytes, less than"));
+}
+
+TEST(CheckKernelLibrary, AnErrorSaysWhatDoesNotFit) {
+  Error error;
+  edgecore_kernel_library library = *toy_kernels();
+  EXPECT_TRUE(check_kernel_library(&library, "here", error).ok());
+  library.header.major = 7;
+  EXPECT_FALSE(check_kernel_library(&library, "libops.so", error).ok());
+  EXPECT_TRUE(contains(text_of(error), "was built for version 7.")) << text_of(error);
+  EXPECT_TRUE(contains(text_of(error), "update the package edgecore.")) << text_of(error);
+  library = *toy_kernels();
+  library.header.struct_size = sizeof(edgecore_header);
+  EXPECT_FALSE(check_kernel_library(&library, "libops.so", error).ok());
+}
+
+}  // namespace
+}  // namespace edgecore

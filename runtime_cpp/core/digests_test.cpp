@@ -1,0 +1,104 @@
+// Hashes of weights, state and blobs in edgecore.meta.v1.
+#include "core/sha256.h"
+#include "file_builder.h"
+#include "loaded.h"
+
+namespace edgecore {
+namespace {
+
+std::vector<uint8_t> digest_of(Bytes data) {
+  uint8_t digest[32];
+  sha256(data, digest);
+  return {digest, digest + 32};
+}
+
+// A constant, initial state, a blob, named data, and a tensor of a data file.
+struct Weights {
+  PteBuilder pte;
+  PtdBuilder data;
+
+  Weights() {
+    pte.arenas = {64};
+    data.entries = {{"extra", {3}, {11, 12, 13}}, {"unused", {3}, {14, 15, 16}}};
+    const int32_t constant = pte.add_constant({2}, {1, 2});
+    pte.add_state({2}, {1, 0}, {3, 4});
+    const std::vector<uint8_t> blob(64, 7);
+    pte.add_delegate("NullBackend", blob);
+    pte.outputs = {constant};
+    pte.move(constant, constant);
+    pte.add_named_data("packed", {1, 2, 3});
+    pte.constants_digest = digest_of(pte.constants());
+    pte.state_digest = digest_of(pte.state());
+    const uint8_t extra[] = {11, 12, 13}, packed[] = {1, 2, 3};
+    pte.data_digests = {{"extra", digest_of({extra, sizeof extra})}, {"packed", digest_of({packed, sizeof packed})}};
+  }
+
+  // What check_digests says of the files with a bit of the last place changed where `near` occurs.
+  std::string check(const std::string &near = "", bool in_data = false) {
+    PteBuilder copy = std::move(pte);
+    const std::vector<uint8_t> blob(64, 7);
+    copy.add_meta({}, "null 1", digest_of({blob.data(), blob.size()}));
+    std::vector<uint8_t> file = copy.finish(), ptd = data.finish();
+    std::vector<uint8_t> &target = in_data ? ptd : file;
+    if (!near.empty()) {
+      const std::string text(target.begin(), target.end());
+      const size_t at = text.rfind(near);
+      EXPECT_NE(at, std::string::npos);
+      target[at] ^= 1;
+    }
+    const AlignedBytes aligned(file), aligned_data(ptd);
+    HeapAllocator memory;
+    Error error;
+    const Result<const DataFile *> loaded = DataFile::load(aligned_data.view(), "m.ptd", &memory, {}, error);
+    EXPECT_TRUE(loaded.ok()) << text_of(error);
+    const DataFile *files[] = {*loaded};
+    ProgramConfig config;
+    config.allocator = &memory;
+    config.data = files;
+    const Result<const Program *> program = Program::load(aligned.view(), config, error);
+    EXPECT_TRUE(program.ok()) << text_of(error);
+    return (*program)->check_digests(error).ok() ? "" : text_of(error);
+  }
+};
+
+std::string floats(std::vector<float> values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float)};
+}
+
+TEST(Digests, AFlippedByteOfAnySegmentIsFoundAndNamed) {
+  const std::string end = " are not those that were compiled: their SHA-256 is not the one in the metadata.";
+  EXPECT_EQ(Weights().check(), "");
+  EXPECT_EQ(Weights().check(floats({1, 2})), "The bytes of segment 'constants'" + end);
+  EXPECT_EQ(Weights().check(floats({3, 4})), "The bytes of segment 'initial state'" + end);
+  EXPECT_EQ(Weights().check(std::string(64, 7)), "The bytes of delegate 'NullBackend'" + end);
+  EXPECT_EQ(Weights().check(std::string("\1\2\3")), "The bytes of named data 'packed'" + end);
+  EXPECT_EQ(Weights().check("\13\14\15", true), "The bytes of external data 'extra'" + end);
+  EXPECT_EQ(Weights().check("\16\17\20", true), "");  // the program does not use it
+}
+
+TEST(Digests, DataWithoutAHashCannotBeVerified) {
+  Weights weights;
+  weights.pte.data_digests.pop_back();
+  EXPECT_EQ(
+      weights.check(),
+      "The file's metadata has no SHA-256 of named data 'packed', so it cannot be verified; compile the model again "
+      "with this edgecore.");
+  Loaded foreign(three_inputs().finish());
+  EXPECT_EQ(foreign.program->check_digests(foreign.error).code(), EDGECORE_NOT_SUPPORTED);
+  EXPECT_SENTENCE(foreign, "no SHA-256 of its weights to verify them by: edgecore did not write it");
+}
+
+TEST(Digests, ADigestOfAnotherLengthIsDamage) {
+  for (size_t place = 0; place < 3; ++place) {
+    PteBuilder pte = three_inputs();
+    if (place == 0) pte.constants_digest = {1, 2};
+    if (place == 1) pte.state_digest = std::vector<uint8_t>(33);
+    if (place == 2) pte.data_digests = {{"x", {}}};
+    Loaded loaded(finished(std::move(pte)));
+    EXPECT_EQ(loaded.status.code(), EDGECORE_INVALID_PROGRAM);
+    EXPECT_SENTENCE(loaded, "a SHA-256 that is not of 32 bytes, or without a key");
+  }
+}
+
+}  // namespace
+}  // namespace edgecore

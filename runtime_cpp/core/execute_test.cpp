@@ -1,0 +1,176 @@
+// Programs that no compiler writes: aliases between values, and views and moves that would leave memory behind.
+#include "loaded.h"
+
+namespace edgecore {
+namespace {
+
+TensorOptions bounded() {
+  TensorOptions options;
+  options.dynamism = fb::TensorShapeDynamism::DYNAMIC_BOUND;
+  return options;
+}
+
+// A tensor that stood for a view must not keep the memory of an input beyond the run.
+TEST(Execute, AMovedViewLeavesNoPointerBehind) {
+  PteBuilder pte;
+  pte.arenas = {128};
+  const int32_t x = pte.add_tensor({2, 3});
+  const int32_t planned = pte.add_planned({2, 3}, {1, 0});
+  const int32_t view = pte.add_tensor({2, 3});
+  const int32_t out = pte.add_tensor({2, 3});
+  const int32_t two = pte.add_int(2);
+  const int32_t size = pte.add_int_list({two, pte.add_int(3)});
+  pte.kernel(pte.add_operator("test::scale", "out"), {planned, two, out, out});
+  pte.move(planned, view);
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, view});
+  pte.inputs = {x};
+  pte.outputs = {out};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(6);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  for (int run = 0; run < 2; ++run) {
+    std::vector<float> data(6, 1.0f);  // another address, and gone after the run
+    ASSERT_TRUE(loaded.set_floats(0, {2, 3}, data));
+    ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
+    EXPECT_EQ(y, std::vector<float>(6)) << "run " << run;
+  }
+}
+
+TEST(Execute, AnOutputMovedFromATensorWithoutMemory) {
+  PteBuilder pte;
+  const int32_t nowhere = pte.add_tensor({4});
+  const int32_t out = pte.add_tensor({4});
+  pte.move(nowhere, out);
+  pte.outputs = {out};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(4);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "Output 0 of method 'forward' (value 1) was moved from a tensor that has no memory.");
+}
+
+// Callers give an output memory for its declared shape, and delegates are prepared for the declared layout.
+TEST(Execute, MovesKeepLayoutAndMaximumShape) {
+  TensorOptions columns;
+  columns.dim_order = {1, 0};
+  for (int which = 0; which < 2; ++which) {
+    PteBuilder pte;
+    pte.arenas = {1024};
+    const int32_t from = which == 0 ? pte.add_planned({64}, {1, 0}, bounded()) : pte.add_planned({2, 2}, {1, 0});
+    const int32_t out = which == 0 ? pte.add_tensor({4}, bounded()) : pte.add_tensor({2, 2}, columns);
+    pte.move(from, out);
+    pte.outputs = {out};
+    Loaded loaded(pte.finish());
+    EXPECT_FALSE(loaded.load_method());
+    EXPECT_SENTENCE(loaded, "dim order, or of a smaller maximum shape");
+  }
+}
+
+TEST(Execute, AViewHasThreeArguments) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({2});
+  const int32_t size = pte.add_int_list({pte.add_int(2)});
+  const int32_t hidden = pte.add_tensor({2});
+  const int32_t view = pte.add_tensor({2});
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, hidden, view});
+  pte.inputs = {x};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(2);
+  ASSERT_TRUE(loaded.set_floats(0, {2}, data));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
+}
+
+// It would keep a shape that its caller's memory has no room for.
+TEST(Execute, AnInputCannotBeMadeAView) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({8}, bounded());
+  const int32_t small = pte.add_tensor({8}, bounded());
+  const int32_t size = pte.add_int_list({pte.add_int(8)});
+  pte.kernel(pte.add_operator("executorch_prim::et_view", ""), {x, size, small});
+  pte.inputs = {x, small};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(8), one(1);
+  ASSERT_TRUE(loaded.set_floats(0, {8}, data));
+  ASSERT_TRUE(loaded.set_floats(1, {1}, one));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "an input cannot be made a view.");
+}
+
+// A kernel read the shape of its input before it resized the output, which is the same tensor here.
+TEST(Execute, AnOutputThatIsAnInputKeepsItsShape) {
+  PteBuilder pte;
+  pte.arenas = {128};
+  const int32_t x = pte.add_planned({8}, {1, 0}, bounded());
+  pte.kernel(pte.add_operator("test::repeat", "out"), {x, pte.add_int(2), x, x});
+  pte.inputs = {x};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> data(8, 1.0f);
+  ASSERT_TRUE(loaded.set_floats(0, {4}, data));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot take shape [8]");
+}
+
+// A small file may list its metadata under one key a million times.
+// Small files that would keep the caller busy: one long list that many instructions name.
+TEST(Execute, ListEntriesCountAsInstructions) {
+  PteBuilder pte;
+  const int32_t one = pte.add_int(1);
+  const int32_t list = pte.add_int_list(std::vector<int64_t>(2000, one));
+  const int32_t out = pte.add_tensor({1});
+  pte.kernel(pte.add_operator("test::fill", "out"), {list, one, out, out});
+  pte.outputs = {out};
+  Limits limits;
+  limits.instructions = 100;
+  Loaded loaded(pte.finish(), limits);
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> y(1);
+  ASSERT_TRUE(loaded.set_floats_output(0, y));
+  EXPECT_FALSE(loaded.execute());
+  EXPECT_EQ(loaded.status.code(), EDGECORE_OUT_OF_RESOURCES);
+  EXPECT_SENTENCE(loaded, "has not ended after 100 instructions and list entries, the limit instructions");
+}
+
+TEST(Execute, RepeatedResultsAreBounded) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({1});
+  const int32_t first = pte.add_tensor_list(std::vector<int32_t>(100, x));
+  const int32_t second = pte.add_tensor_list(std::vector<int32_t>(100, x));
+  const int32_t op = pte.add_operator("test::sum", "out");
+  for (int i = 0; i < 200; ++i) pte.kernel(op, {first, second});
+  pte.inputs = {x};
+  Limits limits;
+  limits.items = 10000;
+  Loaded loaded(pte.finish(), limits);
+  ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
+  EXPECT_FALSE(loaded.load_method());
+  EXPECT_SENTENCE(loaded, "repeat more than 10000 list entries together (limit items)");
+}
+
+TEST(Execute, OperatorsAreBoundedBecauseEachIsLookedUp) {
+  PteBuilder pte;
+  for (int i = 0; i < 20000; ++i) pte.add_operator("test::none", "out");
+  pte.move(pte.add_none(), 0);
+  const Loaded loaded(pte.finish());
+  EXPECT_FALSE(loaded.status.ok());
+  EXPECT_SENTENCE(loaded, "limit items");
+}
+
+TEST(Execute, MetadataAreCopiedOnce) {
+  PteBuilder pte;
+  pte.add_delegate("NullBackend", {'n', 'u', 'l', 'l', '1'});
+  for (int i = 0; i < 50; ++i) pte.add_meta({}, std::string(100000, 'x'), std::vector<uint8_t>(32));
+  pte.outputs = {pte.add_none()};
+  pte.move(0, 0);
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
+  EXPECT_LT(loaded.program_memory.used(), 400000u);
+}
+
+}  // namespace
+}  // namespace edgecore

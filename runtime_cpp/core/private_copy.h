@@ -1,0 +1,17 @@
+// Private copies of the parts of a file that are checked before use.
+#ifndef EDGECORE_CORE_PRIVATE_COPY_H_
+#define EDGECORE_CORE_PRIVATE_COPY_H_
+
+#include "edgecore/allocator.h"
+#include "edgecore/span.h"
+#include "edgecore/status.h"
+
+namespace edgecore {
+
+// Copies `bytes` to memory of `allocator`, so that nobody can change them between the check and their use. kArenaTail
+// readable bytes follow the copy. `what` names the bytes in the error. Errors: MEMORY_ALLOCATION_FAILED.
+Result<Bytes> private_copy(Bytes bytes, Allocator &allocator, StringView what, Error &error);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_CORE_PRIVATE_COPY_H_

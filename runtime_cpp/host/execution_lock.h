@@ -1,0 +1,80 @@
+// Exclusive use of methods, and runs that stay pending while a device works.
+#ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
+#define EDGECORE_HOST_EXECUTION_LOCK_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "edgecore/method.h"
+
+namespace edgecore {
+
+// A started call of a method that may wait for a device. No thread belongs to the run: it advances when
+// ExecutionLock::wait is called for it, or when another call acquires its lock.
+class Run final : private Completion {
+ public:
+  // `take_results` is called after the run has succeeded, before any other call can use the method. It may own
+  // everything that the run needs until then.
+  Run(Method &method, std::function<Status(Error &)> take_results)
+      : method_(method), take_results_(std::move(take_results)) {}
+  ~Run() = default;
+
+  // May be called from any thread. Once this is true, status and error do not change any more.
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+  Status status() const { return status_; }
+  const Error &error() const { return error_; }
+
+ private:
+  friend class ExecutionLock;
+  void ready() override;
+  // Records how the run ended, unless `status` says that it is pending.
+  void finish(Status status);
+  // Resumes the run each time its device is done, and waits at most `timeout` for each of these moments. Returns true
+  // once the run has finished. The lock is held.
+  bool resume(std::chrono::milliseconds timeout);
+
+  Method &method_;
+  std::function<Status(Error &)> take_results_;
+  std::mutex mutex_;
+  std::condition_variable device_done_;
+  bool is_ready_ = false;  // guarded by mutex_: the device is done, and the run was not resumed since
+  std::atomic<bool> finished_{false};
+  Status status_;
+  Error error_;
+};
+
+// Serializes the calls of one method, or of all methods that share state. A pending run keeps the lock without keeping
+// a thread: the next call that acquires the lock first brings that run to its end.
+class ExecutionLock {
+ public:
+  // Waits until no other call uses the methods and the pending run, if there is one, has finished. The methods may be
+  // used as long as the returned lock is held.
+  std::unique_lock<std::mutex> acquire() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (pending_ != nullptr) finish_pending();
+    return lock;
+  }
+
+  // Starts a run whose inputs and outputs are set. The caller holds what acquire() returned. A run that uses no device
+  // has finished on return.
+  void start(std::shared_ptr<Run> run);
+
+  // Advances a started run as far as its device allows, waiting at most `timeout` for each step of the device. Returns
+  // true once the run has finished. With a timeout of 0 it never blocks: if another thread holds the lock, it only
+  // reports whether the run has finished.
+  bool wait(Run &run, std::chrono::milliseconds timeout);
+
+ private:
+  void finish_pending();
+
+  std::mutex mutex_;
+  std::shared_ptr<Run> pending_;  // guarded by mutex_
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_EXECUTION_LOCK_H_

@@ -1,0 +1,296 @@
+#include "lib/convert.h"
+
+#include "lib/iterate.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t byte;
+};
+
+template <class To, class From>
+inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From), "same width");
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+inline float to_float(Float16 h) {
+  // Shift exponent and mantissa into place, then let a multiplication by 2^112 rebias (and normalise subnormals).
+  const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
+  float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
+  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // infinity and NaN keep a full exponent
+  return bits_as<float>(bits_as<uint32_t>(value) | special | (static_cast<uint32_t>(h.bits & 0x8000) << 16));
+}
+
+inline Float16 to_float16(float f) {
+  const uint32_t bits = bits_as<uint32_t>(f);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  uint32_t result;
+  if (magnitude > 0x7f800000) {
+    result = 0x7e00;
+  } else if (magnitude >= 0x477ff000) {  // 65520 and more round to infinity
+    result = 0x7c00;
+  } else if (magnitude >= 0x38800000) {  // normal: rebias, round to nearest even
+    result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  } else {  // subnormal: adding 0.5 aligns the mantissa to 2^-24 with the processor's own rounding
+    result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
+  }
+  return {static_cast<uint16_t>(sign | result)};
+}
+
+inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
+
+inline BFloat16 to_bfloat16(float f) {
+  const uint32_t bits = bits_as<uint32_t>(f);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};
+}
+
+template <class C, class S>
+struct Convert {
+  static C load(S s) { return static_cast<C>(s); }
+  static S store(C c) { return static_cast<S>(c); }
+};
+template <class C>
+struct Convert<C, Float16> {
+  static C load(Float16 s) { return static_cast<C>(to_float(s)); }
+  static Float16 store(C c) { return to_float16(static_cast<float>(c)); }
+};
+template <class C>
+struct Convert<C, BFloat16> {
+  static C load(BFloat16 s) { return static_cast<C>(to_float(s)); }
+  static BFloat16 store(C c) { return to_bfloat16(static_cast<float>(c)); }
+};
+template <class C>
+struct Convert<C, Bool> {
+  static C load(Bool s) { return static_cast<C>(s.byte != 0); }
+  static Bool store(C c) { return {static_cast<uint8_t>(c != C{0})}; }
+};
+// Narrow integers from floats go through int64, as a negative float has no defined conversion to an unsigned type.
+template <class F, class S>
+inline S narrow(F f) {
+  return static_cast<S>(static_cast<int64_t>(f));
+}
+#define EDGECORE_NARROW(F, S)                        \
+  template <>                                        \
+  struct Convert<F, S> {                             \
+    static F load(S s) { return static_cast<F>(s); } \
+    static S store(F f) { return narrow<F, S>(f); }  \
+  };
+EDGECORE_NARROW(float, uint8_t)
+EDGECORE_NARROW(float, uint16_t)
+EDGECORE_NARROW(float, uint32_t)
+EDGECORE_NARROW(double, uint8_t)
+EDGECORE_NARROW(double, uint16_t)
+EDGECORE_NARROW(double, uint32_t)
+#undef EDGECORE_NARROW
+
+template <class S, class C>
+void load_as(const char *source, int64_t stride, int64_t n, C *__restrict target) {
+  if (stride == static_cast<int64_t>(sizeof(S))) {
+    const S *dense = reinterpret_cast<const S *>(source);
+    for (int64_t i = 0; i < n; ++i) target[i] = Convert<C, S>::load(dense[i]);
+  } else if (stride == 0) {
+    const C value = Convert<C, S>::load(*reinterpret_cast<const S *>(source));
+    for (int64_t i = 0; i < n; ++i) target[i] = value;
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      target[i] = Convert<C, S>::load(*reinterpret_cast<const S *>(source + i * stride));
+    }
+  }
+}
+
+template <class S, class C>
+void store_as(char *target, int64_t stride, int64_t n, const C *__restrict source) {
+  if (stride == static_cast<int64_t>(sizeof(S))) {
+    S *dense = reinterpret_cast<S *>(target);
+    for (int64_t i = 0; i < n; ++i) dense[i] = Convert<C, S>::store(source[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      *reinterpret_cast<S *>(target + i * stride) = Convert<C, S>::store(source[i]);
+    }
+  }
+}
+
+// Numbers among the arguments are read as 0-dimensional tensors of these types, whatever is selected.
+constexpr bool kept(Type type) {
+  return selected(type) || type == Type::kF32 || type == Type::kF64 || type == Type::kI64 || type == Type::kBool;
+}
+
+// Every arithmetic storage type with its C++ type.
+#define EDGECORE_STORAGE_TYPES(CASE) \
+  CASE(kU8, uint8_t)                 \
+  CASE(kI8, int8_t)                  \
+  CASE(kI16, int16_t)                \
+  CASE(kI32, int32_t)                \
+  CASE(kI64, int64_t)                \
+  CASE(kU16, uint16_t)               \
+  CASE(kU32, uint32_t)               \
+  CASE(kF16, Float16)                \
+  CASE(kBF16, BFloat16)              \
+  CASE(kF32, float)                  \
+  CASE(kF64, double)                 \
+  CASE(kBool, Bool)
+
+template <class C>
+void load_any(Type type, const char *source, int64_t stride, int64_t n, C *target) {
+  switch (type) {
+#define EDGECORE_CASE(TYPE, S)                                                       \
+  case Type::TYPE:                                                                   \
+    if constexpr (kept(Type::TYPE)) return load_as<S, C>(source, stride, n, target); \
+    break;
+    EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
+#undef EDGECORE_CASE
+    default:  // no arithmetic type
+      return;
+  }
+}
+
+template <class C>
+void store_any(Type type, char *target, int64_t stride, int64_t n, const C *source) {
+  switch (type) {
+#define EDGECORE_CASE(TYPE, S)                                                        \
+  case Type::TYPE:                                                                    \
+    if constexpr (kept(Type::TYPE)) return store_as<S, C>(target, stride, n, source); \
+    break;
+    EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
+#undef EDGECORE_CASE
+    default:  // no arithmetic type
+      return;
+  }
+}
+#undef EDGECORE_STORAGE_TYPES
+
+constexpr int64_t kChunk = 256;
+
+// One run of a converting copy through the source's compute type.
+struct Conversion {
+  Type to;
+  Type from;
+};
+
+template <class C>
+void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
+  C buffer[kChunk];
+  for (int64_t at = 0; at < n; at += kChunk) {
+    const int64_t m = n - at < kChunk ? n - at : kChunk;
+    load(types.from, data[1] + at * strides[1], strides[1], m, buffer);
+    store(types.to, data[0] + at * strides[0], strides[0], m, buffer);
+  }
+}
+
+}  // namespace
+
+void load(Type type, const char *source, int64_t stride, int64_t n, float *target) {
+  load_any(type, source, stride, n, target);
+}
+void load(Type type, const char *source, int64_t stride, int64_t n, double *target) {
+  load_any(type, source, stride, n, target);
+}
+void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target) {
+  load_any(type, source, stride, n, target);
+}
+void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target) {
+  if (compute == Compute::kFloat) return load(type, source, stride, n, static_cast<float *>(target));
+  if (compute == Compute::kDouble) return load(type, source, stride, n, static_cast<double *>(target));
+  load(type, source, stride, n, static_cast<int64_t *>(target));
+}
+
+void store(Type type, char *target, int64_t stride, int64_t n, const float *source) {
+  store_any(type, target, stride, n, source);
+}
+void store(Type type, char *target, int64_t stride, int64_t n, const double *source) {
+  store_any(type, target, stride, n, source);
+}
+void store(Type type, char *target, int64_t stride, int64_t n, const int64_t *source) {
+  store_any(type, target, stride, n, source);
+}
+void store(Compute compute, Type type, char *target, int64_t stride, int64_t n, const void *source) {
+  if (compute == Compute::kFloat) return store(type, target, stride, n, static_cast<const float *>(source));
+  if (compute == Compute::kDouble) return store(type, target, stride, n, static_cast<const double *>(source));
+  store(type, target, stride, n, static_cast<const int64_t *>(source));
+}
+
+void fill(Type type, char *target, int64_t n, Scalar value) {
+  if (n <= 0) return;
+  const int64_t size = item_size(type);
+  if (value.is_floating()) {
+    store(type, target, size, 1, &value.d);
+  } else {
+    store(type, target, size, 1, &value.i);
+  }
+  // Double the filled part until it is a block, then repeat the block.
+  int64_t done = 1;
+  while (done < n) {
+    const int64_t block = done < 2048 ? done : 2048;
+    const int64_t m = n - done < block ? n - done : block;
+    __builtin_memcpy(target + done * size, target, static_cast<uint64_t>(m * size));
+    done += m;
+  }
+}
+
+void copy_tensor(Call &call, Tensor target, Tensor source) {
+  if (target.type() == source.type()) {
+    copy_strided(call, item_size(target.type()), make_loop(call, target.shape(), {target, source}));
+    return;
+  }
+  const Conversion types = {target.type(), source.type()};
+  const Loop loop = make_loop(call, target.shape(), {target, source});
+  for_each_run(call, loop, 16384, [&](char *const *data, const int64_t *strides, int64_t n) {
+    const Compute compute = compute_of(types.from);
+    if (compute == Compute::kFloat) {
+      convert_run<float>(types, data, strides, n);
+    } else if (compute == Compute::kDouble) {
+      convert_run<double>(types, data, strides, n);
+    } else {
+      convert_run<int64_t>(types, data, strides, n);
+    }
+  });
+}
+
+template <class C>
+const C *dense(Call &call, Tensor tensor) {
+  if (call.failed()) return nullptr;
+  const Type wanted = storage_of(compute_for<C>());
+  if (tensor.type() == wanted && tensor.is_contiguous()) return reinterpret_cast<const C *>(tensor.data());
+  C *target = call.scratch<C>(tensor.numel());
+  if (target == nullptr) return nullptr;
+  TensorOn on(target, wanted, tensor.shape());
+  copy_tensor(call, on.tensor(), tensor);
+  return target;
+}
+
+template <class C>
+DenseOut<C>::DenseOut(Call &call, Tensor out) : out_(out) {
+  if (call.failed()) return;
+  direct_ = out.type() == storage_of(compute_for<C>()) && out.is_contiguous();
+  data_ = direct_ ? reinterpret_cast<C *>(out.data()) : call.scratch<C>(out.numel());
+}
+
+template <class C>
+void DenseOut<C>::finish(Call &call) const {
+  if (direct_ || call.failed()) return;
+  TensorOn on(data_, storage_of(compute_for<C>()), out_.shape());
+  copy_tensor(call, out_, on.tensor());
+}
+
+template const float *dense<float>(Call &, Tensor);
+template const double *dense<double>(Call &, Tensor);
+template const int64_t *dense<int64_t>(Call &, Tensor);
+template class DenseOut<float>;
+template class DenseOut<double>;
+template class DenseOut<int64_t>;
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,135 @@
+// Matrix products whose right operand is packed panel by panel, on all threads: what gemm and convolution share.
+#ifndef EDGECORE_KERNELS_PACKED_GEMM_H_
+#define EDGECORE_KERNELS_PACKED_GEMM_H_
+
+#include "lib/call.h"
+#include "lib/tile.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// The left operand and the result of one product: rows of `left` are `left_step` elements apart and dense.
+template <class C>
+struct GemmOperands {
+  const C *left;
+  int64_t left_step;
+  GemmResult<C> result;
+};
+
+// result rows [row0, row1) of one panel, for steps [k0, k0 + depth) of the sum.
+template <class C>
+void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
+                   int64_t width, int64_t column, int64_t n) {
+  for (int64_t row = row0; row < row1; row += kTileRows) {
+    const int64_t m = min_of(kTileRows, row1 - row);
+    const C *rows[kTileRows];
+    for (int64_t i = 0; i < kTileRows; ++i) rows[i] = p.left + (row + min_of(i, m - 1)) * p.left_step + k0;
+    GemmResult<C> result = p.result.at(row, column);
+    if (k0 > 0) {
+      result.add = true;
+      result.row_bias = result.column_bias = nullptr;
+    }
+    multiply_panel(rows, 1, depth, panel, width, result, m, n);
+  }
+}
+
+// Packs n columns of `depth` rows of a row-major matrix, `step` elements apart, unless it is `direct` and has the
+// width.
+template <class C>
+Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
+  if (direct && n == width) return {source, step};
+  for (int64_t p = 0; p < depth; ++p, source += step) {
+    C *row = target + p * width;
+    if (n == width) {
+      for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + j));
+      continue;
+    }
+    copy_run<1>(row, source, n);
+    for (int64_t j = n; j < width; ++j) row[j] = 0;
+  }
+  return {target, width};
+}
+
+constexpr int64_t kDepth = 1024;              // most steps of a sum that are packed at once
+constexpr int64_t kSharedBytes = 1 << 20;     // of panels that all threads use
+constexpr int64_t kLeftInCache = 512 * 1024;  // bytes of a left operand that stays in a second-level cache
+constexpr int64_t kWorkOfTask = 1 << 17;      // multiplications that are worth waking a thread
+
+// `count` products of m x k and k x n. operands(i) gives the operands; pack(i, k0, depth, column, n, width, target)
+// writes right[k0.., column..] to target as [depth, width], where columns from n on are zeros; it may write up to a
+// vector past the end. It returns where the panel is: elsewhere only if m is at most kTileRows, when packing is no
+// gain.
+template <class C, class Operands, class Pack>
+void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &operands,
+                 const Pack &pack) {
+  if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
+  const Panels<C> panels(n);
+  const int64_t workers = call.worker_count();
+  const int64_t item = sizeof(C);
+  const int64_t slack = kLanes<C>;
+  const bool few = count * panels.count < 4 * workers;
+  const bool shared = m > kTileRows && (few || (m * k * item > kLeftInCache && n <= kDepth));
+  const int64_t most = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
+  const int64_t blocks = max_of(1, (k + most - 1) / most);
+  const int64_t depth = (k + blocks - 1) / blocks;
+  if (!shared) {  // a task is a panel with all rows
+    const int64_t part = round_up(depth * kPanel<C> + slack, 16);
+    C *memory = call.scratch<C>(part * workers);
+    if (memory == nullptr) return;
+    const int64_t grain = kWorkOfTask / (m * k * kPanel<C> + 1) + 1;
+    call.parallel(count * panels.count, grain, [&](int64_t begin, int64_t end, int64_t worker) {
+      C *own = memory + worker * part;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t panel = i % panels.count;
+        const int64_t column = panels.begin(panel);
+        const int64_t width = panels.width(panel);
+        const int64_t columns = min_of(width, n - column);
+        const GemmOperands<C> p = operands(i / panels.count);
+        int64_t k0 = 0;
+        do {
+          const int64_t steps = min_of(depth, k - k0);
+          const Panel<C> packed = pack(i / panels.count, k0, steps, column, columns, width, own);
+          multiply_rows(p, 0, m, k0, steps, packed, width, column, columns);
+          k0 += depth;
+        } while (k0 < k);
+      }
+    });
+    return;
+  }
+  // All panels are packed, then a task is some rows with all of them.
+  const int64_t stride = round_up(depth * kPanel<C> + slack, 16);
+  C *memory = call.scratch<C>(panels.count * stride);
+  if (memory == nullptr) return;
+  const int64_t rows = min_of(64, round_up((m + 4 * workers - 1) / (4 * workers), kTileRows));
+  for (int64_t i = 0; i < count; ++i) {
+    const GemmOperands<C> p = operands(i);
+    int64_t k0 = 0;
+    do {
+      const int64_t steps = min_of(depth, k - k0);
+      call.parallel(panels.count, 8192 / (steps * kPanel<C> + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t panel = begin; panel < end; ++panel) {
+          const int64_t column = panels.begin(panel);
+          const int64_t width = panels.width(panel);
+          pack(i, k0, steps, column, min_of(width, n - column), width, memory + panel * stride);
+        }
+      });
+      const int64_t grain = kWorkOfTask / (rows * steps * n + 1) + 1;
+      call.parallel((m + rows - 1) / rows, grain, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t task = begin; task < end; ++task) {
+          for (int64_t panel = 0; panel < panels.count; ++panel) {
+            const int64_t column = panels.begin(panel);
+            const int64_t width = panels.width(panel);
+            multiply_rows<C>(p, task * rows, min_of(m, (task + 1) * rows), k0, steps, {memory + panel * stride, width},
+                             width, column, min_of(width, n - column));
+          }
+        }
+      });
+      k0 += depth;
+    } while (k0 < k);
+  }
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_PACKED_GEMM_H_

@@ -1,0 +1,127 @@
+// The register tile of every matrix product: a few rows of the left operand, read where they are, times a packed panel
+// of a few vectors of the right one.
+#ifndef EDGECORE_KERNELS_TILE_H_
+#define EDGECORE_KERNELS_TILE_H_
+
+#include "lib/vector.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// Accumulators, the panel's vectors and one broadcast fit the registers.
+constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : 4;
+constexpr int kTileVectors = 3;
+template <class C>
+constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // most columns of a panel
+
+// Where a product goes: element (i, j) at data[i * row_step + j * column_step].
+template <class C>
+struct GemmResult {
+  C *data;
+  int64_t row_step;
+  int64_t column_step = 1;
+  const C *row_bias = nullptr;     // added, one for each row; not where column_step is 1 and columns have one
+  const C *column_bias = nullptr;  // added, one for each column; only where column_step is 1
+  C alpha = 1;                     // of the product
+  bool add = false;                // to what is there, instead of a bias
+
+  GemmResult at(int64_t row, int64_t column) const {
+    GemmResult r = *this;
+    r.data += row * row_step + column * column_step;
+    if (row_bias != nullptr) r.row_bias += row;
+    if (column_bias != nullptr) r.column_bias += column;
+    return r;
+  }
+};
+
+// The panels that n columns are cut into, as equal as whole vectors allow.
+template <class C>
+struct Panels {
+  int64_t columns, vectors, count;
+  explicit Panels(int64_t n)
+      : columns(n), vectors((n + kLanes<C> - 1) / kLanes<C>), count((vectors + kTileVectors - 1) / kTileVectors) {}
+  int64_t begin(int64_t i) const { return min_of(columns, vectors * i / count * kLanes<C>); }
+  int64_t width(int64_t i) const { return (vectors * (i + 1) / count - vectors * i / count) * kLanes<C>; }
+};
+
+// Rows of a panel, `step` elements apart.
+template <class C>
+struct Panel {
+  const C *data;
+  int64_t step;
+};
+
+// block[kTileRows][kVectors * lanes] = the sum of `runs` runs of k products: run t of row i is
+// rows[t * kTileRows + i][0..k), and the panel has runs * k rows of kVectors * lanes.
+template <class C, int kVectors>
+inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
+  constexpr int kWidth = kVectors * kLanes<C>;
+  // Only indexed by unrolled loops, so that it stays in registers.
+  Vector<C> sums[kTileRows][kVectors] = {};
+  for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
+    const C *row[kTileRows];
+    for (int i = 0; i < kTileRows; ++i) row[i] = rows[i];
+    for (int64_t p = 0; p < k; ++p, panel.data += panel.step) {
+      Vector<C> right[kVectors];
+      for (int j = 0; j < kVectors; ++j) right[j] = load_vector(panel.data + j * kLanes<C>);
+      for (int i = 0; i < kTileRows; ++i) {
+        const C left = row[i][p];
+        for (int j = 0; j < kVectors; ++j) sums[i][j] += right[j] * left;
+      }
+    }
+  }
+  for (int i = 0; i < kTileRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kLanes<C>, sums[i][j]);
+  }
+}
+
+// Brings the m x n elements of a block of rows of `width` to their place.
+template <class C>
+inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
+  // The inner loop goes along the step of one element.
+  if (result.column_step == 1) {
+    for (int64_t i = 0; i < m; ++i) {
+      const C *__restrict from = block + i * width;
+      C *__restrict target = result.data + i * result.row_step;
+      const C bias = result.row_bias != nullptr ? result.row_bias[i] : C{0};
+      const C *column_bias = result.column_bias;
+      if (result.add) {
+        for (int64_t j = 0; j < n; ++j) target[j] += from[j] * result.alpha;
+      } else if (column_bias != nullptr) {
+        for (int64_t j = 0; j < n; ++j) target[j] = from[j] * result.alpha + column_bias[j];
+      } else {
+        for (int64_t j = 0; j < n; ++j) target[j] = from[j] * result.alpha + bias;
+      }
+    }
+    return;
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    C *target = result.data + j * result.column_step;
+    for (int64_t i = 0; i < m; ++i) {
+      const C value = block[i * width + j] * result.alpha;
+      C &to = target[i * result.row_step];
+      to = result.add ? to + value : result.row_bias != nullptr ? value + result.row_bias[i] : value;
+    }
+  }
+}
+
+// result[m, n] = rows times a panel of `width` columns, a multiple of the lanes; m <= kTileRows, n <= width.
+template <class C>
+inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
+                           const GemmResult<C> &result, int64_t m, int64_t n) {
+  static_assert(kTileVectors == 3, "one case each");
+  alignas(64) C block[kTileRows * kPanel<C>];
+  if (width == 3 * kLanes<C>) {
+    accumulate_tile<C, 3>(rows, runs, k, panel, block);
+  } else if (width == 2 * kLanes<C>) {
+    accumulate_tile<C, 2>(rows, runs, k, panel, block);
+  } else {
+    accumulate_tile<C, 1>(rows, runs, k, panel, block);
+  }
+  finish_tile(block, width, result, m, n);
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_TILE_H_

@@ -1,0 +1,153 @@
+// Positions of extrema along one dim: argmax, argmin, max.dim, min.dim. The first of equal elements, and the first NaN.
+#include "lib/math.h"
+#include "ops/reduce.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+template <class C, bool kMax>
+bool beats(C x, C best) {
+  return (kMax ? x > best : x < best) || (is_nan(x) && !is_nan(best));
+}
+
+// A loop over the outputs whose operands are values (may be absent), indices and the input.
+template <class C, bool kMax>
+void search(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
+  Loop kept;
+  kept.ndim = 0;
+  kept.count = 3;
+  kept.data[0] = indices.data();
+  kept.data[1] = input.data();
+  kept.data[2] = values.t != nullptr ? values.data() : indices.data();
+  const int64_t item = item_size(input.type());
+  for (int d = 0, o = 0; d < input.ndim(); ++d) {
+    if (d == dim) {
+      o += keepdim;
+      continue;
+    }
+    const int64_t strides[3] = {indices.stride(o) * item_size(indices.type()), input.stride(d) * item,
+                                values.t != nullptr ? values.stride(o) * item_size(values.type()) : 0};
+    kept.add_dim(input.size(d), strides);
+    ++o;
+  }
+  kept.finish();
+  const int64_t count = input.ndim() == 0 ? 1 : input.size(dim);
+  const int64_t step = input.ndim() == 0 ? 0 : input.stride(dim) * item;
+  const Type type = input.type();
+  const auto finish = [&](char *const *data, const int64_t *strides, int64_t at, int64_t m, const C *best,
+                          const int64_t *where) {
+    store(indices.type(), data[0] + at * strides[0], strides[0], m, where);
+    if (values.t != nullptr) store(values.type(), data[2] + at * strides[2], strides[2], m, best);
+  };
+  for_each_run(call, kept, 32768 / (count + 1) + 1, [&](char *const *data, const int64_t *strides, int64_t n) {
+    alignas(64) C buffer[kReduceBlock];
+    alignas(64) C best[kReduceBlock];
+    int64_t where[kReduceBlock];
+    // Whole rows when the dim is the densest, else a block of outputs at a time.
+    const bool rows = n == 1 || step < strides[1];
+    for (int64_t at = 0; at < n;) {
+      const char *first = data[1] + at * strides[1];
+      if (rows) {
+        load(type, first, step, 1, best);
+        where[0] = 0;
+        for (int64_t i = 0; i < count; i += kReduceBlock) {
+          const int64_t length = count - i < kReduceBlock ? count - i : kReduceBlock;
+          load(type, first + i * step, step, length, buffer);
+          for (int64_t k = 0; k < length; ++k) {
+            if (!beats<C, kMax>(buffer[k], best[0])) continue;
+            best[0] = buffer[k];
+            where[0] = i + k;
+          }
+        }
+        finish(data, strides, at, 1, best, where);
+        ++at;
+        continue;
+      }
+      const int64_t m = n - at < kReduceBlock ? n - at : kReduceBlock;
+      load(type, first, strides[1], m, best);
+      for (int64_t k = 0; k < m; ++k) where[k] = 0;
+      for (int64_t i = 1; i < count; ++i) {
+        load(type, first + i * step, strides[1], m, buffer);
+        for (int64_t k = 0; k < m; ++k) {
+          const bool better = beats<C, kMax>(buffer[k], best[k]);
+          best[k] = better ? buffer[k] : best[k];
+          where[k] = better ? i : where[k];
+        }
+      }
+      finish(data, strides, at, m, best, where);
+      at += m;
+    }
+  });
+}
+
+template <bool kMax>
+void search(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
+  if (call.failed() || indices.numel() == 0) return;
+  if (!call.check(input.numel() > 0, "the reduction over no elements has no value")) return;
+  const Compute compute = compute_of(input.type());
+  if (compute == Compute::kFloat) search<float, kMax>(call, input, dim, values, indices, keepdim);
+  if (compute == Compute::kDouble) search<double, kMax>(call, input, dim, values, indices, keepdim);
+  if (compute == Compute::kInt) search<int64_t, kMax>(call, input, dim, values, indices, keepdim);
+}
+
+template <bool kMax>
+int32_t arg_extremum(const edgecore_call *raw, const char *op) {
+  Call call(raw, op);
+  Tensor self = call.tensor(0);
+  const Tensor out = call.tensor(3);
+  const bool flat = call.is_none(1);
+  const bool keepdim = call.flag(2);
+  call.check(out.type() == Type::kI64, "out must be int64");
+  if (!flat) {
+    const int dim = call.dim(1, self.ndim());
+    const uint32_t mask = self.ndim() == 0 ? 0 : 1u << dim;
+    if (call.resize(out, reduced_shape(self.shape(), mask, keepdim))) {
+      search<kMax>(call, self, dim, Tensor(), out, keepdim);
+    }
+    return call.status();
+  }
+  // Over all elements in row-major order: one row.
+  const uint32_t mask = reduced_dims(call, Ints(), self.ndim());
+  if (!call.resize(out, reduced_shape(self.shape(), mask, keepdim))) return call.status();
+  void *data = self.data();
+  if (!self.is_contiguous()) {
+    data = call.scratch(self.numel() * item_size(self.type()));
+    if (data == nullptr) return call.status();
+    TensorOn rows(data, self.type(), self.shape());
+    copy_tensor(call, rows.tensor(), self);
+  }
+  Shape row;
+  row.push(self.numel());
+  TensorOn view(data, self.type(), row);
+  TensorOn target(out.data(), out.type(), Shape());
+  search<kMax>(call, view.tensor(), 0, Tensor(), target.tensor(), false);
+  return call.status();
+}
+
+template <bool kMax>
+int32_t extremum_of_dim(const edgecore_call *raw, const char *op) {
+  Call call(raw, op);
+  const Tensor self = call.tensor(0);
+  const int dim = call.dim(1, self.ndim());
+  const bool keepdim = call.flag(2);
+  const Tensor values = call.tensor(3);
+  const Tensor indices = call.tensor(4);
+  const Shape shape = reduced_shape(self.shape(), self.ndim() == 0 ? 0 : 1u << dim, keepdim);
+  call.check(indices.type() == Type::kI64, "the indices must be int64");
+  if (call.check_cast(self.type(), values) && call.resize(values, shape, "values") &&
+      call.resize(indices, shape, "indices")) {
+    search<kMax>(call, self, dim, values, indices, keepdim);
+  }
+  return call.status();
+}
+
+}  // namespace
+
+int32_t argmax_out(const edgecore_call *raw) { return arg_extremum<true>(raw, "aten::argmax.out"); }
+int32_t argmin_out(const edgecore_call *raw) { return arg_extremum<false>(raw, "aten::argmin.out"); }
+int32_t max_dim_max(const edgecore_call *raw) { return extremum_of_dim<true>(raw, "aten::max.dim_max"); }
+int32_t min_dim_min(const edgecore_call *raw) { return extremum_of_dim<false>(raw, "aten::min.dim_min"); }
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,138 @@
+// Batch normalisation with the statistics of the batch, which the running ones follow; outside training with the
+// latter.
+#include "lib/convert.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+struct Channel {
+  double mean;
+  double variance;  // biased
+};
+
+template <class C>
+Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, int64_t pixels) {
+  const double count = static_cast<double>(batch * pixels);
+  double sum = 0;
+  double squares = 0;
+  const auto for_each = [&](const auto &body) {
+    for (int64_t n = 0; n < batch; ++n) {
+      const C *from = x + (n * channels + channel) * pixels;
+      for (int64_t i = 0; i < pixels; ++i) body(static_cast<double>(from[i]));
+    }
+  };
+  for_each([&](double value) { sum += value; });
+  const double mean = sum / count;
+  for_each([&](double value) { squares += (value - mean) * (value - mean); });
+  return {mean, squares / count};
+}
+
+void update(Tensor running, int64_t channel, double value, double momentum) {
+  double old;
+  char *at = running.data() + channel * running.stride(0) * item_size(running.type());
+  load(running.type(), at, 0, 1, &old);
+  old = (1 - momentum) * old + momentum * value;
+  store(running.type(), at, 0, 1, &old);
+}
+
+double entry(Tensor t, int64_t i, double otherwise) {
+  if (t.t == nullptr) return otherwise;
+  double value;
+  load(t.type(), t.data() + i * t.stride(0) * item_size(t.type()), 0, 1, &value);
+  return value;
+}
+
+bool check_channels(Call &call, Tensor t, int64_t channels) {
+  return call.check(t.t == nullptr || (t.ndim() == 1 && t.size(0) == channels && is_floating(t.type())),
+                    "weight, bias and statistics must have an entry for each channel");
+}
+
+// `running`: mean and variance, updated in training; NULL tensors without statistics.
+template <class C>
+int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
+                  double momentum, double eps, const Tensor *outs) {
+  const int64_t batch = input.size(0);
+  const int64_t channels = input.size(1);
+  const int64_t pixels = batch * channels == 0 ? 0 : input.numel() / (batch * channels);
+  if (!call.check(!training || batch * pixels > 0 || channels == 0, "the batch is empty")) return call.status();
+  const C *x = dense<C>(call, input);
+  const DenseOut<C> result(call, outs[0]);
+  const DenseOut<C> means(call, outs[1]);
+  const DenseOut<C> rstds(call, outs[2]);
+  if (call.failed()) return call.status();
+  call.parallel(channels, 16384 / (batch * pixels + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t c = begin; c < end; ++c) {
+      const Channel m =
+          training ? moments(x, batch, channels, c, pixels) : Channel{entry(running[0], c, 0), entry(running[1], c, 1)};
+      const double rstd = 1 / __builtin_sqrt(m.variance + eps);
+      if (training) {
+        means.data()[c] = static_cast<C>(m.mean);
+        rstds.data()[c] = static_cast<C>(rstd);
+      }
+      const double scale = rstd * entry(weight, c, 1);
+      const double offset = entry(bias, c, 0) - m.mean * scale;
+      for (int64_t n = 0; n < batch; ++n) {
+        const int64_t at = (n * channels + c) * pixels;
+        for (int64_t i = 0; i < pixels; ++i) {
+          result.data()[at + i] = static_cast<C>(static_cast<double>(x[at + i]) * scale + offset);
+        }
+      }
+      if (!training || running[0].t == nullptr) continue;
+      const double count = static_cast<double>(batch * pixels);
+      update(running[0], c, m.mean, momentum);
+      update(running[1], c, m.variance * count / (count - 1), momentum);
+    }
+  });
+  result.finish(call);
+  means.finish(call);
+  rstds.finish(call);
+  return call.status();
+}
+
+int32_t batch_norm(Call &call, const Tensor *running, uint64_t training, uint64_t outs_at) {
+  const Tensor input = call.tensor(0);
+  const Tensor weight = call.optional_tensor(1);
+  const Tensor bias = call.optional_tensor(2);
+  const double momentum = call.real(training + 1);
+  const double eps = call.real(training + 2);
+  const Tensor outs[3] = {call.tensor(outs_at), call.tensor(outs_at + 1), call.tensor(outs_at + 2)};
+  if (!call.check(!call.failed() && input.ndim() >= 2 && is_floating(input.type()),
+                  "the input must be floating and have at least two dims") ||
+      !call.check(call.flag(training) || running[0].t != nullptr, "without statistics it must be training") ||
+      !check_channels(call, weight, input.size(1)) || !check_channels(call, bias, input.size(1)) ||
+      !check_channels(call, running[0], input.size(1)) || !check_channels(call, running[1], input.size(1))) {
+    return call.status();
+  }
+  const bool trains = call.flag(training);
+  Shape channels;
+  channels.push(trains ? input.size(1) : 0);  // nothing is saved outside training
+  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], channels, "save_mean") ||
+      !call.resize(outs[2], channels, "save_invstd")) {
+    return call.status();
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (trains && running[i].t != nullptr && !call.resize(running[i], channels, "a running statistic"))
+      return call.status();
+  }
+  if (input.type() == Type::kF64)
+    return normalize<double>(call, input, weight, bias, running, trains, momentum, eps, outs);
+  return normalize<float>(call, input, weight, bias, running, trains, momentum, eps, outs);
+}
+
+}  // namespace
+
+int32_t native_batch_norm_legit_out(const edgecore_call *raw) {
+  Call call(raw, "aten::_native_batch_norm_legit.out");
+  const Tensor running[2] = {call.tensor(3), call.tensor(4)};
+  return batch_norm(call, running, 5, 8);
+}
+
+int32_t native_batch_norm_legit_no_stats_out(const edgecore_call *raw) {
+  Call call(raw, "aten::_native_batch_norm_legit.no_stats_out");
+  const Tensor running[2] = {};
+  return batch_norm(call, running, 3, 6);
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,78 @@
+// What the convolution kernels share.
+#ifndef EDGECORE_KERNELS_CONVOLUTION_H_
+#define EDGECORE_KERNELS_CONVOLUTION_H_
+
+#include "lib/call.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// A two-dimensional convolution; one-dimensional ones have height 1. For transposed ones "in" is still the input.
+struct Conv {
+  int64_t batch, in_channels, in_h, in_w;
+  int64_t out_channels, out_h, out_w;
+  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t groups;
+  bool transposed;
+
+  int64_t group_in() const { return in_channels / groups; }
+  int64_t group_out() const { return out_channels / groups; }
+  int64_t in_pixels() const { return in_h * in_w; }
+  int64_t out_pixels() const { return out_h * out_w; }
+  int64_t taps() const { return kernel_h * kernel_w; }
+  bool is_pointwise() const { return taps() == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0; }
+  bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
+};
+
+// Output positions [begin, end) along one axis whose input position o * stride + shift is inside [0, size).
+struct Valid {
+  int64_t begin, end;
+  Valid(int64_t count, int64_t stride, int64_t shift, int64_t size) {
+    begin = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+    end = size - shift <= 0 ? 0 : (size - shift - 1) / stride + 1;
+    if (end > count) end = count;
+    if (begin > end) begin = end;
+  }
+};
+
+// A plane of a depthwise convolution with its padding, cut into phases so that every tap reads consecutive elements
+// whatever stride and dilation: element (i, j) of phase (a, b) is in[i * stride_h + (a * dilation_h) % stride_h -
+// pad_h][likewise], and tap (kh, kw) of output (oh, ow) is element oh * pitch + ow behind tap(kh, kw).
+struct Phases {
+  int64_t count_h, count_w, rows, pitch;
+  bool fit;  // not much larger than input and output; what a damaged file asks for may be
+
+  explicit Phases(const Conv &conv);
+  int64_t plane() const { return count_h * count_w * rows * pitch; }
+  int64_t tap(const Conv &conv, int64_t kh, int64_t kw) const {
+    return (kh % count_h * count_w + kw % count_w) * rows * pitch + kh * conv.dilation_h / conv.stride_h * pitch +
+           kw * conv.dilation_w / conv.stride_w;
+  }
+  template <class C>
+  void fill(const Conv &conv, const C *in, C *out) const;  // one plane but for its padding, which must be zero
+};
+
+// Depthwise convolution (one input and output channel a group). planes: N, C, H, W; pixels: N, H, W, C, with `weight`
+// as [taps, channels].
+template <class C>
+void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
+                      const C *bias, C *out);
+template <class C>
+void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+
+// Any convolution of planes; a transposed one.
+template <class C>
+void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+template <class C>
+void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
+
+// Any convolution of pixels with at least one input channel. The weight's element for output channel o, input channel
+// i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] + w * strides[3]].
+template <class C>
+void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
+                     const C *bias, C *out);
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_CONVOLUTION_H_

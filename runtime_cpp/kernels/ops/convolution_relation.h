@@ -1,0 +1,80 @@
+// Convolutions of one to three spatial dims as a relation between the elements of three tensors: the general way, for
+// what no fast path covers.
+#ifndef EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
+#define EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
+
+#include "lib/call.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// A convolution relates positions a of one tensor (the output, or the input of a transposed one) and b of the other by
+// b = a * stride - padding + k * dilation, with a weight [channels of a, channels of b in a group, kernel].
+struct Relation {
+  int dims = 0;
+  int64_t batch = 0;
+  int64_t groups = 1;
+  int64_t a_channels = 0;  // of a group
+  int64_t b_channels = 0;
+  int64_t a_size[3] = {1, 1, 1};
+  int64_t b_size[3] = {1, 1, 1};
+  int64_t kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1};
+  int64_t padding[3] = {};
+  int64_t dilation[3] = {1, 1, 1};
+
+  int64_t a_pixels() const { return a_size[0] * a_size[1] * a_size[2]; }
+  int64_t b_pixels() const { return b_size[0] * b_size[1] * b_size[2]; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+
+  // Calls body(a, b, weight) with the index of each element that takes part.
+  template <class Body>
+  void for_each(const Body &body) const {
+    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;  // the other sizes may then be anything
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t c = 0; c < groups * a_channels; ++c) {
+        for (int64_t j = 0; j < b_channels; ++j) {
+          const int64_t a_plane = (n * groups * a_channels + c) * a_pixels();
+          const int64_t b_plane = ((n * groups + c / a_channels) * b_channels + j) * b_pixels();
+          const int64_t w_plane = (c * b_channels + j) * taps();
+          for (int64_t k = 0; k < taps(); ++k) pixels(k, a_plane, b_plane, w_plane + k, body);
+        }
+      }
+    }
+  }
+
+ private:
+  template <class Body>
+  void pixels(int64_t k, int64_t a_plane, int64_t b_plane, int64_t weight, const Body &body) const {
+    const int64_t tap[3] = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1], k % kernel[2]};
+    int64_t a[3];
+    int64_t b[3];
+    const auto inside = [&](int d) {
+      b[d] = a[d] * stride[d] - padding[d] + tap[d] * dilation[d];
+      return b[d] >= 0 && b[d] < b_size[d];
+    };
+    for (a[0] = 0; a[0] < a_size[0]; ++a[0]) {
+      if (!inside(0)) continue;
+      for (a[1] = 0; a[1] < a_size[1]; ++a[1]) {
+        if (!inside(1)) continue;
+        for (a[2] = 0; a[2] < a_size[2]; ++a[2]) {
+          if (!inside(2)) continue;
+          body(a_plane + (a[0] * a_size[1] + a[1]) * a_size[2] + a[2],
+               b_plane + (b[0] * b_size[1] + b[1]) * b_size[2] + b[2], weight);
+        }
+      }
+    }
+  }
+};
+
+// The relation of a call's tensors, checked: no product of its numbers overflows, every index lies in its tensor.
+// `numbers` are stride, padding and dilation, with an entry for each spatial dim or one for all.
+Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *numbers, int64_t groups);
+
+// aten::convolution.out with three spatial dims.
+int32_t convolution_general(Call &call);
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_CONVOLUTION_RELATION_H_

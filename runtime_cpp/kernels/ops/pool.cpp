@@ -1,0 +1,351 @@
+// Pooling over two spatial dims. An output row is computed at once, from one line for each tap of the window.
+#include "lib/convert.h"
+#include "lib/math.h"
+#include "lib/vector.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+struct Pool {
+  int64_t planes, in_h, in_w, out_h, out_w;
+  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+};
+
+// A list of one entry for both dims, or of one each.
+bool read_pair(Call &call, Ints list, int64_t least, int64_t *h, int64_t *w) {
+  if (!call.check(list.count == 1 || list.count == 2, "a list must have one or two entries")) return false;
+  *h = list[0];
+  *w = list[list.count - 1];
+  return call.check(*h >= least && *w >= least && *h <= INT32_MAX && *w <= INT32_MAX,
+                    "kernel, stride, padding or dilation is out of range");
+}
+
+int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil) {
+  const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
+  if (span < 0) return ceil && span + stride - 1 >= 0 ? 1 : 0;
+  int64_t out = (span + (ceil ? stride - 1 : 0)) / stride + 1;
+  if (ceil && (out - 1) * stride >= in + pad) --out;  // no window may start in the right padding
+  return out;
+}
+
+// Arguments kernel_size, stride, padding at 1..3; dims of self.
+bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Shape *shape) {
+  if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims")) return false;
+  const int h = self.ndim() - 2;
+  pool->in_h = self.size(h);
+  pool->in_w = self.size(h + 1);
+  pool->planes = self.size(0) * (self.ndim() == 4 ? self.size(1) : 1);
+  pool->dilation_h = pool->dilation_w = 1;
+  const Ints stride = call.ints(2);
+  if (!read_pair(call, call.ints(1), 1, &pool->kernel_h, &pool->kernel_w) ||
+      !read_pair(call, stride.count == 0 ? call.ints(1) : stride, 1, &pool->stride_h, &pool->stride_w) ||
+      !read_pair(call, call.ints(3), 0, &pool->pad_h, &pool->pad_w) ||
+      (dilation.count > 0 && !read_pair(call, dilation, 1, &pool->dilation_h, &pool->dilation_w)) ||
+      !call.check(2 * pool->pad_h <= pool->kernel_h && 2 * pool->pad_w <= pool->kernel_w,
+                  "the padding may be at most half the kernel")) {
+    return false;
+  }
+  pool->out_h = pooled_size(pool->in_h, pool->kernel_h, pool->stride_h, pool->pad_h, pool->dilation_h, ceil);
+  pool->out_w = pooled_size(pool->in_w, pool->kernel_w, pool->stride_w, pool->pad_w, pool->dilation_w, ceil);
+  *shape = self.shape();
+  shape->sizes[h] = pool->out_h;
+  shape->sizes[h + 1] = pool->out_w;
+  return call.check(pool->in_h > 0 && pool->in_w > 0, "the spatial dims must not be empty") &&
+         call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
+}
+
+// n / stride rounded up; this is asked once for each tap of each row, and a division takes as long as a whole row.
+inline int64_t strides_in(int64_t n, int64_t stride) {
+  return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
+}
+
+// The output columns for which tap t is inside the image.
+void valid_columns(const Pool &p, int64_t t, int64_t *begin, int64_t *end) {
+  const int64_t shift = t * p.dilation_w - p.pad_w;
+  *end = p.in_w > shift ? min_of(strides_in(p.in_w - shift, p.stride_w), p.out_w) : 0;
+  *begin = shift < 0 ? min_of(strides_in(-shift, p.stride_w), *end) : 0;
+}
+
+// line[i] = what tap t of output column i reads of an input row, or `outside`. As long as whole vectors need.
+template <class C>
+void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length, C *line) {
+  int64_t begin;
+  int64_t end;
+  valid_columns(p, t, &begin, &end);
+  const C *source = row + t * p.dilation_w - p.pad_w + begin * p.stride_w;
+  for (int64_t i = 0; i < begin; ++i) line[i] = outside;
+  copy_steps(line + begin, source, p.stride_w, end - begin);
+  for (int64_t i = end; i < length; ++i) line[i] = outside;
+}
+
+// The taps of one window axis that some output position reads inside the image: a file may ask for a kernel and a
+// padding that are far larger than the image.
+struct Taps {
+  int64_t count = 0;
+  int64_t *at = nullptr;
+
+  Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
+    const auto next = [&](int64_t t) {  // the first at or behind t
+      while (t < kernel && t * dilation - pad < in) {
+        const int64_t shift = t * dilation - pad;
+        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first inside, from the left
+        if (column < out && column * stride + shift < in) return t;
+        // Between two columns' images: on to where the one before begins.
+        const int64_t before = min_of(column, out) - 1;
+        t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
+      }
+      return kernel;
+    };
+    for (int64_t t = next(0); t < kernel; t = next(t + 1)) ++count;
+    at = call.scratch<int64_t>(count);
+    if (call.failed()) return;
+    count = 0;
+    for (int64_t t = next(0); t < kernel; t = next(t + 1)) at[count++] = t;
+  }
+};
+
+template <class C>
+C nothing_yet() {
+  return C(-__builtin_inf());
+}
+template <>
+int64_t nothing_yet() {
+  return INT64_MIN;
+}
+
+// The first of the taps at start, start + dilation, ... that is inside.
+int64_t first_inside(int64_t start, int64_t dilation) {
+  return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
+}
+
+// An integer as wide as C: positions are computed beside the values.
+template <class C>
+struct PositionOf {
+  using Type = int64_t;
+};
+template <>
+struct PositionOf<float> {
+  using Type = int32_t;
+};
+template <class C>
+using Position = typename PositionOf<C>::Type;
+
+// best[i] = line[i] where that is greater (or NaN), and found[i] its position, first + i * step. Whole vectors.
+template <class C>
+void take_greater(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *found) {
+  Vector<Position<C>> here;
+  for (int l = 0; l < kLanes<C>; ++l) here[l] = first + static_cast<Position<C>>(l) * step;
+  for (int64_t i = 0; i < length; i += kLanes<C>, here += step * kLanes<C>) {
+    const Vector<C> value = load_vector(line + i);
+    const Vector<C> old = load_vector(best + i);
+    const auto better = (value > old) | (value != value);
+    store_vector<C>(best + i, better ? value : old);
+    store_vector<Position<C>>(found + i, better ? here : load_vector(found + i));
+  }
+}
+
+template <class C>
+void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices) {
+  const C *x = dense<C>(call, self);
+  const DenseOut<C> result(call, out);
+  const DenseOut<int64_t> where(call, indices);
+  const int64_t length = round_up(p.out_w, kLanes<C>);
+  C *values = call.scratch<C>(2 * length * call.worker_count());
+  auto *positions = call.scratch<Position<C>>(length * call.worker_count());
+  const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
+  const Taps taps(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
+  auto *columns = call.scratch<Position<C>>(length);  // the first tap inside, where no value is greater
+  if (call.failed()) return;
+  for (int64_t i = 0; i < length; ++i) {
+    columns[i] = static_cast<Position<C>>(first_inside(i * p.stride_w - p.pad_w, p.dilation_w));
+  }
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
+                [&](int64_t begin, int64_t end, int64_t worker) {
+                  Position<C> *__restrict found = positions + worker * length;
+                  C *__restrict best = values + worker * 2 * length;
+                  C *__restrict line = best + length;
+                  for (int64_t output = begin; output < end; ++output) {
+                    const C *plane = x + output / p.out_h * p.in_h * p.in_w;
+                    const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
+                    const int64_t first_row = first_inside(top, p.dilation_h);
+                    for (int64_t i = 0; i < length; ++i) {
+                      best[i] = nothing_yet<C>();
+                      found[i] = static_cast<Position<C>>(first_row * p.in_w) + columns[i];
+                    }
+                    for (int64_t h = 0; h < rows.count; ++h) {
+                      const int64_t ih = top + rows.at[h] * p.dilation_h;
+                      if (ih < 0 || ih >= p.in_h) continue;
+                      for (int64_t w = 0; w < taps.count; ++w) {
+                        const int64_t kw = taps.at[w];
+                        read_line(p, plane + ih * p.in_w, kw, nothing_yet<C>(), length, line);
+                        const int64_t first = ih * p.in_w + kw * p.dilation_w - p.pad_w;
+                        take_greater<C>(line, length, static_cast<Position<C>>(first),
+                                        static_cast<Position<C>>(p.stride_w), best, found);
+                      }
+                    }
+                    copy_run<1>(result.data() + output * p.out_w, static_cast<const C *>(best), p.out_w);
+                    int64_t *target = where.data() + output * p.out_w;
+                    for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
+                  }
+                });
+  result.finish(call);
+  where.finish(call);
+}
+
+template <class C>
+C quotient(C sum, int64_t divisor) {
+  return sum / static_cast<C>(divisor);
+}
+template <>
+int64_t quotient(int64_t sum, int64_t divisor) {
+  return divisor == -1 ? 0 - sum : sum / divisor;  // the least integer divided by -1 traps
+}
+
+template <class C>
+void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count_padding, int64_t divisor) {
+  const C *x = dense<C>(call, self);
+  const DenseOut<C> result(call, out);
+  const int64_t length = round_up(p.out_w, kLanes<C>);
+  C *values = call.scratch<C>(2 * length * call.worker_count());
+  const Taps rows(call, p.kernel_h, 1, p.pad_h, p.stride_h, p.in_h, p.out_h);
+  const Taps taps(call, p.kernel_w, 1, p.pad_w, p.stride_w, p.in_w, p.out_w);
+  if (call.failed()) return;
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
+                [&](int64_t begin, int64_t end, int64_t worker) {
+                  C *__restrict sum = values + worker * 2 * length;
+                  C *__restrict line = sum + length;
+                  for (int64_t output = begin; output < end; ++output) {
+                    const C *plane = x + output / p.out_h * p.in_h * p.in_w;
+                    const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
+                    for (int64_t i = 0; i < length; ++i) sum[i] = 0;
+                    for (int64_t h = 0; h < rows.count; ++h) {
+                      const int64_t ih = top + rows.at[h];
+                      if (ih < 0 || ih >= p.in_h) continue;
+                      for (int64_t w = 0; w < taps.count; ++w) {
+                        read_line(p, plane + ih * p.in_w, taps.at[w], C{0}, length, line);
+                        for (int64_t i = 0; i < length; i += kLanes<C>) {
+                          store_vector(sum + i, load_vector(sum + i) + load_vector(line + i));
+                        }
+                      }
+                    }
+                    // What a window counts: its part of the image, or of the padded image.
+                    const int64_t margin_h = count_padding ? p.pad_h : 0;
+                    const int64_t margin_w = count_padding ? p.pad_w : 0;
+                    const int64_t h0 = max_of(top, -margin_h);
+                    const int64_t h1 = min_of(top + p.kernel_h, p.in_h + margin_h);
+                    C *target = result.data() + output * p.out_w;
+                    for (int64_t i = 0; i < p.out_w; ++i) {
+                      const int64_t left = i * p.stride_w - p.pad_w;
+                      const int64_t w0 = max_of(left, -margin_w);
+                      const int64_t w1 = min_of(left + p.kernel_w, p.in_w + margin_w);
+                      target[i] = quotient(sum[i], divisor != 0 ? divisor : (h1 - h0) * (w1 - w0));
+                    }
+                  }
+                });
+  result.finish(call);
+}
+
+// Window i of `out` windows over `in` elements: [floor(i in / out), ceil((i + 1) in / out)).
+template <class C>
+void adaptive_average(Call &call, const Pool &p, Tensor self, Tensor out) {
+  const C *x = dense<C>(call, self);
+  const DenseOut<C> result(call, out);
+  if (call.failed()) return;
+  call.parallel(p.planes, 16384 / (p.in_h * p.in_w + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const C *source = x + plane * p.in_h * p.in_w;
+      C *target = result.data() + plane * p.out_h * p.out_w;
+      for (int64_t oh = 0; oh < p.out_h; ++oh) {
+        const int64_t h0 = oh * p.in_h / p.out_h;
+        const int64_t h1 = ((oh + 1) * p.in_h + p.out_h - 1) / p.out_h;
+        for (int64_t ow = 0; ow < p.out_w; ++ow) {
+          const int64_t w0 = ow * p.in_w / p.out_w;
+          const int64_t w1 = ((ow + 1) * p.in_w + p.out_w - 1) / p.out_w;
+          C sum{0};
+          for (int64_t h = h0; h < h1; ++h) {
+            const C *line = source + h * p.in_w;
+            C part{0};
+            for (int64_t w = w0; w < w1; ++w) part += line[w];
+            sum += part;
+          }
+          target[oh * p.out_w + ow] = sum / static_cast<C>((h1 - h0) * (w1 - w0));
+        }
+      }
+    }
+  });
+  result.finish(call);
+}
+
+}  // namespace
+
+int32_t max_pool2d_with_indices_out(const edgecore_call *raw) {
+  Call call(raw, "aten::max_pool2d_with_indices.out");
+  const Tensor self = call.tensor(0);
+  const Tensor out = call.tensor(6);
+  const Tensor indices = call.tensor(7);
+  Pool pool = {};
+  Shape shape;
+  if (!read_pool(call, self, call.flag(5), call.ints(4), &pool, &shape) ||
+      !call.check(pool.in_h * pool.in_w <= INT32_MAX, "a plane has too many elements") ||
+      !call.check(indices.type() == Type::kI64, "the indices must be int64") || !call.check_cast(self.type(), out) ||
+      !call.resize(out, shape) || !call.resize(indices, shape, "indices") || out.numel() == 0) {
+    return call.status();
+  }
+  const Compute compute = compute_of(self.type());
+  if (compute == Compute::kFloat) max_pool<float>(call, pool, self, out, indices);
+  if (compute == Compute::kDouble) max_pool<double>(call, pool, self, out, indices);
+  if (compute == Compute::kInt) max_pool<int64_t>(call, pool, self, out, indices);
+  return call.status();
+}
+
+int32_t avg_pool2d_out(const edgecore_call *raw) {
+  Call call(raw, "aten::avg_pool2d.out");
+  const Tensor self = call.tensor(0);
+  const bool count_padding = call.flag(5);
+  const int64_t divisor = call.integer_or(6, 0);
+  const Tensor out = call.tensor(7);
+  Pool pool = {};
+  Shape shape;
+  call.check(call.is_none(6) || divisor != 0, "divisor_override must not be zero");
+  if (!read_pool(call, self, call.flag(4), Ints(), &pool, &shape) || !call.check_cast(self.type(), out) ||
+      !call.resize(out, shape) || out.numel() == 0) {
+    return call.status();
+  }
+  const Compute compute = compute_of(self.type());
+  if (compute == Compute::kFloat) average_pool<float>(call, pool, self, out, count_padding, divisor);
+  if (compute == Compute::kDouble) average_pool<double>(call, pool, self, out, count_padding, divisor);
+  if (compute == Compute::kInt) average_pool<int64_t>(call, pool, self, out, count_padding, divisor);
+  return call.status();
+}
+
+int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
+  Call call(raw, "aten::_adaptive_avg_pool2d.out");
+  const Tensor self = call.tensor(0);
+  const Tensor out = call.tensor(2);
+  Pool pool = {};
+  if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims") ||
+      !call.check(is_floating(self.type()), "the input must have a floating dtype") ||
+      !read_pair(call, call.ints(1), 0, &pool.out_h, &pool.out_w) || !call.check_cast(self.type(), out)) {
+    return call.status();
+  }
+  const int h = self.ndim() - 2;
+  pool.in_h = self.size(h);
+  pool.in_w = self.size(h + 1);
+  pool.planes = self.size(0) * (self.ndim() == 4 ? self.size(1) : 1);
+  Shape shape = self.shape();
+  shape.sizes[h] = pool.out_h;
+  shape.sizes[h + 1] = pool.out_w;
+  if (!call.check(pool.in_h > 0 && pool.in_w > 0, "the spatial dims must not be empty") || !call.resize(out, shape)) {
+    return call.status();
+  }
+  if (self.type() == Type::kF64) {
+    adaptive_average<double>(call, pool, self, out);
+  } else {
+    adaptive_average<float>(call, pool, self, out);
+  }
+  return call.status();
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

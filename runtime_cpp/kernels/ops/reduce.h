@@ -1,0 +1,64 @@
+// How reductions walk their input: the kept dims and the reduced ones, each merged as far as possible.
+#ifndef EDGECORE_KERNELS_REDUCE_H_
+#define EDGECORE_KERNELS_REDUCE_H_
+
+#include "lib/convert.h"
+#include "lib/iterate.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// Bit d set: dim d is reduced. An empty or absent list means all dims.
+uint32_t reduced_dims(Call &call, Ints dims, int ndim);
+Shape reduced_shape(const Shape &shape, uint32_t mask, bool keepdim);
+
+struct Reduction {
+  Loop kept;     // operand 0 the output, 1 the input
+  Loop reduced;  // operand 0 the input
+  int64_t count = 1;
+  // Whether the input is densest along a kept dim: then a block of outputs is accumulated side by side.
+  bool by_columns = false;
+
+  Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool keepdim);
+};
+
+constexpr int64_t kReduceBlock = 256;
+
+// Calls body(data of the first input element, its stride, data of the first output, its stride, number of outputs) for
+// blocks of outputs, on several threads.
+template <class Body>
+void for_each_output(Call &call, const Reduction &r, const Body &body) {
+  const int64_t grain = 32768 / (r.count + 1) + 1;
+  for_each_run(call, r.kept, grain, [&](char *const *data, const int64_t *strides, int64_t n) {
+    for (int64_t at = 0; at < n;) {
+      int64_t m = r.by_columns ? n - at : 1;
+      if (m > kReduceBlock) m = kReduceBlock;
+      body(data[1] + at * strides[1], strides[1], data[0] + at * strides[0], strides[0], m);
+      at += m;
+    }
+  });
+}
+
+// Calls body(address, stride, n) for the runs of the reduced dims that start at `input`.
+template <class Body>
+void for_each_reduced(const Reduction &r, const char *input, const Body &body) {
+  int64_t index[kMaxDims + 1] = {};
+  const Loop &loop = r.reduced;
+  if (r.count == 0) return;
+  for (;;) {
+    body(input, loop.strides[0][0], loop.sizes[0]);
+    int d = 1;
+    for (; d < loop.ndim; ++d) {
+      input += loop.strides[d][0];
+      if (++index[d] < loop.sizes[d]) break;
+      input -= loop.sizes[d] * loop.strides[d][0];
+      index[d] = 0;
+    }
+    if (d >= loop.ndim) return;
+  }
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_REDUCE_H_

@@ -1,0 +1,144 @@
+// Softmax and its logarithm along one dim.
+#include "lib/convert.h"
+#include "lib/math.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+constexpr int64_t kBlock = 64;  // neighbouring columns that are normalised together
+
+template <class C>
+C max_entry(const C *x, int64_t n) {
+  C lanes[16];
+  C best = x[0];
+  for (int l = 0; l < 16; ++l) lanes[l] = best;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    for (int l = 0; l < 16; ++l) lanes[l] = greater_of(lanes[l], x[i + l]);
+  }
+  for (int l = 0; l < 16; ++l) best = greater_of(best, lanes[l]);
+  for (; i < n; ++i) best = greater_of(best, x[i]);
+  return best;
+}
+
+// y[i] = exp(x[i] - shift), or only the sum when kStore is false.
+template <class C, bool kStore>
+C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
+  C lanes[16] = {};
+  double sum = 0;
+  int64_t i = 0;
+  while (i + 16 <= n) {  // lanes are emptied into the double now and then
+    const int64_t end = n - i > 4096 ? i + 4096 : n;
+    for (; i + 16 <= end; i += 16) {
+      for (int l = 0; l < 16; ++l) {
+        const C e = exp_of(x[i + l] - shift);
+        if (kStore) y[i + l] = e;
+        lanes[l] += e;
+      }
+    }
+    for (int l = 0; l < 16; ++l) {
+      sum += static_cast<double>(lanes[l]);
+      lanes[l] = 0;
+    }
+  }
+  for (; i < n; ++i) {
+    const C e = exp_of(x[i] - shift);
+    if (kStore) y[i] = e;
+    sum += static_cast<double>(e);
+  }
+  return static_cast<C>(sum);
+}
+
+template <class C, bool kLog>
+void row(const C *x, C *y, int64_t n) {
+  const C shift = max_entry(x, n);
+  const C sum = sum_of_exp<C, !kLog>(x, y, n, shift);
+  if (kLog) {
+    const C offset = log_of(sum);
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift - offset;
+  } else {
+    const C factor = C{1} / sum;
+    for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+  }
+}
+
+// m columns of n elements, `step` apart.
+template <class C, bool kLog>
+void columns(const C *x, C *y, int64_t n, int64_t step, int64_t m) {
+  C shift[kBlock];
+  C sum[kBlock] = {};
+  for (int64_t k = 0; k < m; ++k) shift[k] = x[k];
+  for (int64_t i = 1; i < n; ++i) {
+    for (int64_t k = 0; k < m; ++k) shift[k] = greater_of(shift[k], x[i * step + k]);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < m; ++k) {
+      const C e = exp_of(x[i * step + k] - shift[k]);
+      if (!kLog) y[i * step + k] = e;
+      sum[k] += e;
+    }
+  }
+  for (int64_t k = 0; k < m; ++k) sum[k] = kLog ? log_of(sum[k]) : C{1} / sum[k];
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < m; ++k) {
+      const int64_t at = i * step + k;
+      y[at] = kLog ? x[at] - shift[k] - sum[k] : y[at] * sum[k];
+    }
+  }
+}
+
+template <class C, bool kLog>
+void run(Call &call, Tensor self, int dim, Tensor out) {
+  const C *x = dense<C>(call, self);
+  const DenseOut<C> result(call, out);
+  if (call.failed() || self.numel() == 0) return;
+  int64_t inner = 1;
+  for (int d = dim + 1; d < self.ndim(); ++d) inner *= self.size(d);
+  const int64_t n = self.ndim() == 0 ? 1 : self.size(dim);
+  const int64_t outer = self.numel() / (inner * n);
+  C *y = result.data();
+  if (inner == 1) {
+    call.parallel(outer, 8192 / n + 1, [&](int64_t begin, int64_t end, int64_t) {
+      for (int64_t i = begin; i < end; ++i) row<C, kLog>(x + i * n, y + i * n, n);
+    });
+  } else {
+    const int64_t blocks = (inner + kBlock - 1) / kBlock;
+    call.parallel(outer * blocks, 8192 / (n * kBlock) + 1, [&](int64_t begin, int64_t end, int64_t) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t start = i % blocks * kBlock;
+        const int64_t at = i / blocks * n * inner + start;
+        const int64_t m = inner - start < kBlock ? inner - start : kBlock;
+        columns<C, kLog>(x + at, y + at, n, inner, m);
+      }
+    });
+  }
+  result.finish(call);
+}
+
+template <bool kLog>
+int32_t softmax(const edgecore_call *raw, const char *op) {
+  Call call(raw, op);
+  const Tensor self = call.tensor(0);
+  const int dim = call.dim(1, self.ndim());
+  const Tensor out = call.tensor(3);
+  const Type common = call.flag(2) ? Type::kF32 : self.type();  // half_to_float
+  if (!call.check(is_floating(self.type()), "the input must have a floating dtype") || !call.check_cast(common, out) ||
+      !call.resize(out, self.shape())) {
+    return call.status();
+  }
+  if (self.type() == Type::kF64) {
+    run<double, kLog>(call, self, dim, out);
+  } else {
+    run<float, kLog>(call, self, dim, out);
+  }
+  return call.status();
+}
+
+}  // namespace
+
+int32_t softmax_out(const edgecore_call *raw) { return softmax<false>(raw, "aten::_softmax.out"); }
+int32_t log_softmax_out(const edgecore_call *raw) { return softmax<true>(raw, "aten::_log_softmax.out"); }
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,247 @@
+// Docstrings of the Python module. src/edgecore/_runtime.pyi has the same texts beside the types, and
+// tests/runtime/test_docstrings.py compares them.
+#ifndef EDGECORE_PYTHON_DOCS_H_
+#define EDGECORE_PYTHON_DOCS_H_
+
+namespace edgecore::python::docs {
+
+constexpr const char *kTensor = R"(A dense tensor that a method returned, in CPU memory of its own.
+
+Take its elements through the buffer protocol (`memoryview(tensor)`, `numpy.asarray(tensor)`), through DLPack
+(`torch.from_dlpack(tensor)`), or as Python numbers with `tolist`.)";
+constexpr const char *kTensorShape = "Sizes of all dims, in elements; `()` for a scalar.";
+constexpr const char *kTensorDtype = R"(Name of the element type, such as "float32", "int64" or "bool".)";
+constexpr const char *kTensorToList = R"(Convert the elements to nested lists of Python numbers.
+
+Returns:
+    One level of lists for each dim, and numbers inside: int, float, bool or complex. A tensor without dims gives the
+    number alone.
+
+Raises:
+    TypeError: Elements of this dtype have no Python equivalent (quantized types).)";
+constexpr const char *kTensorDlpack = R"(Export the tensor as a DLPack capsule, without a copy.
+
+Args:
+    stream: Ignored: the memory is on the CPU.
+    max_version: The newest DLPack version (major, minor) that the consumer reads. From (1, 0) on the capsule is
+        versioned.
+    dl_device: None, or (1, 0), which is the CPU.
+    copy: None or False.
+
+Returns:
+    A capsule named "dltensor_versioned" or "dltensor". It keeps the memory alive.
+
+Raises:
+    BufferError: `dl_device` is another device, or `copy` is true.)";
+constexpr const char *kTensorDlpackDevice = R"(Name the tensor's device for DLPack.
+
+Returns:
+    (1, 0): the CPU.)";
+constexpr const char *kTensorRepr = "Describe the tensor: its shape and dtype.";
+
+constexpr const char *kDim = "One dim of an input or output tensor.";
+constexpr const char *kDimName =
+    R"(Name of the symbolic size, such as "batch" or "8*s0"; empty if the size is fixed or the file does not say.)";
+constexpr const char *kDimMin = "Smallest size that the dim may have, in elements.";
+constexpr const char *kDimMax = "Largest size that the dim may have, in elements.";
+constexpr const char *kDimRepr = "Describe the dim: its name and its range of sizes.";
+
+constexpr const char *kTensorInfo = R"(Description of one input or output of a method, as the file declares it.
+
+It may also be a number, a string or None: then `is_tensor` is false, and `shape`, `dims` and `dim_order` are empty.)";
+constexpr const char *kTensorInfoName =
+    R"(Name such as "x" or "past[0].key"; empty if another toolchain wrote the file.)";
+constexpr const char *kTensorInfoDims = "The dims of the tensor, outermost first.";
+constexpr const char *kTensorInfoDtype =
+    R"(Name of the element type, such as "float32". "int", "float", "bool", "str" or "none" if it is no tensor.)";
+constexpr const char *kTensorInfoShape = "Maximum size of each dim, in elements.";
+constexpr const char *kTensorInfoDimOrder =
+    "Dims from the outermost to the innermost in memory; (0, 2, 3, 1) is channels last.";
+constexpr const char *kTensorInfoIsTensor = "True for a tensor, false for a number, a string or None.";
+constexpr const char *kTensorInfoDynamic = "True if a run may have smaller sizes than `shape`.";
+constexpr const char *kTensorInfoPlanned =
+    "True if the tensor's memory is part of the method's planned memory: then an input is copied there before each "
+    "run.";
+constexpr const char *kTensorInfoRepr = "Describe the input or output: its name, dtype and dims.";
+
+constexpr const char *kRun = R"(A call that `Method.start` began. `await run` returns its results, too.
+
+The device works without the caller. What the method does afterwards, on the CPU or on another device, happens inside
+`done`, `wait` or the next call of the method. Dropping the object drops the results.)";
+constexpr const char *kRunDone = R"(Advance the run without blocking.
+
+Returns:
+    True once the run has finished, with results or with an error.)";
+constexpr const char *kRunWait = R"(Wait until the run has finished.
+
+Returns:
+    The results that calling the method would have returned; the same objects each time.
+
+Raises:
+    ExecutionError: The run failed.)";
+constexpr const char *kRunAwait = R"(Wait for the run in a thread of asyncio, so that other tasks go on.
+
+Returns:
+    An iterator for `await`, whose value is that of `wait`.)";
+
+constexpr const char *kMethod = R"(A method of a loaded program. Call it to run it.
+
+    outputs = method(*inputs, out=None, **named_inputs)
+
+Args:
+    *inputs: The values of the first inputs: for a tensor a numpy array, a torch tensor, or an object with the buffer
+        protocol or DLPack, in CPU memory, of the declared dtype and of a shape within the declared sizes; a Python
+        number for a number. Tensors may have any strides: a tensor that is not contiguous in the expected dim order
+        is copied.
+    **named_inputs: The values of the other inputs, by the names of the entries of `inputs`.
+    out: A sequence with one writable buffer for each output, contiguous, of its dtype and of the shape that these
+        inputs give; for a method with one output also the buffer itself. They are then the results.
+
+Returns:
+    The only output itself, or a list of several outputs. Tensors come as numpy arrays if the first tensor among the
+    inputs is one, as torch tensors if it is one, and as `edgecore.Tensor` otherwise. They belong to the caller: later
+    runs do not change them.
+
+Raises:
+    ExecutionError: An input does not fit (the error names it, and says what is expected), or a kernel or a backend
+        failed.
+
+Calls of one method from several threads run one after the other; the GIL is released meanwhile.)";
+constexpr const char *kMethodStart = R"(Start a run, and return while a device works on it.
+
+Inputs are as in a call. A tensor that a backend may still read later is copied, so the caller may change it at once. A
+run that uses no device has finished on return. The next call or start of this method, or of a method that shares state
+with it, first waits for the run. A program that writes to an input cannot be started, only called.
+
+Args:
+    *inputs: The values of the first inputs, as in a call.
+    **named_inputs: The values of the other inputs, by name.
+
+Returns:
+    The run, to `wait` for or to `await`.
+
+Raises:
+    ExecutionError: An input does not fit. Later failures are raised by the run.)";
+constexpr const char *kMethodRepr = "Describe the method: its inputs and outputs with their dtypes and dims.";
+constexpr const char *kMethodSignature = "Signature for `inspect.signature`: a parameter for each input, and `out`.";
+constexpr const char *kMethodName = R"(Name of the method in the file, such as "forward".)";
+constexpr const char *kMethodInputs = "Descriptions of all inputs, in the order of the positional arguments.";
+constexpr const char *kMethodOutputs = "Descriptions of all outputs, in the order of the results.";
+constexpr const char *kMethodDelegates =
+    R"(Backend ids of all delegates of the method, such as "XnnpackBackend"; one entry for each delegate.)";
+constexpr const char *kMethodPlannedBytes = "Bytes of planned memory: the arenas that hold intermediate tensors.";
+constexpr const char *kMethodDelegateBytes = "Bytes of memory that delegates have asked for so far.";
+constexpr const char *kMethodStagingBytes =
+    "Bytes of copies of delegates' arguments that did not meet a buffer requirement, so far.";
+
+constexpr const char *kProgram = R"(A verified file; the native part of `edgecore.Program`.
+
+The order of calls is `open_program`, `load_backend` and `load_kernels` as needed, `load_methods` once, then the rest.)";
+constexpr const char *kProgramBackendIds = "Ids of the backends that the file's delegates need, each once.";
+constexpr const char *kProgramTargetRuntime =
+    R"(Runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty if it is not known.)";
+constexpr const char *kProgramCheckDigests =
+    R"(Compare weights, blobs and `.ptd` data with the SHA-256 hashes in the file.
+
+Raises:
+    FormatError: Something in the file has changed; the error names it.
+    ExecutionError: Data of a `.ptd` file have changed, or the file has no hashes.)";
+constexpr const char *kProgramLoadBackend = R"(Load the library of a backend and open the backend for this file.
+
+Args:
+    path: Absolute path of the library, in the encoding of the file system.
+    backend_id: Id that the library must have, such as "XnnpackBackend".
+    options: Values by option name: bool, int, float, str, bytes, or a list or dict that is passed as JSON.
+
+Raises:
+    ExecutionError: The library cannot be opened, is no backend, was built for another version of the native
+        interface, has another id, or refuses an option.)";
+constexpr const char *kProgramMissingOperators =
+    R"(Names of all operators that the file calls and that have no kernel yet, such as "acme::blur.out".)";
+constexpr const char *kProgramLoadKernels = R"(Load a library of kernels for this file.
+
+Args:
+    path: Absolute path of the library, in the encoding of the file system.
+
+Raises:
+    ExecutionError: The library cannot be opened, has no kernels, or was built for another version of the native
+        interface.)";
+constexpr const char *kProgramLoadMethods = R"(Build all methods of the file.
+
+Args:
+    threads: Number of threads that each method computes on, the calling one included; 0: the performance cores.
+    trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
+    share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own. None: as
+        the file says.
+    trace: Record the times of all instructions for `write_trace`.
+
+Returns:
+    The methods, in the order of the file.
+
+Raises:
+    ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not suffice; also
+        if the methods are loaded already.)";
+constexpr const char *kProgramSetOptions =
+    R"(Set options of a backend that may change after loading, for all methods. Waits for runs.
+
+Args:
+    backend_id: Id of a loaded backend.
+    options: Values by option name, as in `load_backend`.
+
+Raises:
+    ExecutionError: The backend is not loaded, an option is unknown or of another type, or the backend refuses it.)";
+constexpr const char *kProgramReset = R"(Give all mutable buffers their initial values. Waits for runs.
+
+Raises:
+    ExecutionError: A backend cannot reset its state.)";
+constexpr const char *kProgramExportState = R"(Save all mutable buffers and the state of backends. Waits for runs.
+
+Returns:
+    Bytes for `import_state`.
+
+Raises:
+    ExecutionError: A backend keeps state that it cannot export.)";
+constexpr const char *kProgramImportState = R"(Restore what `export_state` returned. Waits for runs.
+
+Args:
+    state: An object with the buffer protocol.
+
+Raises:
+    ExecutionError: `state` is damaged or of another program, or a backend refuses it. The state is unchanged then.)";
+constexpr const char *kProgramWriteTrace = R"(Write the times of all runs since loading as an ETDump file.
+
+Args:
+    path: Path of the file, in the encoding of the file system.
+
+Raises:
+    ExecutionError: The methods were loaded without `trace`, or the file cannot be written.)";
+
+constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the program in a `.bpte` file.
+
+Args:
+    file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
+    data: `.ptd` files in the same form.
+    limits: Values by name for the limits that differ from the default.
+
+Returns:
+    The program, still without methods.
+
+Raises:
+    FormatError: The file is no `.pte`, or it is damaged.
+    ExecutionError: A file cannot be read, or its version is not supported.
+    KeyError: There is no such limit.)";
+constexpr const char *kKernels = R"(List the operators that the runtime, or a library of kernels, has kernels for.
+
+Args:
+    path: None for the runtime itself, or the absolute path of a library, in the encoding of the file system.
+
+Returns:
+    Pairs of operator name and overload: ("aten::add", "out").
+
+Raises:
+    ExecutionError: The library cannot be opened, has no kernels, or was built for another version of the native
+        interface.)";
+
+}  // namespace edgecore::python::docs
+
+#endif  // EDGECORE_PYTHON_DOCS_H_

@@ -1,0 +1,94 @@
+// edgecore.Method: a method that is called with arrays and returns arrays.
+#ifndef EDGECORE_PYTHON_METHOD_H_
+#define EDGECORE_PYTHON_METHOD_H_
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <vector>
+
+#include "edgecore/module.h"
+#include "host/execution_lock.h"
+#include "input.h"
+#include "tensor.h"
+
+namespace edgecore::python {
+
+class PyRun;
+
+// One input of a call, read from the caller's object. The tag of the method's input tells which member is used.
+struct InputArg {
+  ArrayView view;
+  int64_t integer = 0;
+  double number = 0;
+};
+
+// One output of a call.
+struct OutputSlot {
+  nanobind::object object;    // the caller's buffer, if `out` has one: kept, because the sequence may change meanwhile
+  ArrayView out;              // a view of `object`
+  bool direct = false;        // the method writes into `out` itself, without a copy
+  PyTensor tensor;            // the result, unless `object` is set
+  edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
+
+  // Converts the output to the object that the caller gets. `kind` is the type of the first tensor input, or NULL.
+  nanobind::object result(const ArrayType *kind);
+};
+
+// Copies output `index` of a method that has run into `slot`. Errors: INVALID_ARGUMENT (the caller's buffer has another
+// shape than the output).
+Status collect_output(const Method &method, const ValueInfo &info, size_t index, OutputSlot &slot, Error &error);
+
+class PyMethod {
+ public:
+  // Every call holds `lock` while it runs.
+  PyMethod(std::shared_ptr<Module> module, Method &method, std::shared_ptr<ExecutionLock> lock);
+
+  // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the others by name. Ignores the key
+  // `out`.
+  nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
+
+  // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
+  // output, which are then the results; for a method with one output it may also be the buffer itself.
+  // Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or runs.
+  nanobind::object call(nanobind::handle inputs, nanobind::handle out);
+
+  // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after this returns.
+  std::unique_ptr<PyRun> start(nanobind::handle inputs);
+
+  const Method &core() const { return method_; }
+  const std::shared_ptr<Module> &module() const { return module_; }
+
+  PyMethod(const PyMethod &) = delete;
+  PyMethod &operator=(const PyMethod &) = delete;
+
+ private:
+  struct Input {
+    ValueInfo info;
+    HeapBlock copy;  // holds a contiguous copy of a tensor whose layout is not the expected one
+    uint64_t copy_bytes = 0;
+  };
+  struct Output {
+    ValueInfo info;
+    std::shared_ptr<BlockCache> cache;
+  };
+
+  [[noreturn]] void refuse_count(size_t count) const;
+  Status read_input(size_t index, PyObject *object, InputArg &arg, Error &error);
+  Status read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error);
+  // Sets all inputs of the method and memory for all its outputs.
+  Status set_arguments(InputArg *args, OutputSlot *slots, Error &error);
+  Status set_tensor(size_t index, const ArrayView &view, Error &error);
+  Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
+
+  // Acquired without the GIL only. A run that is pending in it ends with the module.
+  std::shared_ptr<ExecutionLock> lock_;
+  std::shared_ptr<Module> module_;
+  Method &method_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace edgecore::python
+
+#endif  // EDGECORE_PYTHON_METHOD_H_

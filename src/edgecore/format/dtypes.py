@@ -1,0 +1,92 @@
+"""The element types of tensors: one row for each, and all that files, tools and messages need of it. Imports no torch.
+
+`edgecore.ir.dtypes` has the same types as torch's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ScalarType(IntEnum):
+    """Element types, numbered as in PyTorch."""
+
+    BYTE = 0
+    CHAR = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    HALF = 5
+    FLOAT = 6
+    DOUBLE = 7
+    COMPLEX32 = 8  # these three: in files of executorch, not in its schema
+    COMPLEX64 = 9
+    COMPLEX128 = 10
+    BOOL = 11
+    QINT8 = 12
+    QUINT8 = 13
+    QINT32 = 14
+    BFLOAT16 = 15
+    QUINT4X2 = 16
+    QUINT2X4 = 17
+    BITS16 = 22
+    FLOAT8_E5M2 = 23
+    FLOAT8_E4M3FN = 24
+    FLOAT8_E5M2FNUZ = 25
+    FLOAT8_E4M3FNUZ = 26
+    UINT16 = 27
+    UINT32 = 28
+    UINT64 = 29
+
+    @property
+    def dtype_name(self) -> str:
+        """Name of the torch dtype: `float32`."""
+        return DTYPES[self].name
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """One element type.
+
+    `name` is torch's, `size` in bytes. `code` is its format in Python's `struct` and buffer protocol, empty if it has none.
+    `letter` is its letter in `ir/dtype_rules.json`, empty if no edge graph has it.
+    """
+
+    name: str
+    size: int
+    code: str = ""
+    letter: str = ""
+
+
+DTYPES: dict[ScalarType, Dtype] = {
+    ScalarType.BYTE: Dtype("uint8", 1, "B", "u"),
+    ScalarType.CHAR: Dtype("int8", 1, "b", "c"),
+    ScalarType.SHORT: Dtype("int16", 2, "h", "s"),
+    ScalarType.INT: Dtype("int32", 4, "i", "i"),
+    ScalarType.LONG: Dtype("int64", 8, "q", "l"),
+    ScalarType.HALF: Dtype("float16", 2, "e", "h"),
+    ScalarType.FLOAT: Dtype("float32", 4, "f", "f"),
+    ScalarType.DOUBLE: Dtype("float64", 8, "d", "d"),
+    ScalarType.COMPLEX32: Dtype("complex32", 4),
+    ScalarType.COMPLEX64: Dtype("complex64", 8, letter="z"),
+    ScalarType.COMPLEX128: Dtype("complex128", 16, letter="y"),
+    ScalarType.BOOL: Dtype("bool", 1, "?", "b"),
+    ScalarType.QINT8: Dtype("qint8", 1),
+    ScalarType.QUINT8: Dtype("quint8", 1),
+    ScalarType.QINT32: Dtype("qint32", 4),
+    ScalarType.BFLOAT16: Dtype("bfloat16", 2, letter="e"),
+    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # of two and of four elements
+    ScalarType.QUINT2X4: Dtype("quint2x4", 1),
+    ScalarType.BITS16: Dtype("bits16", 2),
+    ScalarType.FLOAT8_E5M2: Dtype("float8_e5m2", 1),
+    ScalarType.FLOAT8_E4M3FN: Dtype("float8_e4m3fn", 1),
+    ScalarType.FLOAT8_E5M2FNUZ: Dtype("float8_e5m2fnuz", 1),
+    ScalarType.FLOAT8_E4M3FNUZ: Dtype("float8_e4m3fnuz", 1),
+    ScalarType.UINT16: Dtype("uint16", 2, "H", "v"),
+    ScalarType.UINT32: Dtype("uint32", 4, "I", "w"),
+    ScalarType.UINT64: Dtype("uint64", 8, "Q"),
+}
+
+SCALAR_TYPE_SIZES: dict[ScalarType, int] = {number: dtype.size for number, dtype in DTYPES.items()}
+"""Bytes per element; quint4x2 and quint2x4 pack several elements into each byte."""

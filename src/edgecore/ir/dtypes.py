@@ -1,0 +1,31 @@
+"""The rows of `edgecore.format.dtypes` as torch's dtypes."""
+
+from __future__ import annotations
+
+import torch
+
+from edgecore.errors import CompileError
+from edgecore.format.dtypes import DTYPES, ScalarType
+
+DTYPE_LETTERS: dict[torch.dtype, str] = {getattr(torch, row.name): row.letter for row in DTYPES.values() if row.letter}
+"""The dtypes of the edge dialect, with their letters in `dtype_rules.json`."""
+
+_SCALAR_TYPES: dict[torch.dtype, ScalarType] = {
+    getattr(torch, row.name): number for number, row in DTYPES.items() if row.letter or row.code
+}
+
+
+def scalar_type(dtype: torch.dtype) -> ScalarType:
+    """Get a dtype's number in files.
+
+    Raises:
+        CompileError: Files that edgecore writes have no such dtype.
+    """
+    if dtype not in _SCALAR_TYPES:
+        raise CompileError(f"the .pte format has no {dtype}")
+    return _SCALAR_TYPES[dtype]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32` for `torch.float32`."""
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,84 @@
+"""Facts about the tensors of an edge graph: dim orders, and bounds of symbolic sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._prims_common import is_contiguous_for_memory_format_or_false
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.graph import describe
+
+
+def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
+    """Dimensions of a dense tensor from the outermost to the innermost; None if it is neither default nor channels-last.
+
+    A tensor that is both (one channel, or one pixel) counts as default.
+    """
+    default = tuple(range(val.dim()))
+    if _is_dense(val, torch.contiguous_format):
+        return default
+    if val.dim() == 4 and _is_dense(val, torch.channels_last):
+        return (0, 2, 3, 1)
+    if val.dim() == 5 and _is_dense(val, torch.channels_last_3d):
+        return (0, 2, 3, 4, 1)
+    return None
+
+
+def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
+    if all(isinstance(size, int) for size in val.shape):
+        return val.is_contiguous(memory_format=memory_format)
+    # A size that depends on data must not be guarded on, which `Tensor.is_contiguous` does.
+    return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))
+
+
+class Bounds:
+    """Bounds of symbolic sizes, from the ranges that were given to `torch.export`."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.ranges = program.range_constraints
+
+    def upper(self, size: Any, node: Node) -> int:
+        """Return the maximum of a size of `node`.
+
+        Raises:
+            CompileError: It has no upper bound.
+        """
+        if isinstance(size, int):
+            return size
+        from torch.utils._sympy.numbers import int_oo
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        upper = bound_sympy(size.node.expr, self._ranges(size)).upper
+        if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
+            raise CompileError(
+                f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "
+                f'dynamic_shapes={{"x": {{0: torch.export.Dim("batch", max=8)}}}}, or, where the size depends on data, '
+                "state it in the model: torch._check(y.shape[0] <= 8)"
+            )
+        return int(upper)
+
+    def lower(self, size: Any) -> int:
+        """Return the minimum of a size; 0 if nothing says more.
+
+        A minimum of 1 or 2 counts as 0: `torch.export` assumes that sizes are at least 2 while it traces, and the programs
+        that it gives also run with smaller ones.
+        """
+        if isinstance(size, int):
+            return size
+        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+        ranges = {
+            symbol: ValueRanges(0, bounds.upper) if bounds.lower <= 2 else bounds
+            for symbol, bounds in self._ranges(size).items()
+            if symbol in size.node.expr.free_symbols
+        }
+        lower = bound_sympy(size.node.expr, ranges).lower
+        return int(lower) if lower > 0 else 0
+
+    def _ranges(self, size: Any) -> dict[Any, Any]:
+        # Symbols that a decomposition made are known to the shape environment only.
+        return {**size.node.shape_env.var_to_range, **self.ranges}

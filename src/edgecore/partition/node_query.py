@@ -1,0 +1,67 @@
+"""A call under examination, and the questions that the constraints of an operator table ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, TypeVar
+
+import torch
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.op_args import argument
+
+Query = TypeVar("Query", bound="NodeQuery")
+
+
+class NodeQuery:
+    """A call of a program under examination.
+
+    Attributes:
+        node: The call.
+        is_decomposed: False while the graph may still have composite operators and views, whose strides mean nothing
+            yet.
+    """
+
+    def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:
+        self.node = node
+        self.is_decomposed = is_decomposed
+        self.constants = constants
+
+    def about(self: Query, node: Node) -> Query:
+        """Return the same query about another call of the program."""
+        other = copy(self)
+        other.node = node
+        return other
+
+    def argument(self, name: str) -> Any:
+        """Return an argument of the call by its schema name, defaults included."""
+        return argument(self.node, name)
+
+    def is_constant(self, node: Any) -> bool:
+        """Return True for a node whose tensor is known when compiling: a weight."""
+        return self.constants.has(node)
+
+    def constant(self, node: Node) -> torch.Tensor:
+        """Return the tensor of a constant node, detached."""
+        return self.constants.get(node)
+
+    def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
+        """List the `val`s that the call reads and returns, each with its name in a reason: `input x`, `its result`.
+
+        Args:
+            except_arguments: Arguments that are left out.
+        """
+        exempt = self.nodes_of(except_arguments)
+        sources = [source for source in self.node.all_input_nodes if source not in exempt]
+        results = self.node.meta["val"]
+        return [(f"input {source.name}", source.meta.get("val")) for source in sources] + [
+            ("its result", val) for val in (results if isinstance(results, (tuple, list)) else [results])
+        ]
+
+    def nodes_of(self, names: Sequence[str]) -> set[Node]:
+        """Return the nodes in the arguments of these names: an argument itself, or the items of a list."""
+        values = [self.argument(name) for name in names]
+        items = [item for value in values for item in (value if isinstance(value, (list, tuple)) else [value])]
+        return {item for item in items if isinstance(item, Node)}

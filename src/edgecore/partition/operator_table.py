@@ -1,0 +1,225 @@
+"""Operator support as data: one table for the partitioner, its reasons, the documentation and the lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.tensors import dim_order
+from edgecore.partition.capability import CapabilityPartitioner, Preserve, UnsupportedReason
+from edgecore.partition.node_query import NodeQuery
+from edgecore.plugin import CompileSpec, OperatorSupport
+
+Lower = TypeVar("Lower")
+
+Constraint = Callable[[Any], "str | None"]
+"""Gets the table's query about a call; returns why the backend does not support it, as a fragment such as `alpha is
+2`, or None."""
+
+_MAX_NAMES = 20
+"""Operators that an error message lists; of a longer table it lists the names that are similar to the wrong one."""
+
+
+@dataclass(frozen=True)
+class OperatorRow(Generic[Lower]):
+    """One operator that a backend supports.
+
+    Attributes:
+        target: The operator, of the edge dialect.
+        dtypes: The dtypes that each tensor of a call, input or result, may have.
+        constraints: What `unsupported_reason` demands, in words, for the documentation.
+        unsupported_reason: Says why a call breaks the constraints.
+        do_not_decompose: Calls that the row supports are kept from being decomposed into other operators.
+        lower: What the backend's compiler needs to translate a call: a function, or an operator's number.
+        any_dtype: Names of arguments that are exempt from `dtypes`, such as constant indices.
+    """
+
+    target: OpOverload
+    dtypes: tuple[torch.dtype, ...]
+    constraints: str = ""
+    unsupported_reason: Constraint | None = None
+    do_not_decompose: bool = False
+    lower: Lower = None  # type: ignore[assignment]  # a compiler may do without
+    any_dtype: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """`aten.add.Tensor` and `add`."""
+        return str(self.target), self.target._schema.name.rpartition("::")[2]
+
+
+class OperatorTable(Generic[Lower]):
+    """The rows of a backend, and constraints that hold for all of them.
+
+    A backend whose constraints need to know more than `NodeQuery` answers derives a class and overrides `make_query`;
+    the other methods without an underscore may be overridden as well.
+
+    Args:
+        rows: One for each operator; `add` enters more.
+        common: Constraints of every row, such as `contiguous_only`. They are not asked before decomposition, when the
+            graph still has views and layouts are not final.
+
+    Raises:
+        ValueError: Two rows have the same operator.
+    """
+
+    def __init__(self, rows: Iterable[OperatorRow[Lower]] = (), common: Sequence[Constraint] = ()) -> None:
+        self.rows: dict[Any, OperatorRow[Lower]] = {}
+        self.common = tuple(common)
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: OperatorRow[Lower]) -> None:
+        """Enter a row; ValueError if its operator has one."""
+        if row.target in self.rows:
+            raise ValueError(f"two rows of the operator table have the same operator, {row.target}")
+        self.rows[row.target] = row
+
+    def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
+        """Return the function that makes the query about a call.
+
+        What holds for the whole program is computed here, once.
+        """
+        constants = Constants(program)
+        return lambda node: NodeQuery(node, constants, is_decomposed)
+
+    def unsupported_reasons(self, program: ExportedProgram, *, is_decomposed: bool = True) -> UnsupportedReason:
+        """Return the function that says why a call of `program` is not supported, or None if it is."""
+        make_query = self.make_query(program, is_decomposed=is_decomposed)
+        return lambda node: self.unsupported_reason(make_query(node))
+
+    def unsupported_reason(self, query: NodeQuery) -> str | None:
+        """Say why the call is not supported: its operator, its tensors, common constraints, then those of its row."""
+        row = self.rows.get(query.node.target)
+        if row is None:
+            return self.missing_reason(query.node)
+        reason = self.tensor_reason(query, row)
+        constraints = self.common if query.is_decomposed else ()
+        return reason or next(filter(None, (check(query) for check in constraints)), None) or self.row_reason(query)
+
+    def row_reason(self, query: NodeQuery) -> str | None:
+        """Say why a call breaks its own row's constraints; its tensors and the common constraints are not looked at."""
+        row = self.rows.get(query.node.target)
+        if row is None:
+            return self.missing_reason(query.node)
+        return row.unsupported_reason(query) if row.unsupported_reason else None
+
+    def missing_reason(self, node: Node) -> str:
+        """Say that the operator of a call has no row."""
+        return "not among the backend's operators"
+
+    def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
+        """Say which input or result of a call has none of the row's dtypes."""
+        for name, val in query.vals(except_arguments=row.any_dtype):
+            if not isinstance(val, torch.Tensor):
+                return f"{name} is no tensor"
+            if val.dtype not in row.dtypes:
+                return f"{name} is {dtype_name(val.dtype)}, not {' or '.join(map(dtype_name, row.dtypes))}"
+        return None
+
+    @property
+    def ops_to_not_decompose(self) -> tuple[OpOverload, ...]:
+        """The operators of rows with `do_not_decompose`."""
+        return tuple(row.target for row in self.rows.values() if row.do_not_decompose)
+
+    def preserve(self, program: ExportedProgram) -> Preserve:
+        """Return the function that tells which calls of `ops_to_not_decompose` stay: those that the table supports."""
+        reasons = self.unsupported_reasons(program, is_decomposed=False)
+        return lambda node: reasons(node) is None
+
+    def support(self) -> list[OperatorSupport]:
+        """List the rows for `BackendCompiler.operator_support`, by name."""
+        rows = [
+            OperatorSupport(str(row.target), tuple(map(dtype_name, row.dtypes)), row.constraints)
+            for row in self.rows.values()
+        ]
+        return sorted(rows, key=lambda row: row.operator)
+
+    def check_names(self, names: Sequence[str], *, namespace: str = "") -> Sequence[str]:
+        """Return `names` if each is an operator's (`add` or `aten.add.Tensor`): for the validator of an option.
+
+        Args:
+            names: The names.
+            namespace: Operators of this namespace only, such as `aten`; of all if empty.
+
+        Raises:
+            ValueError: The table has no operator of one of the names.
+        """
+        rows = [row for row in self.rows.values() if namespace in ("", row.target.namespace)]
+        known = sorted({name for row in rows for name in row.names})
+        for name in names:
+            if name not in known:
+                shown = known if len(known) <= _MAX_NAMES else get_close_matches(name, known) or known[:_MAX_NAMES]
+                more = "" if len(shown) == len(known) else ", ..."
+                raise ValueError(f"no operator {name!r}: there are {', '.join(shown)}{more}")
+        return names
+
+    def partitioner(
+        self,
+        backend_id: str,
+        *,
+        compile_specs: Sequence[CompileSpec] = (),
+        operators: Sequence[str] = (),
+        min_partition_size: int = 1,
+    ) -> CapabilityPartitioner:
+        """Make a partitioner that delegates what the table supports.
+
+        Args:
+            backend_id: The backend's id, as in its `BackendInfo`.
+            compile_specs: They travel with each delegate.
+            operators: Delegate only these (`aten.add.Tensor` or `add`); all if empty.
+            min_partition_size: Partitions of fewer operators are not delegated.
+
+        Raises:
+            ValueError: The table has no operator of a name in `operators`.
+        """
+        chosen = set(self.check_names(operators))
+
+        def make_reasons(program: ExportedProgram) -> UnsupportedReason:
+            reasons = self.unsupported_reasons(program)
+
+            def reason(node: Node) -> str | None:
+                unsupported = reasons(node)
+                if unsupported or not chosen or chosen & set(self.rows[node.target].names):
+                    return unsupported
+                return "left out by an option"
+
+            return reason
+
+        return CapabilityPartitioner(
+            backend_id,
+            make_reasons,
+            compile_specs=compile_specs,
+            ops_to_not_decompose=self.ops_to_not_decompose,
+            preserve=self.preserve,
+            min_partition_size=min_partition_size,
+        )
+
+
+def contiguous_only(query: NodeQuery) -> str | None:
+    """Constraint of backends that know no layout but the default one."""
+    for name, val in query.vals():
+        if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
+            return f"{name} is not contiguous (channels last, for example)"
+    return None
+
+
+def at_most_dims(count: int) -> Constraint:
+    """Make the constraint of backends whose tensors have at most `count` dims."""
+
+    def check(query: NodeQuery) -> str | None:
+        for name, val in query.vals():
+            if isinstance(val, torch.Tensor) and val.dim() > count:
+                return f"{name} has {val.dim()} dims, more than {count}"
+        return None
+
+    return check

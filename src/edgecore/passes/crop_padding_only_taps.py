@@ -1,0 +1,69 @@
+"""Rows and columns of a convolution's kernel that only ever meet padding are cut off."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, for_each
+from edgecore.passes.quantized import is_dequantize
+
+aten = torch.ops.aten
+
+
+def crop_padding_only_taps(program: ExportedProgram) -> ExportedProgram:
+    """Cut constant kernels, on both sides alike, with the padding: dilation 24 on 14 pixels leaves the middle of 3 x 3.
+
+    Sizes of pixels that are symbolic are left alone.
+    """
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        mode = fake_mode(graph_module)
+        for conv in calls(graph_module, aten.convolution.default):
+            weight = _constant(constants, conv.args[1])
+            cuts = [] if weight is None or conv.args[6] else _cuts(conv)
+            if weight is not None and any(cuts):
+                _trim(constants, Editor(graph_module, conv, mode), weight, cuts)
+    constants.drop_unused()
+    return program
+
+
+def _constant(constants: Constants, weight: object) -> Node | None:
+    source = weight.args[0] if isinstance(weight, Node) and is_dequantize(weight) else weight
+    return source if isinstance(source, Node) and constants.has(source) else None
+
+
+def _cuts(conv: Node) -> list[int]:
+    """For each dimension how much of the kernel is cut off at either end."""
+    source, weight = conv.args[0], conv.args[1]
+    assert isinstance(source, Node) and isinstance(weight, Node)
+    pixels, kernel = source.meta["val"].shape[2:], weight.meta["val"].shape[2:]
+    outputs = conv.meta["val"].shape[2:]
+    strides, padding, dilation = (for_each(conv.args[index], len(pixels)) for index in (3, 4, 5))
+    cuts = []
+    for size, taps, out, stride, pad, step in zip(pixels, kernel, outputs, strides, padding, dilation, strict=True):
+        if not isinstance(size, int) or not isinstance(out, int):
+            cuts.append(0)
+            continue
+        # Tap t of output y reads pixel y * stride - pad + t * step.
+        before = sum((out - 1) * stride - pad + tap * step < 0 for tap in range(taps))
+        after = sum(tap * step - pad >= size for tap in range(taps))
+        cuts.append(min(before, after, pad // step, (taps - 1) // 2))
+    return cuts
+
+
+def _trim(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -> None:
+    conv = editor.origin
+    kernel = constants.get(weight)
+    for dim, cut in enumerate(cuts, start=2):
+        kernel = kernel.narrow(dim, cut, kernel.shape[dim] - 2 * cut)
+    trimmed = constants.add(f"{weight.name}_trimmed", kernel.contiguous())
+    if conv.args[1] is not weight:
+        dequantize = conv.args[1]
+        assert isinstance(dequantize, Node)
+        trimmed = editor.call(dequantize.target, trimmed, *dequantize.args[1:], **dequantize.kwargs)  # type: ignore[arg-type]
+    padding, dilation = (for_each(conv.args[index], len(cuts)) for index in (4, 5))
+    conv.update_arg(1, trimmed)
+    conv.update_arg(4, [pad - cut * step for pad, cut, step in zip(padding, cuts, dilation, strict=True)])

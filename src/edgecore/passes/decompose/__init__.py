@@ -1,0 +1,11 @@
+"""Decomposition into the edge dialect: the pass, direct rewrites, and decompositions that torch lacks."""
+
+from edgecore.passes.decompose.decompose import (
+    Preserve,
+    decompose,
+    inline_decomposition,
+    preserve_nothing,
+)
+from edgecore.passes.decompose.volumes import is_volume_convolution
+
+__all__ = ["Preserve", "decompose", "inline_decomposition", "is_volume_convolution", "preserve_nothing"]

@@ -1,0 +1,64 @@
+"""Equal calls are computed once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.dialect import SYMBOLIC
+from edgecore.ir.graph import calls, edit, graph_modules, replace
+from edgecore.passes.quantized import is_dequantize
+
+
+def merge_common_subexpressions(program: ExportedProgram) -> ExportedProgram:
+    """Replace a call by an earlier one with the same operator and arguments.
+
+    Random operators stay apart, and so do those that read or make a value that an in-place operator writes. So do
+    dequantizations of weights, each of which goes with its reader to a backend.
+    """
+    with edit(program) as graph_module:
+        for part in graph_modules(graph_module):
+            _merge(part)
+    return program
+
+
+def _merge(graph_module: GraphModule) -> None:
+    nodes = calls(graph_module)
+    written = {node.args[0] for node in nodes if _is_mutable(node)}
+    seen: dict[Hashable, Node] = {}
+    for node in nodes:
+        if not _is_pure(node) or node in written or not written.isdisjoint(node.all_input_nodes):
+            continue
+        key = (node.target, _frozen(node.args), _frozen(node.kwargs))
+        first = seen.setdefault(key, node)
+        if first is not node:
+            replace(node, first)
+
+
+def _is_mutable(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
+def _is_pure(node: Node) -> bool:
+    if not isinstance(node.target, OpOverload):
+        return node.target is operator.getitem or node.target in SYMBOLIC
+    if is_dequantize(node) and all(source.op == "placeholder" for source in node.all_input_nodes):
+        return False
+    return not node.target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
+
+
+def _frozen(value: Any) -> Hashable:
+    """Arguments as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((key, _frozen(item)) for key, item in sorted(value.items()))
+    return type(value), repr(value)

@@ -1,0 +1,147 @@
+"""Passes as data: a pass with its name and its guarantee, and lists of them that users edit by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, overload
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_base import PassBase
+
+from edgecore.errors import CompileError
+from edgecore.passes.decompose import Preserve, preserve_nothing
+
+ProgramPass = Callable[[ExportedProgram], ExportedProgram]
+Pass = ProgramPass | PassBase
+"""A function gets a program that it may edit, and returns it or another one; a `PassBase` (such as `ExportPass`) edits the
+graph module and has conditions of its own, `requires` and `ensures`."""
+
+Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
+"""`exported`: each method as torch.export gives it. `methods`: each functional method, when all of them are functional.
+`edge`: the edge dialect, before transform passes and partitioners. `undelegated`: what no partitioner took. `memory`: in
+`to_executorch`, before memory planning."""
+
+
+@dataclass
+class PassContext:
+    """Facts about one compilation that some passes need besides the program.
+
+    `preserve_for` gives the predicate of the nodes that `decompose` leaves alone; `preserved` holds the operators that it
+    may accept, which the verifier allows beside those of the dialect. `written_buffers` are the qualified names of the
+    buffers that some method writes.
+    """
+
+    preserve_for: Callable[[ExportedProgram], Preserve] = lambda program: preserve_nothing
+    preserved: set[OpOverload] = field(default_factory=set)
+    written_buffers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class NamedPass:
+    """A pass of a `PassList`.
+
+    `guarantee` is a sentence about the program afterwards, `when` the condition under which the pass runs (empty: always).
+    With `needs_context`, `function` gets a `PassContext` as its second argument.
+    """
+
+    name: str
+    function: Callable[..., Any] | PassBase
+    guarantee: str = ""
+    when: str = ""
+    stage: Stage = "edge"
+    needs_context: bool = False
+
+    def bind(self, context: PassContext) -> NamedPass:
+        """Return this pass as a pass of the program alone."""
+        if not self.needs_context or isinstance(self.function, PassBase):
+            return self
+        return replace(self, function=partial(self.function, context=context), needs_context=False)
+
+
+class PassList(Sequence[NamedPass]):
+    """An immutable list of passes in the order in which they run; each method that edits returns a new list.
+
+    A pass is given as a `NamedPass`, a function or a `PassBase`; the latter two are named after themselves. A pass that is
+    not a `NamedPass` runs in the stage of the pass beside which it is inserted.
+
+    Example:
+        >>> from edgecore.passes import EDGE_PASSES
+        >>> passes = EDGE_PASSES.insert_after("fold_constants", my_pass).skip("fuse_batch_norm")
+        >>> edgecore.compile(model, inputs, passes=passes)
+
+    Raises:
+        CompileError: Two passes have one name, or there is no pass of a name that a method was given.
+    """
+
+    def __init__(self, passes: Iterable[NamedPass]) -> None:
+        self._passes = tuple(passes)
+        names = self.names
+        for name in names:
+            if names.count(name) > 1:
+                raise CompileError(
+                    f"two passes are called {name!r}: give one of them another name, NamedPass(name, function)"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the passes in order."""
+        return tuple(one.name for one in self._passes)
+
+    def insert_before(self, name: str, *passes: Pass | NamedPass) -> PassList:
+        """Return a list in which `passes` run directly before the pass `name`."""
+        return self._spliced(self._index(name), 0, passes, name)
+
+    def insert_after(self, name: str, *passes: Pass | NamedPass) -> PassList:
+        """Return a list in which `passes` run directly after the pass `name`."""
+        return self._spliced(self._index(name) + 1, 0, passes, name)
+
+    def replace(self, name: str, *passes: Pass | NamedPass) -> PassList:
+        """Return a list in which `passes` run in place of the pass `name`."""
+        return self._spliced(self._index(name), 1, passes, name)
+
+    def skip(self, *names: str) -> PassList:
+        """Return a list without the passes of these names."""
+        for name in names:
+            self._index(name)
+        return PassList(one for one in self._passes if one.name not in names)
+
+    def of_stage(self, stage: Stage) -> list[NamedPass]:
+        """Return the passes of one stage in order."""
+        return [one for one in self._passes if one.stage == stage]
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            raise CompileError(f"no pass {name!r}: there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def _spliced(self, start: int, count: int, passes: Sequence[Pass | NamedPass], beside: str) -> PassList:
+        stage = self._passes[self._index(beside)].stage
+        named = [one if isinstance(one, NamedPass) else NamedPass(name_of(one), one, stage=stage) for one in passes]
+        return PassList((*self._passes[:start], *named, *self._passes[start + count :]))
+
+    @overload
+    def __getitem__(self, index: int) -> NamedPass: ...
+    @overload
+    def __getitem__(self, index: slice) -> PassList: ...
+
+    def __getitem__(self, index: int | slice) -> NamedPass | PassList:
+        return PassList(self._passes[index]) if isinstance(index, slice) else self._passes[index]
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+    def __iter__(self) -> Iterator[NamedPass]:
+        return iter(self._passes)
+
+    def __repr__(self) -> str:
+        return f"PassList({', '.join(self.names)})"
+
+
+def name_of(transform: Pass | NamedPass) -> str:
+    """Return the name of a pass in messages and file names."""
+    if isinstance(transform, NamedPass):
+        return transform.name
+    return str(getattr(transform, "__name__", type(transform).__name__))

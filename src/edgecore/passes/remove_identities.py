@@ -1,0 +1,44 @@
+"""Removing what computes nothing: copies of a dense value, views to the same shape, conversions to the same dtype."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.graph import all_calls, edit, replace, same_sizes
+from edgecore.ir.op_sets import MAY_BE_IDENTITY
+from edgecore.ir.tensors import dim_order
+
+aten = torch.ops.aten
+
+
+def remove_identities(program: ExportedProgram) -> ExportedProgram:
+    """Drop nodes whose result equals their input in shape, dtype and dim order, unless a user's output is the input."""
+    with edit(program) as graph_module:
+        for node in all_calls(graph_module, *MAY_BE_IDENTITY):
+            source = node.args[0]
+            assert isinstance(source, Node)
+            if _is_identity(source, node) and not _is_copied_to_output(source, node):
+                replace(node, source)
+    return program
+
+
+def _is_identity(source: Node, node: Node) -> bool:
+    before, after = source.meta["val"], node.meta["val"]
+    if (
+        before.dtype != after.dtype
+        or not same_sizes(before.shape, after.shape)
+        or dim_order(before) != dim_order(after)
+    ):
+        return False
+    if node.target is aten.permute_copy.default:
+        order = node.args[1]
+        assert isinstance(order, (list, tuple))
+        return list(order) == list(range(before.dim()))
+    return True
+
+
+def _is_copied_to_output(source: Node, node: Node) -> bool:
+    """An output may not share memory with an input: the copy between them stays."""
+    return source.op == "placeholder" and any(user.op == "output" for user in node.users)

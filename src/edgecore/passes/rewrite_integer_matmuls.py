@@ -1,0 +1,94 @@
+"""Products with int8 matrices as torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig` write them.
+
+They become linear layers of dequantized weights, which backends and kernels know: in ATen they would need the weight as
+float32, or a product of integers that no runtime has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+
+aten = torch.ops.aten
+CASTS = (aten.to.dtype, aten._to_copy.default)
+SHAPES = (aten.flatten.using_ints, aten.reshape.default, aten.view.default, *CASTS)
+
+
+def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
+    """Rewrite `mm(x, cast(t(weight))) * scales` and `_int_mm(x, t(weight))`, whose weights are int8 constants, in place."""
+    nodes = calls(program.graph_module, aten.mm.default, aten._int_mm.default)
+    if not nodes:
+        return program
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        for node in nodes:
+            weight = _weight(node, constants)
+            if weight is None:
+                continue
+            if node.target is aten._int_mm.default:
+                _product_of_integers(graph_module, node, weight, constants)
+            else:
+                _scaled_product(graph_module, node, weight, constants)
+    constants.drop_unused()
+    return program
+
+
+def _weight(node: Node, constants: Constants) -> Node | None:
+    """The int8 constant [columns, depth] whose transpose is the second matrix."""
+    right: Any = node.args[1]
+    if node.target is aten.mm.default:
+        if not isinstance(right, Node) or right.target not in CASTS:
+            return None
+        right = right.args[0]
+    source = right.args[0] if isinstance(right, Node) and right.target is aten.t.default else None
+    if not isinstance(source, Node) or not constants.has(source) or source.meta["val"].dtype != torch.int8:
+        return None
+    return source
+
+
+def _scales(node: Any, constants: Constants) -> torch.Tensor | None:
+    """A constant, or one whose shape or dtype is changed."""
+    if constants.has(node):
+        return constants.get(node).float()
+    if isinstance(node, Node) and node.target in SHAPES:
+        inner = _scales(node.args[0], constants)
+        return None if inner is None else inner.reshape(node.meta["val"].shape)
+    return None
+
+
+def _scaled_product(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
+    users = list(node.users)
+    if len(users) != 1 or users[0].target is not aten.mul.Tensor or node.meta["val"].dtype != torch.float32:
+        return
+    others = [one for one in users[0].args if one is not node]
+    scales = _scales(others[0], constants) if len(others) == 1 else None
+    if scales is not None and scales.shape == weight.meta["val"].shape[:1]:
+        editor = Editor(graph_module, users[0], fake_mode(graph_module))
+        replace(users[0], _layer(editor, node.args[0], weight, scales, constants))
+
+
+def _product_of_integers(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
+    """float32 holds sums below 2^24, and greater ones to 7 digits."""
+    editor = Editor(graph_module, node, fake_mode(graph_module))
+    value = editor.call(aten._to_copy.default, node.args[0], dtype=torch.float32)
+    result = _layer(editor, value, weight, torch.ones(weight.meta["val"].shape[0]), constants)
+    for user in list(node.users):
+        if user.target in CASTS and user.meta["val"].dtype == torch.float32:
+            replace(user, result)
+    if node.users:
+        replace(node, editor.call(aten._to_copy.default, result, dtype=torch.int32))
+
+
+def _layer(editor: Editor, value: Any, weight: Node, scales: torch.Tensor, constants: Constants) -> Node:
+    zeros = torch.zeros(scales.shape[0], dtype=torch.int64)
+    parameters = constants.add(f"{weight.name}_scales", scales), constants.add(f"{weight.name}_zeros", zeros)
+    dequantize = torch.ops.quantized_decomposed.dequantize_per_channel.default
+    matrix = editor.call(dequantize, weight, *parameters, 0, -128, 127, torch.int8)
+    return editor.call(aten.linear.default, value, matrix)

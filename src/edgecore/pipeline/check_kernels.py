@@ -1,0 +1,88 @@
+"""Missing kernels are found here, when compiling, and not when a device loads the file."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from functools import cache
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore import format as fmt
+from edgecore.emit.control_flow import kernels_of
+from edgecore.emit.emitter import NUMBER_OPERATORS, PRIM_OPERATORS
+from edgecore.emit.out_variants import kernel_form
+from edgecore.errors import CompileError
+from edgecore.ir.control_flow import is_control_flow
+from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.graph import all_calls, describe
+
+
+@cache
+def _library() -> frozenset[str]:
+    from edgecore.runtime import kernels
+
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
+
+
+@cache
+def _installed(namespace: str) -> frozenset[str]:
+    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernel_libraries`."""
+    from edgecore.plugin.kernel_libraries import libraries
+    from edgecore.runtime import kernels
+
+    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
+
+
+def _check_custom(key: str, node: Node, runtime: str) -> None:
+    """An operator of the user's needs a package with its kernel."""
+    namespace = key.partition("::")[0]
+    if runtime == fmt.EXECUTORCH_1_5:
+        raise CompileError(
+            f"{key} for {describe(node)} is an operator of your own, which the target runtime {runtime} does not have; "
+            f'compile with runtime="{fmt.EDGECORE}"'
+        )
+    if key not in _installed(namespace):
+        raise CompileError(
+            f"{describe(node)}: {key} has no kernel; install the package that has it, one with an entry point "
+            f"{namespace!r} in the group 'edgecore.kernels'"
+        )
+
+
+def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
+    """Raise `CompileError` naming every operator left outside the backends that the runtime has no kernel for."""
+    namespaces = {key.partition("::")[0] for key in _library()}
+    allowed = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
+    missing: dict[str, list[str]] = {}
+    for program in programs.values():
+        for node in all_calls(program.graph_module):
+            for name, overload in _kernels(node):
+                key = f"{name}.{overload}" if overload else name
+                if name.partition("::")[0] not in namespaces:
+                    _check_custom(key, node, runtime)
+                elif key not in _library() or (allowed is not None and key not in allowed):
+                    missing.setdefault(key, []).append(describe(node))
+    if missing:
+        what = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))
+        raise CompileError(
+            f"no kernel in target runtime {runtime}: {what}; delegate these operators to a backend that supports them "
+            "(backends=[...]), or write the model with others"
+        )
+
+
+def _kernels(node: Node) -> list[tuple[str, str]]:
+    """(name, overload) of each kernel that the instructions of a node call."""
+    if node.target is operator.getitem or is_delegate_call(node):
+        return []
+    if is_control_flow(node):
+        return kernels_of(node)
+    if not isinstance(node.target, OpOverload):
+        return [PRIM_OPERATORS[node.target]]  # type: ignore[index]
+    if node.target in NUMBER_OPERATORS:
+        return [NUMBER_OPERATORS[node.target]]
+    form = kernel_form(node)
+    return [(form.name, form.overload)]

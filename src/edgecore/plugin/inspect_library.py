@@ -1,0 +1,140 @@
+"""Load the library of a delegate or of kernels and print its table as JSON: `python -m edgecore.plugin.inspect_library PATH`.
+
+A program of its own, because a library that dies while loading must not take `edgecore doctor` with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import sys
+from pathlib import Path
+
+# Mirrors of the structs of edgecore/abi.h, backend.h and kernel.h, members by their names there, from the start as far as
+# they are read here. tests/plugin/test_inspect_library.py compares them with the headers.
+
+
+class _Header(ctypes.Structure):
+    """`edgecore_header`."""
+
+    _fields_ = (("struct_size", ctypes.c_uint32), ("major", ctypes.c_uint16), ("minor", ctypes.c_uint16))
+
+
+class _Str(ctypes.Structure):
+    """`edgecore_str`."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_uint64))
+
+    def text(self) -> str:
+        return ctypes.string_at(self.data, self.size).decode(errors="replace") if self.data else ""
+
+
+class _Backend(ctypes.Structure):
+    """The head of `edgecore_backend` (edgecore/backend.h), up to the options."""
+
+    _fields_ = (
+        ("header", _Header),
+        ("min_host_major", ctypes.c_uint16),
+        ("min_host_minor", ctypes.c_uint16),
+        ("flags", ctypes.c_uint32),
+        ("features", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("backend_id", _Str),
+        ("distribution", _Str),
+        ("version", _Str),
+        ("options", ctypes.c_void_p),
+        ("option_count", ctypes.c_uint64),
+        ("option_stride", ctypes.c_uint32),
+        ("reserved2", ctypes.c_uint32),
+    )
+
+
+class _Option(ctypes.Structure):
+    """`edgecore_option_spec`."""
+
+    _fields_ = (
+        ("header", _Header),
+        ("name", _Str),
+        ("type", ctypes.c_uint32),
+        ("when", ctypes.c_uint32),
+        ("help", _Str),
+    )
+
+
+_FLAGS = (
+    "HOST_THREADS",
+    "OWN_THREADS",
+    "NO_THREADS",
+    "VALIDATES_BLOBS",
+    "NEEDS_TRUSTED_BLOBS",
+    "MAY_ALIAS_INPUT",
+    "OWN_HEAP",
+)
+"""Names of the bits of `flags`, lowest first."""
+
+_OPTION_TYPES = ("bool", "int", "float", "string", "bytes", "list")
+
+
+class _KernelLibrary(ctypes.Structure):
+    """`edgecore_kernel_library` (edgecore/kernel.h)."""
+
+    _fields_ = (
+        ("header", _Header),
+        ("package", _Str),
+        ("version", _Str),
+        ("kernels", ctypes.c_void_p),
+        ("kernel_count", ctypes.c_uint64),
+    )
+
+
+def _describe(head: _Backend, index: int) -> dict[str, object]:
+    option = _Option.from_address(head.options + index * head.option_stride)
+    kind = _OPTION_TYPES[option.type] if option.type < len(_OPTION_TYPES) else f"unknown type {option.type}"
+    when = [name for bit, name in enumerate(("load", "run")) if option.when >> bit & 1]
+    return {"name": option.name.text(), "type": kind, "when": when, "help": option.help.text()}
+
+
+def host_abi() -> str:
+    """The interface version of this edgecore, from the header in its wheel; empty in a source tree."""
+    header = Path(__file__).absolute().parent.parent / "native" / "include" / "edgecore" / "abi.h"
+    if not header.is_file():
+        return ""
+    numbers = dict(re.findall(r"#define EDGECORE_ABI_(MAJOR|MINOR) (\d+)", header.read_text(encoding="utf-8")))
+    return f"{numbers['MAJOR']}.{numbers['MINOR']}"
+
+
+def main(path: str) -> int:
+    """Print the table, or one sentence on stderr and 1."""
+    try:
+        library = ctypes.CDLL(path)
+        name = "edgecore_kernels_v0" if hasattr(library, "edgecore_kernels_v0") else "edgecore_backend_v0"
+        entry = library[name]
+    except (OSError, AttributeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    entry.restype = ctypes.POINTER(_KernelLibrary if name == "edgecore_kernels_v0" else _Backend)
+    table = entry()
+    if not table:
+        print(f"{name} returned NULL", file=sys.stderr)
+        return 1
+    head = table.contents
+    abi = f"{head.header.major}.{head.header.minor}"
+    if abi != (host_abi() or abi):  # of another version no more is known than where its number stands
+        print(json.dumps({"abi": [head.header.major, head.header.minor]}))
+        return 0
+    if isinstance(head, _KernelLibrary):
+        print(json.dumps({"abi": [head.header.major, head.header.minor], "kernels": head.kernel_count}))
+        return 0
+    answer: dict[str, object] = {"abi": [head.header.major, head.header.minor]}
+    if head.header.struct_size >= _Backend.options.offset:
+        answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}
+        answer["flags"] = [name for bit, name in enumerate(_FLAGS) if head.flags >> bit & 1]
+    if head.header.struct_size >= ctypes.sizeof(_Backend):
+        answer["options"] = [_describe(head, index) for index in range(head.option_count)]
+    print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,8 @@
+"""Flatbuffers whose tables are dataclasses, for the blob of a backend; see `edgecore.format.flat`. Imports no torch.
+
+Experimental: may change in any release.
+"""
+
+from edgecore.format.flat import Buffer, pack, scalar, string, strings, table, tables, union, unpack, vector
+
+__all__ = ["Buffer", "pack", "scalar", "string", "strings", "table", "tables", "union", "unpack", "vector"]

@@ -1,0 +1,155 @@
+"""The pages of the documentation: their code runs, their links lead somewhere, their lines are short."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import NOT_WRITTEN_BY_HAND, ROOT, Block, blocks, markdown, name_of, pages
+
+LONGEST_LINE = 120
+GENERATED_ROWS = ("| `aten.", "| `quantized_decomposed.")  # of the tables that `edgecore backends --markdown` prints
+LANGUAGES = {"python", "sh"}
+STILL_LONG = {"ARCHITECTURE.md"}  # its tables become lists when it is written anew; then this goes
+RUN_ELSEWHERE = {
+    "docs/backends.md": "tests/native/test_new_backend.py runs its commands",
+    "examples/custom-op/README.md": "tests/native/test_custom_op.py builds, installs and runs it",
+    "examples/device-run/README.md": "tests/native/test_firmware.py builds and runs it",
+    "examples/firmware/README.md": "tests/native/test_firmware.py builds and runs it",
+    "examples/hello-backend/README.md": "tests/native/test_new_backend.py builds the package",
+    "plugins/edgecore-openvino/README.md": "the package's own test runs its example",
+}
+WITH_CODE = [
+    page
+    for page in pages()
+    if name_of(page) not in RUN_ELSEWHERE and any(block.language in LANGUAGES for block in blocks(page))
+]
+
+
+def run_in_shell(block: Block) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-eu", "-c", block.code],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, f"line {block.line}: {done.stdout[-3000:]}"
+
+
+def run_page(page: Path) -> dict[str, object]:
+    """Run the blocks of a page in order, the Python ones in one namespace, in the current directory."""
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page):
+        if block.reason is not None or block.language not in LANGUAGES:
+            continue
+        if block.language == "python":
+            # Empty lines before it, so that a traceback has the line of the page.
+            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), namespace)
+        else:
+            run_in_shell(block)
+    return namespace
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("edgecore_xnnpack")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    run_page(page)
+    if name_of(page) == "README.md":
+        check_that_running_needs_no_torch(page)
+
+
+WITH_CPP = [page for page in pages() if any(block.language == "cpp" and block.hidden for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", WITH_CPP, ids=name_of)
+def test_the_cpp_code_of_a_page_compiles(page: Path, tmp_path: Path) -> None:
+    source = []
+    for index, block in enumerate(block for block in blocks(page) if block.language == "cpp" and block.reason is None):
+        lines = f'#line {block.line} "{page.name}"\n{block.code}'
+        body = f"edgecore::Status block_{index}() {{\n{lines}\nreturn edgecore::Status();\n}}\n"
+        source.append(lines if block.hidden else body)
+    (tmp_path / "page.cpp").write_text("\n".join(source))
+    include = subprocess.check_output([sys.executable, "-m", "edgecore.plugin", "--include-dir"], text=True).strip()
+    command = [os.environ.get("CXX", "c++"), "-std=c++17", "-fsyntax-only", f"-I{include}", tmp_path / "page.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+def check_that_running_needs_no_torch(page: Path) -> None:
+    """Run the second block of the page, which loads what the first one wrote, in a process of its own."""
+    running = [block for block in blocks(page) if block.language == "python"][1]
+    check = "\nimport sys; assert 'torch' not in sys.modules; assert y.shape == (1, 10)"
+    done = subprocess.run([sys.executable, "-c", running.code + check], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_block_that_is_not_run_says_why() -> None:
+    skipped = [(name_of(page), block) for page in pages() for block in blocks(page) if block.reason is not None]
+    assert [f"{name}:{block.line}" for name, block in skipped if len(block.reason.split()) < 3] == []
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    broken = []
+    for page in markdown():
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        targets = re.findall(r"(?<!\!)\[[^\]]*\]\((?!\w+:)([^)#\s]+)", text)
+        # A changelog entry is read in CHANGELOG.md, in the folder above.
+        folder = ROOT if page.parent.name == "changelog" else page.parent
+        broken += [f"{name_of(page)}: {target}" for target in targets if not (folder / target).exists()]
+    assert broken == []
+
+
+def test_lines_of_prose_and_tables_are_short() -> None:
+    long_lines = []
+    for page in markdown():
+        if name_of(page) in STILL_LONG:
+            continue
+        in_code = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            if line.lstrip().startswith("```"):
+                in_code = not in_code
+            if not in_code and len(line) > LONGEST_LINE and not line.startswith(GENERATED_ROWS):
+                long_lines.append(f"{name_of(page)}:{number}: {len(line)} characters")
+    assert long_lines == []
+
+
+def test_pages_that_are_not_checked_exist() -> None:
+    for name in [*NOT_WRITTEN_BY_HAND, *RUN_ELSEWHERE]:
+        assert (ROOT / name).is_file(), name
+
+
+def flattened(text: str) -> str:
+    """Source text with the pieces of a message joined: what a program inserts between them becomes a space."""
+    text = re.sub(r'"\s*\n\s*[rf]*"', "", text)  # adjacent literals
+    return re.sub(r'",[^"\n]*?,?\s*"', " ", text)  # C++: "pieces", value, "of a message"
+
+
+def test_each_sentence_in_troubleshooting_is_still_in_the_sources() -> None:
+    folders = ("src/edgecore", "runtime_cpp")
+    sources = [path for folder in folders for kind in ("*.py", "*.cpp", "*.h") for path in (ROOT / folder).rglob(kind)]
+    program = "\n".join(flattened(path.read_text(encoding="utf-8")) for path in sources if "tests" not in path.parts)
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    sentences = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
+    assert len(sentences) > 20
+    parts = {part.strip() for sentence in sentences for part in sentence.split("…")}
+    assert sorted(part for part in parts if part not in program) == []
+
+
+def test_the_glossary_has_fifty_terms_at_most() -> None:
+    rows = re.findall(
+        r"^\| (?!term|-)([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    terms = [row.strip("` .").lower() for row in rows]
+    assert 20 < len(terms) <= 50
+    assert terms == sorted(terms)
+
+
+def test_each_changelog_entry_has_a_kind_that_the_release_notes_show() -> None:
+    kinds = set(re.findall(r'directory = "(\w+)", name', (ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    names = [path.name for path in (ROOT / "changelog").glob("*.md") if path.name != "README.md"]
+    assert [name for name in names if not re.fullmatch(rf"\d+\.([\w-]+\.)?({'|'.join(kinds)})\.md", name)] == []
