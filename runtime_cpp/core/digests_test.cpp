@@ -1,7 +1,7 @@
 // Hashes of weights, state and blobs in edgecore.meta.v1.
 #include "core/sha256.h"
 #include "file_builder.h"
-#include "loaded.h"
+#include "input_metas.h"
 
 namespace edgecore {
 namespace {

@@ -28,13 +28,6 @@ class BeforeGuard {
 
 class Staging : public BufferTest {};
 
-NullBlob padded(uint32_t alignment = 4) {
-  NullBlob blob;
-  blob.alignment = alignment;
-  blob.tail_padding = 128;
-  return blob;
-}
-
 TEST_F(Staging, AnInputThatEndsWithItsPageIsCopied) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({4}), y = pte.add_tensor({4});

@@ -12,11 +12,19 @@ namespace {
 std::string sentence(const Error &error) { return {error.text, error.size}; }
 
 edgecore_option option(const char *name, uint32_t type) {
-  edgecore_option made = {};
-  made.name = {name, std::char_traits<char>::length(name)};
-  made.type = type;
-  made.value.i = 3;
-  return made;
+  edgecore_option result = {};
+  result.name = {name, std::char_traits<char>::length(name)};
+  result.type = type;
+  result.value.i = 3;
+  return result;
+}
+
+TEST(Backends, ALibraryHasOneDriverPerProcess) {
+  Error error;
+  const edgecore_backend *table = *load_backend_library(TOY_BACKEND, {}, error);
+  const auto driver = driver_of(table, error);
+  ASSERT_TRUE(driver.ok());
+  EXPECT_EQ(*driver_of(table, error), *driver);
 }
 
 TEST(Backends, OptionsAreCheckedAgainstTheTableOfTheBackend) {

@@ -80,7 +80,7 @@ int32_t scalar_type_of(const NumpyDtype &dtype) {
   return kUnknownType;
 }
 
-nb::object to_numpy(Tensor &&tensor) {
+nb::object to_numpy(PyTensor &&tensor) {
   static const Numpy numpy = find_numpy();
   const int type_number = type_number_of(tensor.scalar_type);
   if (type_number < 0) return nb::cast(std::move(tensor));

@@ -38,7 +38,7 @@ constexpr int kNumpyWritable = 0x0400;
 int32_t scalar_type_of(const NumpyDtype &dtype);
 
 // An ndarray over the tensor's memory. bfloat16 has no numpy dtype: an edgecore.Tensor.
-nanobind::object to_numpy(Tensor &&tensor);
+nanobind::object to_numpy(PyTensor &&tensor);
 
 }  // namespace edgecore::python
 

@@ -11,6 +11,14 @@ inline std::vector<uint8_t> bytes_of(const NullBlob &blob) {
   return std::vector<uint8_t>(bytes, bytes + sizeof(blob));
 }
 
+// A delegate in host memory that reads up to 128 bytes past the end of its arguments.
+inline NullBlob padded(uint32_t alignment = 4) {
+  NullBlob blob;
+  blob.alignment = alignment;
+  blob.tail_padding = 128;
+  return blob;
+}
+
 class Copies final : public EventTracer {
  public:
   uint64_t begin(EventKind kind, StringView, uint64_t, int64_t) override {

@@ -8,7 +8,7 @@ from edgecore._runtime import Method
 
 
 def signature(method: Method) -> inspect.Signature:
-    """Build the signature of a method: one parameter for each input, and `out`.
+    r"""Build the signature of a method: one parameter for each input, and `out`.
 
     Parameters have the names of the inputs. If one of the names is no identifier, such as `past[0].key`, all are
     positional: `input_0`, `input_1` and so on.
