@@ -99,7 +99,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
         const C shift = offset != nullptr ? offset[c] : C{0};
         const C *__restrict in = x + r * n + k * pixels;
         C *__restrict out = result.data() + r * n + k * pixels;
-        // A multiply-add of in[i] and shift - mean * factor would leave that product's rounding where in[i] is the mean.
+        // A multiply-add of in[i] and shift - mean * factor would leave that product's rounding where in[i] is the
+        // mean.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }

@@ -168,9 +168,11 @@ void expect_dot_products(Vector got, Vector into, Vector a, Vector b) {
 
 TEST(Integers, DotProductsOfFourBytesAreExact) {
   for (uint32_t seed = 0; seed < 200; seed++) {
-    const auto a = random_vector<__m512i>(3 * seed), b = random_vector<__m512i>(3 * seed + 1), c = random_vector<__m512i>(3 * seed + 2);
+    const auto a = random_vector<__m512i>(3 * seed), b = random_vector<__m512i>(3 * seed + 1),
+               c = random_vector<__m512i>(3 * seed + 2);
     expect_dot_products<uint8_t>(_mm512_dpbusd_epi32(c, a, b), c, a, b);
-    const auto d = random_vector<__m256i>(3 * seed), e = random_vector<__m256i>(3 * seed + 1), f = random_vector<__m256i>(3 * seed + 2);
+    const auto d = random_vector<__m256i>(3 * seed), e = random_vector<__m256i>(3 * seed + 1),
+               f = random_vector<__m256i>(3 * seed + 2);
     expect_dot_products<uint8_t>(_mm256_dpbusd_epi32(f, d, e), f, d, e);
     expect_dot_products<uint8_t>(_mm256_dpbusd_avx_epi32(f, d, e), f, d, e);
     expect_dot_products<int8_t>(_mm256_dpbssd_epi32(f, d, e), f, d, e);
@@ -202,7 +204,8 @@ TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
 
 TEST(Integers, PermutationsTakeFromTheElementsOfTheirIndices) {
   for (uint32_t seed = 0; seed < 50; seed++) {
-    const auto a = random_vector<__m512i>(seed), index = random_vector<__m512i>(seed + 1000), b = random_vector<__m512i>(seed + 2000);
+    const auto a = random_vector<__m512i>(seed), index = random_vector<__m512i>(seed + 1000),
+               b = random_vector<__m512i>(seed + 2000);
     const auto words = elements_of<uint32_t>(_mm512_permutex2var_epi32(a, index, b));
     const auto floats =
         elements_of<uint32_t>(_mm512_permutex2var_ps(_mm512_castsi512_ps(a), index, _mm512_castsi512_ps(b)));
@@ -242,10 +245,11 @@ TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
   for (uint32_t seed = 0; seed < 20; seed++) {
     const auto a = random_vector<__m512i>(seed), b = random_vector<__m512i>(seed + 1000);
     const auto low = [](__m512i v, int part) {
-      return from<__m256i>(part == 0 ? std::array<uint64_t, 4>{elements_of<uint64_t>(v)[0], elements_of<uint64_t>(v)[1],
-                                                               elements_of<uint64_t>(v)[2], elements_of<uint64_t>(v)[3]}
-                                     : std::array<uint64_t, 4>{elements_of<uint64_t>(v)[4], elements_of<uint64_t>(v)[5],
-                                                               elements_of<uint64_t>(v)[6], elements_of<uint64_t>(v)[7]});
+      return from<__m256i>(part == 0
+                               ? std::array<uint64_t, 4>{elements_of<uint64_t>(v)[0], elements_of<uint64_t>(v)[1],
+                                                         elements_of<uint64_t>(v)[2], elements_of<uint64_t>(v)[3]}
+                               : std::array<uint64_t, 4>{elements_of<uint64_t>(v)[4], elements_of<uint64_t>(v)[5],
+                                                         elements_of<uint64_t>(v)[6], elements_of<uint64_t>(v)[7]});
     };
     for (int part = 0; part < 2; part++) {
       const __m256i x = low(a, part), y = low(b, part);
@@ -320,8 +324,8 @@ TEST(Floats, Rounding) {
 }
 
 TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
-  const auto r =
-      elements_of<float>(_mm512_getexp_ps(floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
+  const auto r = elements_of<float>(
+      _mm512_getexp_ps(floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
   EXPECT_EQ(r[0], 0.0f);
   EXPECT_EQ(r[1], 1.0f);
   EXPECT_EQ(r[2], -149.0f);
@@ -377,10 +381,12 @@ TEST(Floats, PartsGoWhereTheirNumberSays) {
   EXPECT_EQ(r[12], 0.0f);
   EXPECT_EQ(elements_of<float>(_mm512_zextps128_ps512(_mm_set1_ps(2.0f)))[4], 0.0f);
   EXPECT_EQ(_mm512_reduce_add_ps(v), 12.0f);
-  EXPECT_EQ(elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[0],
-            7.0f);
-  EXPECT_EQ(elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[1],
-            3.0f);
+  EXPECT_EQ(
+      elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[0],
+      7.0f);
+  EXPECT_EQ(
+      elements_of<float>(_mm256_mask_add_ps(_mm256_set1_ps(7.0f), 2, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f)))[1],
+      3.0f);
 }
 
 // --- Halves ----------------------------------------------------------------------------------------------------------
@@ -415,8 +421,10 @@ TEST(Halves, EachOperationRoundsOnce) {
   for (uint32_t seed = 0; seed < 3000; seed++) {
     const auto a = random_elements<uint16_t, __m512h>(3 * seed), b = random_elements<uint16_t, __m512h>(3 * seed + 1);
     const auto x = from<__m512h>(a), y = from<__m512h>(b);
-    const auto sum = elements_of<uint16_t>(_mm512_add_ph(x, y)), difference = elements_of<uint16_t>(_mm512_sub_ph(x, y));
-    const auto product = elements_of<uint16_t>(_mm512_mul_ph(x, y)), quotient = elements_of<uint16_t>(_mm512_div_ph(x, y));
+    const auto sum = elements_of<uint16_t>(_mm512_add_ph(x, y)),
+               difference = elements_of<uint16_t>(_mm512_sub_ph(x, y));
+    const auto product = elements_of<uint16_t>(_mm512_mul_ph(x, y)),
+               quotient = elements_of<uint16_t>(_mm512_div_ph(x, y));
     for (size_t i = 0; i < 32; i++) {
       const double p = Value(a[i]), q = Value(b[i]);
       expect_half(sum[i], to_half(p + q), "sum");
@@ -454,7 +462,8 @@ TEST(Halves, AFusedMultiplyAddRoundsOnce) {
   const auto half = [](float x) { return _mm512_castsi512_ph(_mm512_set1_epi16(static_cast<short>(_cvtss_sh(x, 0)))); };
   EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-6f), half(0x1.004p-6f), half(1.0f)))[0]),
             1.0 + 0x1p-10 * 0);
-  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0 + 0x1p-10);
+  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]),
+            1.0 + 0x1p-10);
   EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0);
 }
 
