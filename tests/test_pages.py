@@ -14,7 +14,6 @@ from pages import NOT_WRITTEN_BY_HAND, ROOT, Block, blocks, markdown, name_of, p
 LONGEST_LINE = 120
 GENERATED_ROWS = ("| `aten.", "| `quantized_decomposed.")  # of the tables that `edgecore backends --markdown` prints
 LANGUAGES = {"python", "sh"}
-STILL_LONG = {"ARCHITECTURE.md"}  # its tables become lists when it is written anew; then this goes
 RUN_ELSEWHERE = {
     "docs/backends.md": "tests/native/test_new_backend.py runs its commands",
     "examples/custom-op/README.md": "tests/native/test_custom_op.py builds, installs and runs it",
@@ -107,8 +106,6 @@ def test_links_between_files_lead_somewhere() -> None:
 def test_lines_of_prose_and_tables_are_short() -> None:
     long_lines = []
     for page in markdown():
-        if name_of(page) in STILL_LONG:
-            continue
         in_code = False
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             if line.lstrip().startswith("```"):
