@@ -7,7 +7,8 @@
 namespace edgecore::xnnpack {
 
 // The number of window elements that the first pass of XNNPACK's max pooling kernels covers, on every processor:
-// first_pass_tile_size in its maxpool-config.c. third_party/footprint/calls_window.py has the same number.
+// first_pass_tile_size in its maxpool-config.c. third_party/footprint/calls_window.py has the same number (a test
+// compares them).
 constexpr uint64_t kMaxPoolFirstPass = 9;
 
 // Returns true if kernels may read bytes after the last element of an external value. Kernels read their inputs in
