@@ -81,7 +81,7 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
       for (size_t y = 0; y < rows; ++y) {
         for (size_t x = 0; x < columns; ++x) {
           const size_t other_y = y * w.stride + i - w.padding, other_x = x * w.stride + j - w.padding;
-          if (other_y >= other_rows || other_x >= other_columns) continue;  // wraps around below 0
+          if (other_y >= other_rows || other_x >= other_columns) continue;  // unsigned: a negative index is large
           const size_t in_y = c.is_transposed ? y : other_y, in_x = c.is_transposed ? x : other_x;
           const size_t out_y = c.is_transposed ? other_y : y, out_x = c.is_transposed ? other_x : x;
           const size_t at = ((b * output[1] + out_y) * output[2] + out_x) * outputs;

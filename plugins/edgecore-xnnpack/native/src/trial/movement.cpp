@@ -90,7 +90,7 @@ size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const 
   size_t from = 0, stride = 1;
   for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {
     const size_t at = grows ? i % output_dims[d] - offset[d] : i % output_dims[d] + offset[d];
-    if (at >= input_dims[d]) return element_count(input_dims);  // wraps around below 0
+    if (at >= input_dims[d]) return element_count(input_dims);  // unsigned: a negative index is large
     from += at * stride;
     stride *= input_dims[d];
   }

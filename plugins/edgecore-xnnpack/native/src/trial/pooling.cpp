@@ -52,7 +52,7 @@ void visit_window(const Dims &image, const Window &w, size_t batch, size_t y, si
   for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
     const size_t row = y * w.stride + tap / w.width * w.dilation - w.padding;
     const size_t column = x * w.stride + tap % w.width * w.dilation - w.padding;
-    if (row >= image[1] || column >= image[2]) continue;  // wraps around below 0
+    if (row >= image[1] || column >= image[2]) continue;  // unsigned: a negative index is large
     visit(tap, ((batch * image[1] + row) * image[2] + column) * image[3] + channel);
   }
 }

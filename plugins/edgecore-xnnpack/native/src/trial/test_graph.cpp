@@ -219,7 +219,7 @@ bool TestGraph::build() {
 bool TestGraph::run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
   at_start_ = !at_start_;
   std::vector<xnn_external_value> externals(arguments_.size());
-  const auto place = [&](uint32_t i, size_t bytes, size_t alignment) {
+  const auto set_address = [&](uint32_t i, size_t bytes, size_t alignment) {
     const size_t padding = arguments_[i].is_padded ? XNN_EXTRA_BYTES : 0;
     uint8_t *data = arguments_[i].memory->allocate(bytes, padding, alignment, at_start_);
     if (data == nullptr) note(xnn_status_out_of_memory);
@@ -231,7 +231,7 @@ bool TestGraph::run(const std::vector<const Tensor *> &inputs, const std::vector
     if (!arguments_[i].is_input) continue;
     const Tensor &tensor = *inputs[next++];
     note(xnn_reshape_external_value(runtime_, i, tensor.dims.size(), tensor.dims.data()));
-    uint8_t *data = place(i, tensor.bytes.size(), element_size(tensor.type));
+    uint8_t *data = set_address(i, tensor.bytes.size(), element_size(tensor.type));
     if (data != nullptr) std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }
   if (status_ == xnn_status_success) note(xnn_reshape_runtime(runtime_));
@@ -243,7 +243,7 @@ bool TestGraph::run(const std::vector<const Tensor *> &inputs, const std::vector
     note(xnn_get_external_value_shape(runtime_, i, &rank, dims));
     tensor.dims.assign(dims, dims + rank);
     tensor.bytes.resize(element_count(tensor.dims) * element_size(tensor.type));
-    place(i, tensor.bytes.size(), element_size(tensor.type));
+    set_address(i, tensor.bytes.size(), element_size(tensor.type));
   }
   if (status_ == xnn_status_success) {
     note(xnn_setup_runtime_v2(runtime_, externals.size(), externals.data()));
