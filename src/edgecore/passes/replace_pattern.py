@@ -11,7 +11,7 @@ from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from edgecore.errors import CompileError
-from edgecore.ir.backend_dialect import BOUND, Pattern
+from edgecore.ir.backend_dialect import PATTERNS, Pattern
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, operator_name
 from edgecore.passes.decompose import inline_decomposition
 from edgecore.passes.pass_list import ProgramPass
@@ -23,7 +23,7 @@ def replace_pattern(target: OpOverload, pattern: Pattern | None = None) -> Progr
     `pattern` defaults to the one bound to `target`. Its inputs match anything; numbers must be equal. Inner values that are
     read elsewhere keep a match from being replaced. Raises `CompileError` for a pattern that is not written with overloads.
     """
-    chosen = pattern or BOUND.get(target)
+    chosen = pattern or PATTERNS.get(target)
     if chosen is None:
         raise CompileError(f"{operator_name(target)} has no pattern: give one, or bind it with bind_pattern_to_op")
     graph = _pattern_graph(chosen, target)
@@ -68,6 +68,6 @@ def expand_bound_operators(program: ExportedProgram) -> ExportedProgram:
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
         for part in graph_modules(graph_module):
-            for node in calls(part, *BOUND):
+            for node in calls(part, *PATTERNS):
                 inline_decomposition(part, node, mode, set())
     return program
