@@ -106,7 +106,8 @@ def _arithmetic_range(node: Node, ranges: dict[Node, Range]) -> Range | None:
     function = _ARITHMETIC.get(_SCALAR_FORMS.get(node.target, node.target))
     if function is None or node.kwargs or len(node.args) != 2:
         return None
-    operands = [(value, value) if type(value) is int else ranges.get(value) for value in node.args]  # type: ignore[arg-type]
+    args: tuple[Any, ...] = node.args
+    operands = [(value, value) if type(value) is int else ranges.get(value) for value in args]
     if None in operands:
         return None
     result: Range = function(*operands)
