@@ -43,8 +43,9 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
-    """Return a node that reads the size `node` at `source` (input, dim), or `node` itself if it does so or `source` is
-    None.
+    """Return a node that reads the size `node` from its source, an (input, dim).
+
+    This is `node` itself if it already reads from there, or if the source is None.
     """
     if source is None or (node.target is _SIZE and node.args == source):
         return node

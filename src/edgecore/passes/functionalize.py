@@ -54,8 +54,9 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
 
 
 def _drop_dropouts(program: ExportedProgram) -> None:
-    """Remove dropouts in eval mode. They return the input itself; torch's functionalization would turn them into
-    copies.
+    """Remove dropouts in eval mode: they return their input itself.
+
+    torch's functionalization would turn them into copies.
     """
     with edit(program) as graph_module:
         for node in all_calls(graph_module, *_DROPOUTS):
@@ -88,9 +89,7 @@ def functional_form(target: OpOverload) -> OpOverload | None:
 
 
 def _writes_through_alias(program: ExportedProgram) -> bool:
-    """Return True if an in-place operator writes an input, or memory that another value shares and a later node
-    reads.
-    """
+    """Return True if an in-place operator writes an input, or memory of another value that a later node reads."""
     graph = program.graph_module.graph
     position = {node: index for index, node in enumerate(graph.nodes)}
     base_of: dict[Node, Node] = {}

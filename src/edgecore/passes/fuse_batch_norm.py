@@ -70,9 +70,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
 
 
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
-    """Store `tensor` in the placeholder `node` if it has one user and the same shape, otherwise in a new
-    placeholder.
-    """
+    """Store `tensor` in the placeholder `node` if it has one user and the same shape, else in a new one."""
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)
         return node

@@ -27,8 +27,9 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 
 
 class PassManager:
-    """A list of passes to run on a program or a graph module. An exception in a pass is a `CompileError` that names the
-    pass.
+    """A list of passes to run on a program or a graph module.
+
+    An exception in a pass is a `CompileError` that names the pass.
 
     Args:
         passes: The passes.

@@ -23,9 +23,7 @@ _INDEX_ARGUMENT: dict[Any, int] = {
     aten.index_select.default: 2,
     aten.index.Tensor: 1,
 }
-"""Operators whose kernels accept int32 indices, and the position of the indices. `gather`, `scatter` and other
-operators accept only int64.
-"""
+"""Operators whose kernels accept int32 indices, and the position of the indices. `gather` and `scatter` need int64."""
 
 _ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.add.Tensor: lambda a, b: (a[0] + b[0], a[1] + b[1]),

@@ -16,15 +16,18 @@ from edgecore.passes.decompose import Preserve, preserve_nothing
 
 ProgramPass = Callable[[ExportedProgram], ExportedProgram]
 Pass = ProgramPass | PassBase
-"""A pass. A function gets a program, which it may edit, and returns that program or another one. A `PassBase` (such as
-`ExportPass`) edits the graph module; its methods `requires` and `ensures` check the graph before and after.
+"""A pass: a function, or a `PassBase` such as `ExportPass`.
+
+A function gets a program, which it may edit, and returns that program or another one. A `PassBase` edits the graph
+module; its methods `requires` and `ensures` check the graph before and after.
 """
 
 Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
-"""The stage of lowering in which a pass runs. `exported`: on each method as `torch.export` returns it. `methods`: on
-each method, after all of them are functional. `edge`: to the edge dialect, before transform passes and partitioners.
-`undelegated`: on the nodes outside delegates, after the partitioners. `memory`: in `to_executorch`, before memory
-planning.
+"""The stage of lowering in which a pass runs.
+
+`exported`: on each method as `torch.export` returns it. `methods`: on each method, after all of them are functional.
+`edge`: to the edge dialect, before transform passes and partitioners. `undelegated`: on the nodes outside delegates,
+after the partitioners. `memory`: in `to_executorch`, before memory planning.
 """
 
 

@@ -1,9 +1,8 @@
-"""Rewrite matmuls with int8 weights, in the form in which torchao exports them, into linear layers of dequantized
-weights.
+"""Rewrite torchao's matmuls with int8 weights into linear layers of dequantized weights.
 
-The forms are those of torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and
-kernels support linear layers of dequantized weights. Decomposed into ATen, the first form would need the weight as
-float32, and the second form an integer matmul, which no runtime has.
+The matmuls come from torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and kernels
+support linear layers of dequantized weights. Decomposed into ATen, the first form would need the weight as float32, and
+the second form an integer matmul, which no runtime has.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ SHAPE_OR_DTYPE_CHANGES = (aten.flatten.using_ints, aten.reshape.default, aten.vi
 
 
 def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite `mm(x, cast(t(weight))) * scales` and `_int_mm(x, t(weight))`, whose weights are int8 constants, in
-    place.
-    """
+    """Rewrite `mm(x, cast(t(weight))) * scales` and `_int_mm(x, t(weight))` with constant int8 weights, in place."""
     nodes = calls(program.graph_module, aten.mm.default, aten._int_mm.default)
     if not nodes:
         return program
@@ -45,9 +42,7 @@ def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
 
 
 def _weight(node: Node, constants: Constants) -> Node | None:
-    """Return the int8 constant [columns, depth] whose transpose is the right matrix of a matmul; None if there is
-    none.
-    """
+    """Return the int8 constant [columns, depth] whose transpose is the right matrix of a matmul, or None."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
         if not isinstance(right, Node) or right.target not in CASTS:

@@ -49,8 +49,7 @@ def _is(node: Any, name: str) -> bool:
 
 
 def _rewrite_dynamic(graph_module: GraphModule, node: Node) -> None:
-    """Rewrite dynamic quantization: `choose_qparams_affine` and the quantize and dequantize nodes that read its
-    results.
+    """Rewrite dynamic quantization: `choose_qparams_affine` and the nodes that quantize and dequantize by its results.
 
     All of them must have the same blocks (rows) and limits (int8); otherwise they stay as they are.
     """
@@ -92,9 +91,7 @@ def _has_scales_of(node: Node, chosen: Node) -> bool:
 
 
 def _rewrite_weight(graph_module: GraphModule, node: Node, constants: Constants) -> None:
-    """Rewrite the dequantization of a constant int8 matrix that has one scale for each row, or for each group of a
-    row.
-    """
+    """Rewrite the dequantization of a constant int8 matrix with a scale for each row, or for each group of a row."""
     weight, scale, zero_point = (argument(node, name) for name in ("input", "scale", "zero_point"))
     if not constants.has(weight) or not constants.has(scale) or not (zero_point is None or constants.has(zero_point)):
         return

@@ -47,8 +47,9 @@ def make_placeholders_dense(body: GraphModule) -> set[Node]:
 
 
 def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Copy the operands of a control-flow node that are not contiguous. Give the node a source line if torch did
-    not.
+    """Copy the operands of a control-flow node that are not contiguous.
+
+    The node also gets a source line if torch recorded none.
     """
     if not source_line(node):
         _borrow_source(node)
@@ -114,9 +115,7 @@ def _clone(editor: Editor, value: Node) -> Node:
 
 
 def _borrow_source(node: Node) -> None:
-    """Give a control-flow node a source line, since torch records none: that of the closest call before it that has
-    one.
-    """
+    """Give a control-flow node the source line of the closest call before it that has one, since torch records none."""
     before = node.prev
     while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
         before = before.prev

@@ -43,7 +43,8 @@ def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -
     """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
-    core ATen decompositions. Only new nodes, and nodes whose inputs changed their layout, get a new `val`.
+    core ATen decompositions. An operator without a decomposition stays, and the verifier reports it. Only new nodes,
+    and nodes whose inputs changed their layout, get a new `val`.
 
     Args:
         program: A functional program.
@@ -53,7 +54,8 @@ def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -
         `program`.
 
     Raises:
-        CompileError: An operator cannot be decomposed.
+        CompileError: A decomposition cannot be inlined, or branches or bodies return results of different dtypes or
+            ranks.
     """
     with edit(program) as graph_module:
         _decompose_graph(graph_module, fake_mode(graph_module), preserve, set())
@@ -214,9 +216,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Mark `new`, so that the `val` of its users is recomputed, if `old` is marked or the two differ in layout or
-    dtype.
-    """
+    """Mark `new`, so that its users get a new `val`, if `old` is marked or the two differ in layout."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

@@ -125,8 +125,8 @@ def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
     """Count, for each element of `value`, the `boundaries` that are less than it, or with `right` not greater.
 
-    `boundaries` is sorted in its last dim. A NaN in `value` counts as greater than all boundaries: the code counts
-    those that are not greater or equal, and each comparison with NaN is False.
+    `boundaries` is sorted in its last dim. A NaN in `value` counts as greater than all boundaries, because every
+    comparison with NaN is False.
     """
     is_above = boundaries > value.unsqueeze(-1) if right else boundaries >= value.unsqueeze(-1)
     return torch.logical_not(is_above).to(torch.int64).sum(-1)

@@ -1,7 +1,7 @@
-"""Decompositions of convolution and pooling of volumes [N, C, D, H, W] into operators on images, for which every
-runtime has kernels.
+"""Decompositions of 3-d convolution and pooling into operators on images.
 
-Each function has the arguments of its ATen operator; `decompose` traces it. N, D, H and W may be symbolic.
+Every runtime has kernels for images. Each function has the arguments of its ATen operator; `decompose` traces it. In a
+volume [N, C, D, H, W], the sizes N, D, H and W may be symbolic.
 """
 
 from __future__ import annotations
@@ -106,13 +106,12 @@ def _transposed(
     size: int,
     options: tuple[Any, ...],
 ) -> Tensor:
-    """Compute a transposed convolution along the depth as ordinary ones, one for each phase, and interleave their
-    results.
+    """Compute a transposed convolution along the depth as one ordinary convolution for each phase of the result.
 
-    Input plane i contributes kernel entry k to output plane o = i * stride - padding + k * dilation. For o = q * stride
-    + r, the planes of phase r, this means i = q + s with s * stride = r + padding - k * dilation. So all planes of a
-    phase use the same entries k, those for which the division has no remainder, and each entry reads the input shifted
-    by s planes.
+    Input plane i contributes kernel entry k to output plane o = i * stride - padding + k * dilation. For the planes of
+    phase r, o = q * stride + r, this means i = q + s with s * stride = r + padding - k * dilation. So all planes of a
+    phase use the same entries k, namely those for which s is an integer, and each entry reads the input shifted by s
+    planes. The results of the phases are interleaved.
 
     Args:
         planes: [N, D, C, H, W].
@@ -224,9 +223,7 @@ def average_pool(
 
 @decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
-    """Average each plane, then average the results along the depth, since a window is a product of ranges along each
-    dim.
-    """
+    """Average each plane, then average the results along the depth: a window is a product of ranges."""
     depth, height, width = output_size
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)
