@@ -23,7 +23,7 @@ from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, Partit
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
-"""Compiles a partition for the backend of an id. Returns the result, and name and version of the package that made it."""
+"""Compiles a partition for the backend of an id. Returns the result, and the package that made it with its version."""
 
 
 def to_backend(

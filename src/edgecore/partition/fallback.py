@@ -96,8 +96,9 @@ def counted(nodes: Sequence[Node]) -> str:
 
 
 def _level_of_caller() -> int:
-    """Return the `stacklevel` with which the caller's warning names the innermost frame outside edgecore: the
-    user's.
+    """Return the `stacklevel` for the caller's warning: that of the innermost frame outside edgecore.
+
+    This frame is in the user's code.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -49,8 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the `val`s of the call's inputs and results, each with a name for use in reasons: `input x`, `its
-        result`.
+        """List the `val`s of the call's inputs and results, each with its name in reasons: `input x`, `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.

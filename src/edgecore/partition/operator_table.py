@@ -22,14 +22,13 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""A function that gets the table's query about a call. Returns the reason why the backend does not support the call, as
-a fragment such as `alpha is 2`, or None.
+"""A function that gets the table's query about a call and returns the reason why the backend does not support the call.
+
+The reason is a fragment such as `alpha is 2`. None means that the call fulfills the constraint.
 """
 
 _MAX_NAMES = 20
-"""Maximum number of operators that an error message lists; for a longer table it lists names similar to the wrong
-one.
-"""
+"""Maximum number of operators that an error message lists; for a longer table it lists only similar names."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,7 @@ class OperatorTable(Generic[Lower]):
         return tuple(row.target for row in self.rows.values() if row.do_not_decompose)
 
     def preserve(self, program: ExportedProgram) -> Preserve:
-        """Return the function that says which calls of `ops_to_not_decompose` must stay: those that the table
-        supports.
-        """
+        """Return the function that says which calls of `ops_to_not_decompose` stay: those that the table supports."""
         reasons = self.unsupported_reasons(program, is_decomposed=False)
         return lambda node: reasons(node) is None
 
