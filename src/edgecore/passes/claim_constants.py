@@ -17,8 +17,8 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace a constant by the buffer that shares its memory, and turn a constant that the model writes into a buffer.
 
     `torch.export` lifts tensors that a module holds outside its buffers as constants, even if in-place operators write
-    them. An example are the static caches of transformers, some of which are also registered as buffers. torch's
-    functionalization fails for constants that are written.
+    them. An example is the static cache of the package transformers, which may also be registered as a buffer
+    elsewhere. torch's functionalization fails for constants that are written.
     """
     specs = program.graph_signature.input_specs
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}

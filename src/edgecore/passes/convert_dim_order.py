@@ -25,7 +25,7 @@ def convert_dim_order(memory_format: torch.memory_format) -> Pass:
         memory_format: `torch.channels_last` or `torch.contiguous_format`.
 
     Raises:
-        CompileError: `memory_format` is another one.
+        CompileError: `memory_format` is neither of the two.
     """
     if memory_format not in (torch.channels_last, torch.contiguous_format):
         raise CompileError(f"convert_dim_order({memory_format}): use channels_last or contiguous_format")

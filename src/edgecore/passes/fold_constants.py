@@ -1,4 +1,4 @@
-"""Compute operators whose inputs are all constant when compiling, so that no backend has to support them."""
+"""Fold constants: compute operators with constant inputs when compiling, so that no backend has to support them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
 
     Chains are folded step by step: each result is a constant for the next operator. Random operators and results with
-    symbolic sizes are not folded. Dequantizations of weights, and views of dequantized weights, are not folded either,
-    because backends read the integers; other operators on dequantized weights are.
+    symbolic sizes are not folded. Dequantizations of weights and views of dequantized weights are not folded either,
+    because backends read the integers behind them. Other operators that read a dequantized weight are folded.
     """
     constants = Constants(program)
     with edit(program) as graph_module:

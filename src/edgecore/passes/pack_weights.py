@@ -22,8 +22,7 @@ PER_ROW, PER_GROUP = "dequantize_per_channel.default", "dequantize_per_channel_g
 class _Weight:
     """A packed weight: placeholders of constants, and the shape of the entries.
 
-    `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`. `zero_points` is None if all are
-    0.
+    `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`; without zero points, all are 0.
     """
 
     packed: Node
