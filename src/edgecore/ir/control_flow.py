@@ -99,6 +99,6 @@ def results(body: GraphModule) -> tuple[Any, ...]:
 
 
 def result_users(node: Node) -> list[tuple[Node, int]]:
-    """List the getitem nodes that read results of a node, each with the index of its result."""
+    """List the `getitem` nodes that read the results of a node, each with the index of the result."""
     users = [user for user in node.users if user.target is operator.getitem]
     return [(user, int(user.args[1])) for user in users]  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ class DelegatedCall(NamedTuple):
 
 
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
-    """Run a delegate: the target of delegate calls, whose first argument is the `get_attr` node of the module."""
+    """Run a delegate. This function is the target of delegate calls; their first argument is the module's `get_attr` node."""
     return module(*args)  # type: ignore[no-any-return]
 
 

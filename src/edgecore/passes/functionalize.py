@@ -114,7 +114,7 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 
 
 def _in_place_chain(node: Node) -> set[Node]:
-    """Return all nodes that are the same tensor as `node`: it, and what the in-place operators before it wrote."""
+    """Return the nodes that are the same tensor as `node`: `node`, and the arguments that in-place operators wrote before."""
     chain = {node}
     while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):
         node = node.args[0]  # type: ignore[assignment]
