@@ -65,7 +65,9 @@ class DelegatedCall(NamedTuple):
 
 
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
-    """Run a delegate. This function is the target of delegate calls; their first argument is the module's `get_attr` node."""
+    """Run a delegate. Delegate calls have this function as target and the module's `get_attr` node as first
+    argument.
+    """
     return module(*args)  # type: ignore[no-any-return]
 
 

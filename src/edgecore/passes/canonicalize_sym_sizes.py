@@ -43,9 +43,9 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
 
 
 def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
-    """Return a node that reads the size `node` from its source, an (input, dim).
+    """Return a node that reads the same size as `node` from `source`, an (input, dim).
 
-    This is `node` itself if it already reads from there, or if the source is None.
+    This is `node` itself if it already reads the size from there, or if `source` is None.
     """
     if source is None or (node.target is _SIZE and node.args == source):
         return node

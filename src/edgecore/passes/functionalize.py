@@ -114,7 +114,9 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 
 
 def _in_place_chain(node: Node) -> set[Node]:
-    """Return the nodes that are the same tensor as `node`: `node`, and the arguments that in-place operators wrote before."""
+    """Return the nodes that are the same tensor as `node`: `node`, and the arguments that in-place calls wrote
+    before.
+    """
     chain = {node}
     while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):
         node = node.args[0]  # type: ignore[assignment]

@@ -146,7 +146,7 @@ def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
 
 
 def _wide_operands(node: Node) -> list[Node]:
-    """List the int64 operands of a call, without indices, which may stay int64."""
+    """List the int64 operands of a call. Index arguments are not in the list, because they may stay int64."""
     if node.op != "call_function":
         return []
     index = _INDEX_ARGUMENT.get(node.target)

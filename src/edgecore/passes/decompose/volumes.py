@@ -41,8 +41,8 @@ def convolution(
     """Decompose a 3-d convolution into 2-d convolutions.
 
     A kernel of size [depth, 1, 1] convolves only along D: this is a 2-d convolution of images [N, C, D, H * W]. For
-    other kernels, entry d of the kernel's depth is a 2-d kernel. It convolves the planes (images [N, C, H, W]) that it
-    meets, and the results of all entries are summed.
+    other kernels, entry d of the kernel's depth is a 2-d kernel. The planes [N, C, H, W] that entry d reads are
+    convolved with this 2-d kernel, and the results of all entries are summed.
     """
     stride, padding, dilation = (for_each(value, 3) for value in (stride, padding, dilation))
     output_padding = for_each(output_padding, 3)
