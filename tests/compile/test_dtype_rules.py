@@ -5,7 +5,7 @@ import torch
 
 from edgecore.ir import dtype_rules
 from edgecore.ir.dialect import edge_operators
-from edgecore.ir.dtype_rules import complaint
+from edgecore.ir.dtype_rules import dtype_finding
 from edgecore.ir.graph import calls, edit
 from edgecore.ir.verifier import VerificationError, verify
 from edgecore.pipeline import to_edge
@@ -41,17 +41,17 @@ REFUSED = [
 @pytest.mark.parametrize(("target", "args", "kwargs"), ALLOWED)
 def test_what_torch_computes_is_allowed_with_its_result(target, args, kwargs):
     result = target(*args, **kwargs)
-    assert complaint(target, args, kwargs, result) is None
+    assert dtype_finding(target, args, kwargs, result) is None
     wrong = torch.zeros(1, dtype=torch.int8)
     if isinstance(result, torch.Tensor):
-        assert "not int8" in complaint(target, args, kwargs, wrong)
+        assert "not int8" in dtype_finding(target, args, kwargs, wrong)
 
 
 @pytest.mark.parametrize(("target", "args"), REFUSED)
 def test_what_torch_refuses_is_refused(target, args):
     with pytest.raises((RuntimeError, IndexError)):
         target(*args)
-    assert "takes no" in complaint(target, args, {}, args[0])
+    assert "does not accept" in dtype_finding(target, args, {}, args[0])
 
 
 def test_what_the_trial_cannot_judge_is_allowed():
@@ -63,7 +63,7 @@ def test_what_the_trial_cannot_judge_is_allowed():
         (aten.arange.start_step, (0.5, 3, 1)),
         (aten.cat.default, ([FLOATS, FLOATS.double(), FLOATS.half()],)),
     ):
-        assert complaint(target, args, {}, target(*args)) is None
+        assert dtype_finding(target, args, {}, target(*args)) is None
 
 
 def test_most_operators_have_a_rule():
@@ -82,7 +82,7 @@ def test_the_verifier_names_node_rule_and_line():
         node.update_arg(1, node.args[0])
     with pytest.raises(
         VerificationError,
-        match=r"aten.embedding.default \(node embedding, .*test_dtype_rules.py:\d+\) takes no float32 with float32 "
+        match=r"aten.embedding.default \(node embedding, .*test_dtype_rules.py:\d+\) does not accept float32 with float32 "
         r"\(dtype rule of aten.embedding.default\)",
     ):
         verify(edge)

@@ -250,9 +250,9 @@ def test_missing_named_data(lowered: dict[str, Case]) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda b: b"", "has only 0 bytes"),
-        (lambda b: b[:20], "XH00 header is cut off"),
-        (lambda b: b[:100], "is not in the blob"),
+        (lambda b: b"", "its 0 bytes end too early"),
+        (lambda b: b[:20], "its 20 bytes end too early"),
+        (lambda b: b[:100], "is not in its 100 bytes"),
         (lambda b: b[:36] + b"QQQQ" + b[40:], "identifier"),
         (lambda b: b[:32] + b"\xff\xff\xff\x7f" + b[36:], "flatbuffer is damaged"),
     ],

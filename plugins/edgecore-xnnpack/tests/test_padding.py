@@ -184,6 +184,13 @@ def test_kernels_that_keep_within_their_buffers_pass(padding: ModuleType, source
     assert "3 of x86-64" in padding.summary(list(findings.values()))
 
 
+def test_the_delegate_pads_the_outputs_of_the_poolings_that_the_check_pads(padding: ModuleType) -> None:
+    header = (FOLDER.parent / "src" / "padding.h").read_text()
+    first_pass = re.search(r"kMaxPoolFirstPass = (\d+);", header)
+    assert first_pass is not None
+    assert int(first_pass[1]) == sys.modules["footprint.calls_window"].FIRST_PASS
+
+
 def test_a_kernel_of_another_architecture_is_not_examined(padding: ModuleType, sources: Sources) -> None:
     plant_unary(sources, ONE_BY_ONE)
     assert padding.survey(sources.root, ["arm64"]) == []

@@ -1,1 +1,1 @@
-"""The edge dialect: its operators, its verifier, and editing its graphs in place."""
+"""The edge dialect: its operators, its dtype rules, its verifier, and functions that edit its graphs in place."""

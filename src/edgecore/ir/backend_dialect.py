@@ -1,4 +1,4 @@
-"""Backend operators: operators outside ATen that stand for a pattern of edge operators, and compute what it does."""
+"""Backend operators: operators outside ATen, each of which computes the same as a pattern of edge operators."""
 
 from __future__ import annotations
 
@@ -12,16 +12,26 @@ from edgecore.errors import CompileError
 
 Pattern = Callable[..., Any]
 
-BOUND: dict[OpOverload, Pattern] = {}
-"""Backend operators and their patterns."""
+PATTERNS: dict[OpOverload, Pattern] = {}
+"""The pattern of each backend operator."""
 
 
 def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> Callable[[Pattern], Pattern]:
-    """Make a pattern the composite kernel of a backend operator.
+    """Decorate a pattern to make it the composite kernel of a backend operator.
 
-    `name_or_schema` is `add_relu(Tensor self, Tensor other) -> Tensor`, with or without `namespace::` in front, or a bare name
-    that `library` has defined. The operator then runs in eager mode and under tracing by way of the pattern, which is a
-    function of tensors written with `torch.ops.aten` overloads. Raises `CompileError` for another namespace or a bad schema.
+    The pattern is a function of tensors that calls overloads such as `torch.ops.aten.add.Tensor`. It runs when the
+    operator is called in eager mode or traced.
+
+    Args:
+        library: The library that defines the operator.
+        name_or_schema: A schema, `add_relu(Tensor self, Tensor other) -> Tensor`, or the name of an operator that
+            `library` has already defined; either may begin with `namespace::`.
+
+    Returns:
+        The decorator, which returns the pattern unchanged.
+
+    Raises:
+        CompileError: The namespace is not that of `library`, or torch rejects the schema.
     """
     namespace, separator, rest = name_or_schema.rpartition("::") if "::" in name_or_schema else ("", "", name_or_schema)
     if separator and namespace != library.ns:
@@ -36,7 +46,7 @@ def bind_pattern_to_op(library: torch.library.Library, name_or_schema: str) -> C
         except RuntimeError as error:
             raise CompileError(f"{library.ns}::{rest} cannot be bound: {str(error).splitlines()[0]}") from error
         base, _, overload = name.partition(".")
-        BOUND[getattr(getattr(getattr(torch.ops, library.ns), base), overload or "default")] = pattern
+        PATTERNS[getattr(getattr(getattr(torch.ops, library.ns), base), overload or "default")] = pattern
         return pattern
 
     return bind

@@ -1,4 +1,4 @@
-"""The weights of an exported program: placeholders of the graph that stand for parameters, buffers and constants."""
+"""The constants of an exported program: placeholders for its parameters, buffers and lifted tensors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TEN
 
 
 class Constants:
-    """Read, replace and add the constant placeholders of one program.
+    """The constant placeholders of one program: read, replace, add and remove them.
 
-    A buffer that the program mutates is state, not a constant.
+    A buffer that the program writes is state, not a constant.
+
+    Attributes:
+        program: The program.
+        specs: The input spec of each constant, by the name of its placeholder.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
@@ -30,13 +34,13 @@ class Constants:
         }
 
     def has(self, node: Any) -> bool:
-        """Whether `node` is a constant of the program."""
+        """Return True if `node` is a constant of the program."""
         if not isinstance(node, Node) or node.op != "placeholder" or node.name not in self.specs:
             return False
-        return node.graph is self.program.graph  # placeholders of branches and loop bodies may share the name
+        return node.graph is self.program.graph  # a placeholder of a branch or loop body may have the same name
 
     def get(self, node: Node) -> torch.Tensor:
-        """The tensor behind a constant placeholder, detached."""
+        """Return the tensor of a constant placeholder, detached."""
         target = self.specs[node.name].target
         assert target is not None
         tensor = self.program.state_dict.get(target)
@@ -46,7 +50,7 @@ class Constants:
         return tensor.detach()
 
     def set(self, node: Node, tensor: torch.Tensor) -> None:
-        """Give a constant placeholder another tensor; other placeholders of the same weight keep theirs."""
+        """Replace the tensor of a constant placeholder; other placeholders of the same weight keep the old tensor."""
         spec = self.specs[node.name]
         target = f"{spec.target}.{node.name}" if self._shared(spec) else spec.target
         assert target is not None
@@ -59,7 +63,10 @@ class Constants:
         return sum(other.target == spec.target for other in self.specs.values()) > 1
 
     def add(self, name: str, tensor: torch.Tensor) -> Node:
-        """A new constant placeholder in front of the user's inputs; the name is made unique."""
+        """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
+
+        If `name` is taken, the placeholder gets the name with a number.
+        """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
         unique, count = name, 0
@@ -78,21 +85,21 @@ class Constants:
         return node
 
     def drop_unused(self) -> None:
-        """Erase the constants that no node uses, from graph, signature and state."""
-        gone = set()
+        """Remove the constants that no node uses from the graph, the signature and the state."""
+        unused = set()
         for node in list(self.program.graph_module.graph.nodes):
             if self.has(node) and not node.users:
-                gone.add(node.name)
+                unused.add(node.name)
                 self.program.graph_module.graph.erase_node(node)
-        if not gone:
+        if not unused:
             return
         specs = self.program.graph_signature.input_specs
-        dropped = [spec for spec in specs if spec.arg.name in gone]
-        specs[:] = [spec for spec in specs if spec.arg.name not in gone]
-        kept = {spec.target for spec in specs}
+        dropped = [spec for spec in specs if spec.arg.name in unused]
+        specs[:] = [spec for spec in specs if spec.arg.name not in unused]
+        used_targets = {spec.target for spec in specs}
         for spec in dropped:
             self.specs.pop(spec.arg.name)
-            if spec.target is not None and spec.target not in kept:
+            if spec.target is not None and spec.target not in used_targets:
                 self.program.state_dict.pop(spec.target, None)
                 self.program.constants.pop(spec.target, None)
         self.program.graph_module.recompile()

@@ -1,7 +1,7 @@
 """Control flow: the higher-order operators of the edge dialect and the graphs that they run.
 
-Graphs called by `cond`, `map`, `scan` and `while_loop` are closed: all that they read comes in through placeholders. In the
-edge dialect every tensor that enters or leaves one is dense in the default dim order.
+The bodies of `cond`, `map`, `scan` and `while_loop` are closed graphs: they read outer values only through their
+placeholders. In the edge dialect every tensor that enters or leaves a body is dense and in the default dim order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,19 @@ CONTROL_FLOW = (COND, MAP, SCAN, WHILE)
 
 @dataclass(frozen=True)
 class ControlFlow:
-    """One control-flow node.
+    """The bodies and the operands of one control-flow node.
 
-    `bodies` are the graphs: (true, false), (body,), (body,) or (condition, body). Each takes the state `carried` from one
-    iteration to the next, then slices along dimension 0 of `scanned`, then `captured` as it is. A body returns the next
-    state, then what is stacked along a new dimension 0; a branch returns the results.
+    The inputs of a body are `carried`, then one slice of each tensor in `scanned`, then `captured`. A loop body returns
+    the next state, then slices that the node stacks along a new dim 0. A branch of `cond` returns the results of the
+    node.
+
+    Attributes:
+        node: The node.
+        bodies: (true branch, false branch) of `cond`, (body,) of `map` and `scan`, (condition, body) of `while_loop`.
+        predicate: The condition of `cond`.
+        carried: Initial values of the state, which passes from one iteration to the next.
+        scanned: Tensors of which each iteration gets one slice along dim 0.
+        captured: The other operands: the same in every iteration.
     """
 
     node: Node
@@ -40,23 +48,23 @@ class ControlFlow:
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """What the placeholders of each body stand for, in their order."""
+        """The operands that correspond to the placeholders of each body, in the same order."""
         return self.carried + self.scanned + self.captured
 
     def bound(self, body: GraphModule) -> Iterator[tuple[Node, Any, bool]]:
-        """(placeholder, operand, whether it is a slice of the operand) for each input of a body."""
+        """Yield (placeholder, operand, True if the placeholder is a slice of the operand) for each input of a body."""
         sliced = range(len(self.carried), len(self.carried) + len(self.scanned))
         for index, (placeholder, operand) in enumerate(zip(placeholders(body), self.operands, strict=True)):
             yield placeholder, operand, index in sliced
 
 
 def is_control_flow(node: Node) -> bool:
-    """Whether `node` calls a higher-order operator that the edge dialect has."""
+    """Return True if `node` calls a control-flow operator of the edge dialect."""
     return node.op == "call_function" and node.target in CONTROL_FLOW
 
 
 def control_flow(node: Node) -> ControlFlow:
-    """The parts of a control-flow node."""
+    """Return the bodies and the operands of a control-flow node."""
     args: tuple[Any, ...] = node.args
     if node.target is COND:
         predicate, true, false, operands = args
@@ -80,16 +88,17 @@ def _modules(node: Node, *attributes: Node) -> tuple[GraphModule, ...]:
 
 
 def placeholders(body: GraphModule) -> list[Node]:
-    """The inputs of a graph."""
+    """List the inputs of a graph."""
     return [node for node in body.graph.nodes if node.op == "placeholder"]
 
 
 def results(body: GraphModule) -> tuple[Any, ...]:
-    """What a graph returns, also where it returns a single value that is no tuple."""
+    """Return the results of a graph as a tuple, also if the graph returns a single value."""
     value = body.graph.output_node().args[0]
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def result_users(node: Node) -> list[tuple[Node, int]]:
-    """(getitem node, index) of each result of a node that is read."""
-    return [(user, int(user.args[1])) for user in node.users if user.target is operator.getitem]  # type: ignore[arg-type]
+    """List the `getitem` nodes that read the results of a node, each with the index of the result."""
+    users = [user for user in node.users if user.target is operator.getitem]
+    return [(user, int(user.args[1])) for user in users]  # type: ignore[arg-type]

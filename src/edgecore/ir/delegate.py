@@ -1,4 +1,4 @@
-"""A delegated part of a graph: a module that holds a backend's blob, and the node that calls it."""
+"""Delegates in a graph: the module that holds a backend's blob, and the node that calls this module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from edgecore.plugin import CompileSpec, PreprocessResult
 
 
 class LoweredBackendModule(torch.nn.Module):
-    """What a backend made of one partition; running it in Python runs the partition's own graph."""
+    """A partition that a backend compiled. Calling it in Python runs the partition's original graph, not the blob.
+
+    Attributes:
+        backend_id: The backend.
+        result: The result of the backend's `preprocess`.
+        compile_specs: The compile specs that `preprocess` got.
+        original_module: The partition as a program.
+        distribution: Name and version of the package that made the blob.
+    """
 
     def __init__(
         self,
@@ -29,26 +37,25 @@ class LoweredBackendModule(torch.nn.Module):
         self.compile_specs = tuple(compile_specs)
         self.original_module = original_module
         self.distribution = distribution
-        """Name and version of the package that made the blob."""
 
     @property
     def processed_bytes(self) -> bytes:
-        """The blob."""
+        """The blob, under ExecuTorch's name."""
         return self.result.blob
 
     @property
     def named_data(self) -> Mapping[str, Any]:
-        """Weights that the blob refers to by key."""
+        """Data that the blob refers to by key, such as weights."""
         return self.result.named_data
 
     def forward(self, *args: Any) -> tuple[Any, ...]:
-        """The partition's outputs, computed by torch."""
+        """Compute the partition's outputs with torch."""
         outputs = self.original_module.module(check_guards=False)(*args)
         return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 class DelegatedCall(NamedTuple):
-    """An operator call inside a delegate, for the report; `node.meta["delegated"]` of a delegate call is a list of these."""
+    """An operator call inside a delegate. The report reads a list of these from `node.meta["delegated"]`."""
 
     operator: str
     node: str
@@ -58,20 +65,22 @@ class DelegatedCall(NamedTuple):
 
 
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
-    """Target of a delegate call: its first argument is the `get_attr` node of the lowered module."""
+    """Run a delegate. Delegate calls have this function as target and the module's `get_attr` node as first
+    argument.
+    """
     return module(*args)  # type: ignore[no-any-return]
 
 
 def is_delegate_call(node: Node) -> bool:
-    """Whether `node` calls a delegate."""
+    """Return True if `node` calls a delegate."""
     return node.op == "call_function" and node.target is call_delegate
 
 
 def delegates(program: ExportedProgram) -> list[tuple[Node, LoweredBackendModule]]:
-    """The delegate calls of a program in order, with their modules."""
-    found = []
+    """List the delegate calls of a program in order, each with its module."""
+    pairs = []
     for node in program.graph.nodes:
         if is_delegate_call(node):
             module = getattr(program.graph_module, node.args[0].target)
-            found.append((node, module))
-    return found
+            pairs.append((node, module))
+    return pairs

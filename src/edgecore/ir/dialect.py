@@ -1,8 +1,8 @@
-"""The edge dialect: which operators a graph may call.
+"""The edge dialect: the operators that a graph may call.
 
-Functional core ATen operators (torch's own `core` tag), those of the operator library whose schema is ATen's, and
-registered custom operators. A view is spelled as its copying form (`view_copy`), so that every value is a dense tensor
-of its own whose dim order can be read off its `val`.
+The dialect has the functional core ATen operators (those with torch's tag `core`), more ATen operators that the
+operator library implements, and registered custom operators. Views are replaced by their copying forms (`view_copy`),
+so that every value is a dense tensor with memory of its own and its dim order follows from its `val`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ VIEW_COPIES: dict[OpOverload, OpOverload] = {
     aten.view_as_real.default: aten.view_as_real_copy.default,
     aten._unsafe_view.default: aten.view_copy.default,
 }
-"""ATen's views and their copying forms, which are what the edge dialect has."""
+"""ATen's views and their copying forms; the edge dialect has only the copying forms."""
 
-_ALSO = {
+_NOT_CORE = {
     aten.linear.default,
     aten.glu.default,
     aten.pixel_shuffle.default,
@@ -75,7 +75,7 @@ _ALSO = {
     aten.unfold_copy.default,
     aten.copy_.default,
 }
-"""Operators beyond the core set that the operator library implements as they are."""
+"""ATen operators without the tag `core` that the operator library implements; two of them write in place."""
 
 COMPLEX = {
     aten._conj_physical.default,
@@ -83,7 +83,7 @@ COMPLEX = {
     aten._fft_r2c.default,
     aten.view_as_real_copy.default,
 }
-"""The only operators that take or give complex tensors."""
+"""The only operators that accept or return complex tensors."""
 
 SYMBOLIC = {
     operator.add,
@@ -110,12 +110,12 @@ SYMBOLIC = {
 }
 """Python functions on symbolic numbers that a graph may call."""
 
-_EDGE = set(VIEW_COPIES.values()) | _ALSO
+_EDGE = set(VIEW_COPIES.values()) | _NOT_CORE
 
 
 @cache
 def is_edge_operator(target: Any) -> bool:
-    """Whether a `call_function` node of an edge graph may have this target."""
+    """Return True if a `call_function` node of an edge graph may have this target."""
     if not isinstance(target, OpOverload):
         return target is operator.getitem or target in SYMBOLIC or target is call_delegate or target in CONTROL_FLOW
     if target in VIEW_COPIES:
@@ -128,14 +128,14 @@ def is_edge_operator(target: Any) -> bool:
 
 
 def edge_operators() -> list[OpOverload]:
-    """Every ATen operator of the dialect."""
+    """List all ATen operators of the dialect."""
     names = torch._C._dispatch_get_all_op_names()
-    found = []
+    operators = []
     for name in names:
         base, _, overload = name.removeprefix("aten::").partition(".")
         if not name.startswith("aten::") or not hasattr(aten, base):
             continue
         target = getattr(getattr(aten, base), overload or "default", None)
         if isinstance(target, OpOverload) and is_edge_operator(target):
-            found.append(target)
-    return found
+            operators.append(target)
+    return operators

@@ -1,4 +1,4 @@
-"""The rows of `edgecore.format.dtypes` as torch's dtypes."""
+"""Torch dtypes: their numbers in files and their letters in dtype rules, from the table in `edgecore.format.dtypes`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SCALAR_TYPES: dict[torch.dtype, ScalarType] = {
 
 
 def scalar_type(dtype: torch.dtype) -> ScalarType:
-    """Get a dtype's number in files.
+    """Return the number of a dtype in files.
 
     Raises:
-        CompileError: Files that edgecore writes have no such dtype.
+        CompileError: edgecore cannot write tensors of this dtype to a file.
     """
     if dtype not in _SCALAR_TYPES:
         raise CompileError(f"the .pte format has no {dtype}")
@@ -27,5 +27,5 @@ def scalar_type(dtype: torch.dtype) -> ScalarType:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """`float32` for `torch.float32`."""
+    """Return the name of a dtype without `torch.`, such as `float32`."""
     return str(dtype).removeprefix("torch.")

@@ -1,4 +1,7 @@
-"""Walking an edge graph, and editing it in place: new nodes get their `val` at once, so nothing is ever traced again."""
+"""Functions that walk an edge graph and edit it in place.
+
+A new node gets its `val` when it is inserted, so that a pass never traces the whole graph again.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,17 @@ from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.dtypes import dtype_name
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-_VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default  # the copy takes inputs of any strides
+# `view_copy` accepts inputs with any strides, `view` does not.
+_VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TORCH = Path(torch.__file__).parent
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "unsupported_reasons")
-"""Entries of `node.meta` that a node inherits from the one that it replaces."""
+"""Entries of `node.meta` that a node inherits from the node that it replaces."""
 
 
 def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
-    """Yield a graph module and all bodies of branches and loops inside it, outermost first."""
+    """Yield a graph module, then all bodies of branches and loops inside it, outer ones before inner ones."""
     yield graph_module
     for node in graph_module.graph.nodes:
         if is_control_flow(node):
@@ -36,12 +40,12 @@ def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
 
 
 def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List the call nodes in order, or those of the given targets; the graph may be edited while iterating."""
+    """List the call nodes in order, or only those of `targets`. The graph may be edited while the list is iterated."""
     return _of_targets(list(graph_module.graph.nodes), targets)
 
 
 def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
-    """List call nodes as `calls` does, those of branches and loop bodies included."""
+    """List the call nodes as `calls` does, including those in branches and loop bodies."""
     return _of_targets([node for part in graph_modules(graph_module) for node in part.graph.nodes], targets)
 
 
@@ -50,7 +54,7 @@ def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
 
 
 def in_execution_order(graph_module: GraphModule) -> Iterator[Node]:
-    """Yield the nodes as they execute: a control-flow node comes before its bodies and once more after them."""
+    """Yield the nodes in the order of execution; a control-flow node comes before its bodies and again after them."""
     for node in graph_module.graph.nodes:
         yield node
         if is_control_flow(node):
@@ -60,7 +64,7 @@ def in_execution_order(graph_module: GraphModule) -> Iterator[Node]:
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
-    """The mode that made the graph's fake tensors; a new one for a graph without tensors."""
+    """Return the mode that made the graph's fake tensors, or a new mode for a graph without tensors."""
     for node in graph_module.graph.nodes:
         val = node.meta.get("val")
         for leaf in val if isinstance(val, (tuple, list)) else (val,):
@@ -70,12 +74,15 @@ def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
 
 
 def vals(args: Any) -> Any:
-    """`args` of a node with each node replaced by its `val`."""
+    """Return `args` with each node replaced by its `val`."""
     return torch.fx.map_arg(args, lambda node: node.meta["val"])
 
 
 def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What `target` returns for the fake values of its arguments; symbolic sizes stay so, as not in all of ATen's own code."""
+    """Compute the fake result of `target` from the `val`s of its arguments.
+
+    The Python dispatcher keeps symbolic sizes symbolic; C++ implementations of some composite operators would fix them.
+    """
     from torch._dispatch.python import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
@@ -86,12 +93,19 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
 
 def dense(val: Any) -> Any:
-    """What a copying form returns where its view returns `val`: the same tensors, contiguous."""
+    """Convert the `val` of a view to that of its copying form: the same tensor or tensors, contiguous."""
     return [item.contiguous() for item in val] if isinstance(val, (list, tuple)) else val.contiguous()
 
 
 class Editor:
-    """Inserts nodes before one node of a graph, on its behalf: they inherit its source location."""
+    """A position for new nodes: directly before the node `origin`, whose source location they inherit.
+
+    Attributes:
+        graph: The graph.
+        origin: The node.
+        mode: The fake mode for the `val` of new nodes.
+        created: The new nodes.
+    """
 
     def __init__(self, graph_module: GraphModule, origin: Node, mode: FakeTensorMode) -> None:
         self.graph = graph_module.graph
@@ -100,7 +114,7 @@ class Editor:
         self.created: list[Node] = []
 
     def call(self, target: Callable[..., Any], *args: Any, val: Any = None, **kwargs: Any) -> Node:
-        """A new `call_function` node; `val` spares the evaluation where the caller knows it."""
+        """Insert a `call_function` node. Its `val` is computed, unless the caller knows `val` and passes it."""
         with self.graph.inserting_before(self.origin):
             node = self.graph.call_function(target, args, kwargs)
         node.meta = {key: self.origin.meta[key] for key in KEPT_META if key in self.origin.meta}
@@ -110,26 +124,29 @@ class Editor:
 
 
 def replace(node: Node, replacement: Node) -> None:
-    """Route all uses of `node` to `replacement` and erase it."""
+    """Replace all uses of `node` by `replacement` and erase `node`."""
     node.replace_all_uses_with(replacement)
     node.graph.erase_node(node)
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
-    """Recompute the `val` of what depends on `changed` nodes, as far as shapes, strides or dtypes really change."""
+    """Recompute the `val` of nodes that read `changed` nodes.
+
+    A node whose shape, strides or dtype change is added to `changed`, so that its users follow.
+    """
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
-            continue  # what control flow returns has a layout of its own
+            continue  # the results of control flow are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
         if before is None:
-            continue  # an assertion about its inputs, which gives nothing
+            continue  # an assertion has no result
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)
 
 
 def same_layout(a: Any, b: Any) -> bool:
-    """Whether two vals agree in shapes, dtypes and strides."""
+    """Return True if two `val`s agree in shapes, dtypes and strides."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return a.dtype == b.dtype and same_sizes(a.shape, b.shape) and same_sizes(a.stride(), b.stride())
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
@@ -138,7 +155,11 @@ def same_layout(a: Any, b: Any) -> bool:
 
 
 def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two lists of sizes are equal, symbols by name: `==` on those that depend on data would guard."""
+    """Return True if two lists of sizes are equal.
+
+    Symbolic sizes are compared by their expressions: `==` would add a guard, which torch refuses for a size that
+    depends on data.
+    """
     return len(a) == len(b) and all(_expression(x) == _expression(y) for x, y in zip(a, b, strict=True))
 
 
@@ -147,14 +168,14 @@ def _expression(size: Any) -> Any:
 
 
 def is_inside_torch(path: str) -> bool:
-    """Whether a source file belongs to the torch package (torchvision is none of it)."""
+    """Return True if a source file belongs to the package torch; torchvision does not."""
     return Path(path).is_relative_to(_TORCH)
 
 
 def source_line(node: Node) -> str:
-    """`file.py:12` of the code that the node comes from, or an empty string.
+    """Return the line of the model that a node comes from, such as `file.py:12`, or an empty string.
 
-    The innermost frame outside torch: for a layer such as `torch.nn.Conv2d` the line that calls it, not the one in torch.
+    This is the innermost frame outside torch: for a layer such as `torch.nn.Conv2d`, the line that calls the layer.
     """
     frames = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     for line in reversed(frames):
@@ -165,7 +186,7 @@ def source_line(node: Node) -> str:
 
 
 def module_path(node: Node) -> str:
-    """`encoder.layers.3`: qualified name of the innermost module that calls the node, or an empty string."""
+    """Return the qualified name of the innermost module that a node comes from, such as `encoder.layers.3`, or ""."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     name = str(stack[-1][0]) if stack else ""
     for prefix in ("L['self'].", "L__self___"):
@@ -174,34 +195,41 @@ def module_path(node: Node) -> str:
 
 
 def describe(node: Node) -> str:
-    """`aten.add.Tensor (node add_3, module encoder.layers.3, model.py:12)` for messages."""
+    """Describe a node in messages: `aten.add.Tensor (node add_3, module encoder.layers.3, model.py:12)`."""
     module = module_path(node)
-    places = [f"node {node.name}", f"module {module}" if module else "", source_line(node)]
-    return f"{operator_name(node.target)} ({', '.join(filter(None, places))})"
+    locations = [f"node {node.name}", f"module {module}" if module else "", source_line(node)]
+    return f"{operator_name(node.target)} ({', '.join(filter(None, locations))})"
 
 
 def dtypes_of(node: Node) -> tuple[str, ...]:
-    """Names of the dtypes of the tensors that a call reads and gives: `("float32", "int64")`."""
+    """List the names of the dtypes of a call's inputs and results, each once: `("float32", "int64")`."""
     values = [source.meta.get("val") for source in node.all_input_nodes]
     results = node.meta.get("val")
     values += results if isinstance(results, (tuple, list)) else [results]
-    return tuple(sorted({dtype_name(one.dtype) for one in values if isinstance(one, torch.Tensor)}))
+    return tuple(sorted({dtype_name(value.dtype) for value in values if isinstance(value, torch.Tensor)}))
 
 
 def operator_name(target: Any) -> str:
-    """`aten.add.Tensor` for an overload, the plain name for a Python function."""
+    """Return the name of a call's target: `aten.add.Tensor` for an operator, `floordiv` for a Python function."""
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
 
 
 def for_each(value: Any, count: int) -> list[Any]:
-    """An argument such as a stride: the numbers for each of `count` dims, where it holds them or one for all."""
+    """Return an argument such as a stride as a list of `count` numbers, one for each dim.
+
+    A single number, or a list with one number, is repeated.
+    """
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     return values * count if len(values) == 1 else values
 
 
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
-    """Edit the graph of `program`; when the block ends, unused nodes are gone, and code and signature are current."""
+    """Edit the graph of `program` in a `with` block.
+
+    At the end of the block, unused nodes are removed, the code is compiled again, and the signature gets the names of
+    the results.
+    """
     graph_module = program.graph_module
     yield graph_module
     for part in graph_modules(graph_module):

@@ -9,9 +9,9 @@ from torch.fx import Node
 
 
 def argument(node: Node, name: str) -> Any:
-    """Return the value of one schema argument of a call, or its default (None where the schema has none).
+    """Return the value of one argument of a call: a node, a number, a list of these, or None.
 
-    The value is what the graph holds: a node, a number, a list of these, or None.
+    If the call does not give the argument, this is its default, or None if it has no default.
 
     Raises:
         KeyError: The operator has no argument of that name.
@@ -27,7 +27,7 @@ def argument(node: Node, name: str) -> Any:
 
 
 def arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return all schema arguments of a call by name, defaults filled in, as `argument` gives them."""
+    """Return the values of all arguments of a call by name, each as `argument` returns it."""
     target = node.target
     assert isinstance(target, OpOverload)
     values = dict(node.kwargs)

@@ -1,7 +1,7 @@
-"""Operators that only move data, as one table with named subsets.
+"""Operators that only move data: sets of operators of the edge dialect, and sets of operator names.
 
-Operators of the edge dialect are in `_TABLE`, each with the subsets that it belongs to. Memory sharing and the quantization
-report also see views of exported programs and overloads of every kind, and go by the names of operators.
+`_TABLE` lists operators of the edge dialect, each with the subsets that it belongs to. Memory sharing and the
+quantization report use names instead, because they also meet views and other operators of exported programs.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def _subset(name: str) -> frozenset[Any]:
 
 
 DATA_MOVEMENT = _subset("movement")
-"""Operators that only move data or convert dtypes: a partition of nothing else is not worth a delegate."""
+"""Operators that only move data or convert dtypes; a partition with no other operators does not become a delegate."""
 
 RESHAPES = _subset("reshape")
-"""Operators that keep all elements in their logical order."""
+"""Operators that change only the shape: all elements stay in their logical order."""
 
 PERMUTATIONS = _subset("permutation")
 """Operators that permute dims."""
@@ -65,27 +65,60 @@ MAY_BE_IDENTITY = _subset("identity")
 """Operators whose result may equal their input in shape, dtype and dim order."""
 
 ELEMENTS_OF_FIRST = _subset("elements")
-"""Operators whose result holds elements of their first argument only, in any order and number."""
+"""Operators whose result has only elements of the first argument, in any order and number."""
 
 COMMUTE_WITH_QUANTIZATION = _subset("uniform")
-"""Operators that commute with quantization by one scale for the whole tensor."""
+"""Operators that commute with per-tensor quantization."""
 
 VIEW_COPY_FORMS = frozenset(VIEW_COPIES.values())
 """The copying forms of ATen's views."""
 
-SAME_BYTES_NAMES = frozenset({
-    "view", "view_copy", "_unsafe_view", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "alias", "alias_copy",
-    "detach", "detach_copy", "expand", "expand_copy",
-})  # fmt: skip
-"""Names of operators whose result has the bytes of their input, where both are in the default dim order and of one size."""
+SAME_BYTES_NAMES = frozenset(
+    {
+        "view",
+        "view_copy",
+        "_unsafe_view",
+        "unsqueeze",
+        "unsqueeze_copy",
+        "squeeze",
+        "squeeze_copy",
+        "alias",
+        "alias_copy",
+        "detach",
+        "detach_copy",
+        "expand",
+        "expand_copy",
+    }
+)
+"""Names of operators whose result has the same bytes as their input if both are contiguous and have the same size."""
 
-SPLIT_NAMES = frozenset({
-    "split_copy", "split_with_sizes_copy", "unbind_copy", "split_with_sizes", "split", "unbind",
-})  # fmt: skip
+SPLIT_NAMES = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy", "split_with_sizes", "split", "unbind"})
 """Names of operators whose results are consecutive parts of their input along a dim."""
 
-EXPORTED_MOVEMENT_NAMES = frozenset({
-    "alias", "chunk", "clone", "contiguous", "detach", "dropout", "expand", "flatten", "permute", "reshape", "select",
-    "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view",
-})  # fmt: skip
-"""Names of operators in exported programs that compute nothing in eval mode: no layers for the quantization report."""
+EXPORTED_MOVEMENT_NAMES = frozenset(
+    {
+        "alias",
+        "chunk",
+        "clone",
+        "contiguous",
+        "detach",
+        "dropout",
+        "expand",
+        "flatten",
+        "permute",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "to",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "view",
+    }
+)
+"""Names of operators of exported programs that compute nothing in eval mode; the quantization report omits them."""

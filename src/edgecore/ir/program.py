@@ -1,4 +1,4 @@
-"""Exported programs as edgecore handles them: a copy of the user's, with the graph free to be edited."""
+"""Functions that make and copy exported programs. edgecore edits a copy, never the user's program."""
 
 from __future__ import annotations
 
@@ -23,10 +23,20 @@ def make_program(
     constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
-    """An `ExportedProgram` over `graph`; range constraints and call structure come from `like`."""
+    """Make an `ExportedProgram` of a graph.
+
+    Args:
+        graph: The graph.
+        signature: The signature of the graph.
+        like: A program that gives the ranges of symbolic sizes, and the call structure if its user inputs are the same.
+        state_dict: Parameters and buffers by the names in the signature.
+        constants: Lifted tensors and objects by the names in the signature.
+        submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.
+    """
     root: dict[str, object] = dict(submodules or {})
     program = copy.copy(like)
-    program._graph_module = _LazyGraphModule(root, graph)  # passes edit it often; code is made when somebody runs it
+    # Passes edit the graph often; a lazy module generates its code only when it is called.
+    program._graph_module = _LazyGraphModule(root, graph)
     program._graph_module.meta.update(like.graph_module.meta)
     program._graph_signature = signature
     program._state_dict = dict(state_dict)
@@ -39,7 +49,7 @@ def make_program(
 
 
 def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
-    """Positional tensors in, a tuple of tensors out."""
+    """Return the signature of calls with positional inputs and a tuple of results."""
     arguments = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
     results = [spec.arg for spec in signature.output_specs]
     _, in_spec = pytree.tree_flatten(((0,) * len(arguments), {}))
@@ -48,7 +58,7 @@ def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
 
 
 def copy_program(program: ExportedProgram) -> ExportedProgram:
-    """A program that can be edited without touching `program`. Tensors are shared, dictionaries and nodes are not."""
+    """Copy a program, so that the copy can be edited. Tensors are shared, dictionaries and nodes are not."""
     old = program.graph_signature
     signature = ExportGraphSignature(
         input_specs=[copy.copy(spec) for spec in old.input_specs],
@@ -65,7 +75,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
 
 
 def buffer_of(program: ExportedProgram, name: str) -> torch.Tensor:
-    """The initial content of the buffer of that qualified name."""
+    """Return the initial content of the buffer with the qualified name `name`."""
     tensor = program.state_dict.get(name)
     return program.constants[name] if tensor is None else tensor  # type: ignore[no-any-return]
 
@@ -76,12 +86,12 @@ def _copy_graph(original: Graph) -> Graph:
     for node in original.nodes:
         nodes[node] = graph.node_copy(node, lambda other: nodes[other])
         nodes[node].meta = dict(node.meta)
-        nodes[node].name = node.name  # fx renames what shadows a builtin (`input`), but the signature goes by name
+        nodes[node].name = node.name  # fx renames a node called like a builtin (`input`), the signature does not
     return graph
 
 
 def _copy_submodules(graph_module: GraphModule) -> dict[str, torch.nn.Module]:
-    """The modules that a graph refers to; graphs among them (branches, loop bodies) are copied."""
+    """Return the modules that a graph refers to by name; branches and loop bodies are copied, delegates are not."""
     modules: dict[str, torch.nn.Module] = {}
     for node in graph_module.graph.nodes:
         if node.op == "get_attr":

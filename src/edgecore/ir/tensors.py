@@ -14,9 +14,12 @@ from edgecore.ir.graph import describe
 
 
 def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
-    """Dimensions of a dense tensor from the outermost to the innermost; None if it is neither default nor channels-last.
+    """Return the dims of a tensor from the outermost to the innermost in memory.
 
-    A tensor that is both (one channel, or one pixel) counts as default.
+    A tensor that is both contiguous and channels last (it has one channel, or one pixel) counts as contiguous.
+
+    Returns:
+        The dim order, such as (0, 2, 3, 1); None if the tensor is neither contiguous nor channels last.
     """
     default = tuple(range(val.dim()))
     if _is_dense(val, torch.contiguous_format):
@@ -31,12 +34,16 @@ def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
 def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
     if all(isinstance(size, int) for size in val.shape):
         return val.is_contiguous(memory_format=memory_format)
-    # A size that depends on data must not be guarded on, which `Tensor.is_contiguous` does.
+    # `Tensor.is_contiguous` would add guards, which torch refuses for sizes that depend on data.
     return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))
 
 
 class Bounds:
-    """Bounds of symbolic sizes, from the ranges that were given to `torch.export`."""
+    """Bounds of symbolic sizes, from the ranges that `torch.export` was given.
+
+    Attributes:
+        ranges: The range of each symbol of the program.
+    """
 
     def __init__(self, program: ExportedProgram) -> None:
         self.ranges = program.range_constraints
@@ -45,7 +52,7 @@ class Bounds:
         """Return the maximum of a size of `node`.
 
         Raises:
-            CompileError: It has no upper bound.
+            CompileError: The size has no upper bound, or one above 2^40.
         """
         if isinstance(size, int):
             return size
@@ -62,10 +69,10 @@ class Bounds:
         return int(upper)
 
     def lower(self, size: Any) -> int:
-        """Return the minimum of a size; 0 if nothing says more.
+        """Return the minimum of a size; 0 if it is not known.
 
-        A minimum of 1 or 2 counts as 0: `torch.export` assumes that sizes are at least 2 while it traces, and the programs
-        that it gives also run with smaller ones.
+        A range that begins with 1 or 2 counts as if it began with 0: while it traces, `torch.export` assumes that sizes
+        are at least 2, but the programs also run with smaller sizes.
         """
         if isinstance(size, int):
             return size
@@ -80,5 +87,5 @@ class Bounds:
         return int(lower) if lower > 0 else 0
 
     def _ranges(self, size: Any) -> dict[Any, Any]:
-        # Symbols that a decomposition made are known to the shape environment only.
+        # Only the shape environment knows the symbols that decompositions created.
         return {**size.node.shape_env.var_to_range, **self.ranges}

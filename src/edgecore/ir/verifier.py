@@ -1,4 +1,4 @@
-"""What an edge program must look like. Every complaint names the node, the rule and the model's source line."""
+"""The verifier of edge programs. Every error names the node, the rule and the model's source line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow, results
 from edgecore.ir.dialect import is_edge_operator
-from edgecore.ir.dtype_rules import complaint
+from edgecore.ir.dtype_rules import dtype_finding
 from edgecore.ir.dtypes import DTYPE_LETTERS
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import describe, graph_modules, vals
@@ -25,13 +25,20 @@ class VerificationError(CompileError):
 
 
 def verify(program: ExportedProgram, preserved: Collection[OpOverload] = ()) -> None:
-    """Raise `VerificationError` for the first node that breaks a rule.
+    """Check that a program is in the edge dialect.
 
-    `preserved` operators are allowed beside those of the dialect: backends asked to get them undecomposed.
+    Rules for the graph, and for the bodies of branches and loops:
+    - Calls are of operators of the dialect. Every call has a `val` and follows the dtype rule of its operator.
+    - Results have a dtype that the runtime has, and are dense in the default or the channels-last dim order.
+    - Only modules are read by `get_attr`: delegates and bodies of control flow.
+    - Tensors enter and leave a body in the default dim order.
 
-    Rules: known node kinds only; functional operators of the dialect; every node has a `val`; dtypes that the runtime
-    has; tensors dense in the default or the channels-last dim order; `get_attr` only for delegates and control flow.
-    Branches and loop bodies obey them too; what enters and leaves those is in the default dim order.
+    Args:
+        program: The program.
+        preserved: Operators that are also allowed, since a backend asked not to decompose them.
+
+    Raises:
+        VerificationError: A node breaks a rule; the error is about the first one.
     """
     with failures_named("the verifier"):
         _verify(program, preserved)
@@ -52,13 +59,12 @@ def _verify(program: ExportedProgram, preserved: Collection[OpOverload]) -> None
 
 def _verify_control_flow(node: Node) -> None:
     flow = control_flow(node)
-    crossing = [*flow.operands, *(value for body in flow.bodies for value in results(body))]
-    for value in crossing:
+    for value in (*flow.operands, *(value for body in flow.bodies for value in results(body))):
         val = value.meta["val"] if isinstance(value, Node) else None
         if isinstance(val, torch.Tensor) and not val.is_contiguous():
             raise VerificationError(
                 f"{describe(node)}: {value} enters or leaves a branch or loop body in dim order {dim_order(val)}; "
-                "only the default one may"
+                "the dim order must be the default one"
             )
 
 
@@ -79,15 +85,15 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
                 "the edge dialect has dense tensors in the default or the channels-last dim order"
             )
     if isinstance(node.target, OpOverload):
-        broken = complaint(node.target, vals(node.args), vals(node.kwargs), node.meta["val"])
-        if broken is not None:
-            raise VerificationError(f"{describe(node)} {broken} (dtype rule of {node.target})")
+        finding = dtype_finding(node.target, vals(node.args), vals(node.kwargs), node.meta["val"])
+        if finding is not None:
+            raise VerificationError(f"{describe(node)} {finding} (dtype rule of {node.target})")
 
 
 def _verify_attribute(graph_module: GraphModule, node: Node) -> None:
     value = getattr(graph_module, str(node.target), None)
     if not isinstance(value, torch.nn.Module):
-        raise VerificationError(f"get_attr node {node.name} reads {node.target}: data must be a placeholder")
+        raise VerificationError(f"the get_attr node {node.name} reads {node.target}: make constants placeholders")
 
 
 def _tensors(val: Any) -> list[torch.Tensor]:

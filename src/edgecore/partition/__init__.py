@@ -1,4 +1,4 @@
-"""Partitioning: the protocol, the capability partitioner, delegation and its report."""
+"""Partitioning: the protocol of partitioners, tools to write one, delegation of partitions, and diagnostics."""
 
 from edgecore.partition.capability import CapabilityPartitioner, UnsupportedReason
 from edgecore.partition.delegate import to_backend

@@ -1,4 +1,4 @@
-"""The partitioner that most backends need: a question per node, and the fewest partitions that the answers allow."""
+"""A partitioner that asks a backend about each node and makes as few partitions as possible."""
 
 from __future__ import annotations
 
@@ -19,25 +19,36 @@ from edgecore.plugin import CompileSpec
 aten = torch.ops.aten
 
 UnsupportedReason = Callable[[Node], "str | None"]
-"""Why a backend refuses a node; None if it takes it."""
+"""Returns the reason why a backend does not support a node, or None if it does."""
 
 Preserve = Callable[[Node], bool]
+"""Returns True for a node that must not be decomposed, because the backend supports it as it is."""
 
 
 class CapabilityPartitioner:
-    """Tags what `check` accepts.
+    """A partitioner that tags the nodes that the backend supports, according to a function of the backend.
 
-    Every node has a level: the number of changes between the backend and the outside on the longest path to it. The
-    accepted nodes of one level form one partition. No path leads from a partition out and back into it, since leaving
-    and returning raises the level; and no partitioning into convex parts has fewer parts than the longest path demands.
-    What reads constants only, such as a weight's dequantization, is where its first reader is. A partition that only moves
-    data, or has fewer than `min_partition_size` other operators, stays outside.
+    Every node has a level: the maximum number of times that a path to it enters the backend from outside. The supported
+    nodes of one level form one partition. These partitions are convex, since a path that leaves one and enters the
+    backend again arrives at a higher level. Their number is minimal, since convexity demands a new partition each time
+    that the path with the most entries enters the backend. A node that reads only constants, such as the dequantization
+    of a weight, joins the partition of its first user. A partition that has only data movement, or fewer than
+    `min_partition_size` other operators, stays outside.
+
+    Args:
+        backend_id: The backend.
+        unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
+            support it.
+        compile_specs: The compile specs of every partition.
+        ops_to_not_decompose: Operators that the backend wants to get without decomposition.
+        preserve: Returns the function that says which calls of these operators must stay; all of them if None.
+        min_partition_size: Minimum number of operators in a partition.
     """
 
     def __init__(
         self,
         backend_id: str,
-        check: Callable[[ExportedProgram], UnsupportedReason],
+        unsupported_reasons: Callable[[ExportedProgram], UnsupportedReason],
         *,
         compile_specs: Sequence[CompileSpec] = (),
         ops_to_not_decompose: Sequence[OpOverload] = (),
@@ -45,25 +56,25 @@ class CapabilityPartitioner:
         min_partition_size: int = 1,
     ) -> None:
         self.spec = DelegationSpec(backend_id, tuple(compile_specs))
-        self.check = check
+        self.unsupported_reasons = unsupported_reasons
         self._ops_to_not_decompose = tuple(ops_to_not_decompose)
         self.preserve = preserve
         self.min_partition_size = min_partition_size
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
-        """The operators that the backend wants whole."""
+        """Return the operators that must not be decomposed, and the function that says which of their calls."""
         return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the accepted nodes; every other call node gets a reason."""
-        check, constants = self.check(exported_program), Constants(exported_program)
+        """Tag the supported nodes; every other call node gets a reason."""
+        unsupported_reason, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
         unsupported_nodes: list[UnsupportedNode] = []
         levels: dict[Node, int] = {}
-        accepted: dict[Node, int] = {}
+        accepted: dict[Node, int] = {}  # the supported nodes with their levels
         for node in exported_program.graph.nodes:
             error = None
             try:
-                reason = _reason(node, check, accepted) if node.op == "call_function" else "no operator"
+                reason = _reason(node, unsupported_reason, accepted) if node.op == "call_function" else "no operator"
             except Exception as raised:
                 reason, error = "its check failed", raised
             level = -1 if reason else 0
@@ -83,13 +94,13 @@ class CapabilityPartitioner:
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)
-        # Always there: the report names the backend also where it took nothing.
+        # This entry lets the report name the backend even if it took no node.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
-            working = sum(node.target not in DATA_MOVEMENT for node in nodes)
-            if working < max(self.min_partition_size, 1):
-                few = f"in a partition of {working} operators, fewer than {self.min_partition_size}"
-                reason = few if working else "a partition of nothing but data movement"
+            count = sum(node.target not in DATA_MOVEMENT for node in nodes)
+            if count < max(self.min_partition_size, 1):
+                too_small = f"in a partition of {count} operators, fewer than {self.min_partition_size}"
+                reason = too_small if count else "in a partition with only data movement"
                 unsupported_nodes.extend(UnsupportedNode(node.name, reason) for node in nodes)
                 continue
             tag = f"{self.spec.backend_id}_{level}"
@@ -99,10 +110,10 @@ class CapabilityPartitioner:
         return PartitionResult(exported_program, tags, unsupported_nodes)
 
 
-def _reason(node: Node, check: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
+def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
     if node.target is operator.getitem:
         producer = node.args[0]
-        return None if producer in accepted else f"result of {producer}, which is outside"
+        return None if producer in accepted else f"result of {producer}, which is not delegated"
     if isinstance(node.target, OpOverload):
-        return check(node)
+        return unsupported_reason(node)
     return "already delegated" if is_delegate_call(node) else "a computation on sizes"

@@ -1,4 +1,4 @@
-"""From a tagged program to one with delegates: each tag's nodes become a program of their own, which a backend compiles."""
+"""Delegation: turn the nodes of each tag into one node that calls a compiled delegate."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import DelegatedCall, LoweredBackendModule, call_delegate, is_delegate_call
 from edgecore.ir.graph import calls, describe, dtypes_of, edit, module_path, operator_name, source_line
 from edgecore.ir.program import make_program
-from edgecore.partition.fallback import PartitionDiagnostics, counted, working
+from edgecore.partition.fallback import PartitionDiagnostics, counted, operator_calls
 from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
-"""Compiles a partition for a backend id; also names the package that did, and its version."""
+"""Compiles a partition for the backend of an id. Returns the result, and the package that made it with its version."""
 
 
 def to_backend(
@@ -33,14 +33,24 @@ def to_backend(
     diagnostics: PartitionDiagnostics,
     required: bool = False,
 ) -> ExportedProgram:
-    """Delegate what `partitioner` tags. `program` is edited and returned.
+    """Delegate the nodes that a partitioner tags.
 
-    Where the partitioner, one of its checks or `preprocess` raises, the nodes concerned stay as they are, with a
-    `FallbackWarning` that names the backend, the operator and its source line; if the backend is `required`, that is a
-    `CompileError`.
+    If the partitioner, its check of a node, or `preprocess` raises an exception, the nodes concerned stay as they are,
+    and a `FallbackWarning` names the backend, the operator and its source line.
 
-    Raises `CompileError` if the partitioner changed the program, used an unknown tag or made a partition that is not
-    convex.
+    Args:
+        program: The program; it is edited in place.
+        partitioner: The partitioner.
+        preprocess: Compiles a partition.
+        diagnostics: Gets the reasons why nodes stay outside.
+        required: Raise a `CompileError` in place of the warning.
+
+    Returns:
+        `program`.
+
+    Raises:
+        CompileError: The partitioner changed the program, used a tag that it does not define, or made a partition that
+            is not convex.
     """
     result = _partition(program, partitioner, diagnostics, required)
     partitions: dict[str, list[Node]] = {}
@@ -69,18 +79,18 @@ def to_backend(
 def _partition(
     program: ExportedProgram, partitioner: Partitioner, diagnostics: PartitionDiagnostics, required: bool
 ) -> PartitionResult | None:
-    """What the partitioner makes of the program; None if it failed."""
+    """Call the partitioner. Returns None, after a warning, if it raised an exception."""
     before = _fingerprint(program)
     result, failure = None, None
     try:
-        given = partitioner.partition(program)
-        if not isinstance(given, PartitionResult):
-            raise TypeError(f"partition gave a {type(given).__name__}, not a PartitionResult")
-        result = given
+        returned = partitioner.partition(program)
+        if not isinstance(returned, PartitionResult):
+            raise TypeError(f"partition gave a {type(returned).__name__}, not a PartitionResult")
+        result = returned
     except Exception as error:
         failure = error
-    same = result is None or result.tagged_exported_program is program
-    if not same or _fingerprint(program) != before:
+    is_same = result is None or result.tagged_exported_program is program
+    if not is_same or _fingerprint(program) != before:
         raise CompileError(
             f"{type(partitioner).__name__} changed the program; a partitioner may only tag nodes"
         ) from failure
@@ -97,7 +107,10 @@ def _note_unsupported_nodes(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Note why nodes stay outside. Checks that failed alike on calls of one operator are one failure."""
+    """Add the reasons why nodes stay outside to `diagnostics`.
+
+    Checks that failed with the same exception on calls of the same operator count as one failure.
+    """
     by_name = {node.name: node for node in program.graph.nodes}
     failed: dict[tuple[Any, str], list[tuple[Node, Exception]]] = {}
     for unsupported in unsupported_nodes:
@@ -106,9 +119,9 @@ def _note_unsupported_nodes(
             diagnostics.add(unsupported.node, backend, unsupported.reason)
         else:
             failed.setdefault((node.target, str(unsupported.error)), []).append((node, unsupported.error))
-    for found in failed.values():
-        nodes = [node for node, _ in found]
-        diagnostics.fall_back(backend, f"to examine {counted(nodes)}", nodes, found[0][1], required)
+    for failures in failed.values():
+        nodes = [node for node, _ in failures]
+        diagnostics.fall_back(backend, f"to examine {counted(nodes)}", nodes, failures[0][1], required)
 
 
 def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
@@ -116,16 +129,17 @@ def _fingerprint(program: ExportedProgram) -> list[tuple[str, str, str, str]]:
 
 
 def _check_convex(tag: str, nodes: list[Node]) -> None:
+    """Raise `CompileError` if a path leaves the partition and comes back."""
     inside = set(nodes)
-    tainted: set[Node] = set()
+    downstream: set[Node] = set()  # nodes outside that depend on the partition
     last = nodes[-1]
     node = nodes[0]
     while node is not last:
         node = node.next
         sources = node.all_input_nodes
-        if node not in inside and any(source in inside or source in tainted for source in sources):
-            tainted.add(node)
-        elif node in inside and any(source in tainted for source in sources):
+        if node not in inside and any(source in inside or source in downstream for source in sources):
+            downstream.add(node)
+        elif node in inside and any(source in downstream for source in sources):
             raise CompileError(f"partition {tag} is not convex: a path leaves it and comes back at {describe(node)}")
 
 
@@ -137,35 +151,35 @@ def _delegate(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    part = _extract(program, nodes)
+    partition = _extract(program, nodes)
     try:
-        result, distribution = preprocess(spec.backend_id, part.program, spec.compile_specs)
+        result, distribution = preprocess(spec.backend_id, partition.program, spec.compile_specs)
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
-        raise  # not installed, broken: nothing of this partition
+        raise  # the backend is not installed or is broken: this is no failure of the partition
     except Exception as error:
         task = f"to compile a partition of {counted(nodes)}"
         diagnostics.fall_back(spec.backend_id, task, nodes, error, required)
         return
-    module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, part.program, distribution)
+    module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, partition.program, distribution)
     inside = set(nodes)
     with edit(program) as graph_module:
         index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
         name = f"lowered_module_{index}"
         graph_module.add_module(name, module)
-        # After the last input: convexity allows it, and what reads the outputs comes later still or is moved there.
+        # All inputs are in front of the last node. Users of the outputs may be too: `_restore_order` moves them.
         with graph_module.graph.inserting_before(nodes[-1]):
             attribute = graph_module.graph.get_attr(name)
-            call = graph_module.graph.call_function(call_delegate, (attribute, *part.inputs))
+            call = graph_module.graph.call_function(call_delegate, (attribute, *partition.inputs))
             attribute.meta["val"] = None
-            call.meta["val"] = (*(node.meta["val"] for node in part.outputs), *result.unread_results)
+            call.meta["val"] = (*(node.meta["val"] for node in partition.outputs), *result.unread_results)
             call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
             call.meta["delegated"] = [
                 DelegatedCall(operator_name(n.target), n.name, module_path(n), source_line(n), dtypes_of(n))
-                for n in working(nodes)
+                for n in operator_calls(nodes)
             ]
-            for position, node in enumerate(part.outputs):
+            for position, node in enumerate(partition.outputs):
                 item = graph_module.graph.call_function(operator.getitem, (call, position))
                 item.meta = {"val": node.meta["val"]}
                 node.replace_all_uses_with(item, delete_user_cb=partial(_is_outside, inside))
@@ -179,8 +193,11 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 
 
 def _restore_order(graph: Graph) -> None:
-    """Stable topological order: a node that reads a delegate's output may have stood before the delegate's last input."""
-    seen: set[Node] = set()
+    """Sort the graph in topological order, keeping the present order where possible.
+
+    A user of a delegate's output may be in front of the delegate, which is at the position of its last node.
+    """
+    placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}
     nodes = list(graph.nodes)
     order: list[Node] = []
@@ -188,11 +205,11 @@ def _restore_order(graph: Graph) -> None:
         ready = [start]
         while ready:
             node = ready.pop()
-            missing = next((source for source in node.all_input_nodes if source not in seen), None)
+            missing = next((source for source in node.all_input_nodes if source not in placed), None)
             if missing is not None:
                 waiting.setdefault(missing, []).append(node)
                 continue
-            seen.add(node)
+            placed.add(node)
             order.append(node)
             ready.extend(reversed(waiting.pop(node, [])))
     assert len(order) == len(nodes), "the graph has a cycle"
@@ -205,14 +222,16 @@ def _restore_order(graph: Graph) -> None:
 
 
 @dataclass
-class _Part:
+class _Partition:
+    """The nodes of a partition as a program, and the nodes of the original graph that are its inputs and outputs."""
+
     program: ExportedProgram
     inputs: list[Node]
     outputs: list[Node]
 
 
-def _extract(program: ExportedProgram, nodes: list[Node]) -> _Part:
-    """The nodes as a program of their own: the weights that they read are its parameters and buffers."""
+def _extract(program: ExportedProgram, nodes: list[Node]) -> _Partition:
+    """Copy nodes into a program of their own, in which the constants that they read are buffers."""
     constants = Constants(program)
     inside = set(nodes)
     sources = dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside)
@@ -240,5 +259,5 @@ def _extract(program: ExportedProgram, nodes: list[Node]) -> _Part:
     graph.output_node().meta["val"] = tuple(node.meta["val"] for node in outputs)
     output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None) for node in outputs]
     signature = ExportGraphSignature(input_specs=input_specs, output_specs=output_specs)
-    part = make_program(graph, signature, like=program, state_dict=state_dict, constants={})
-    return _Part(part, inputs, outputs)
+    extracted = make_program(graph, signature, like=program, state_dict=state_dict, constants={})
+    return _Partition(extracted, inputs, outputs)

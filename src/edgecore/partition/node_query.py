@@ -1,4 +1,4 @@
-"""A call under examination, and the questions that the constraints of an operator table ask about it."""
+"""A query about a call: the questions that constraints of an operator table ask about it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """A call of a program under examination.
+    """A query about one call of a program.
 
     Attributes:
         node: The call.
-        is_decomposed: False while the graph may still have composite operators and views, whose strides mean nothing
-            yet.
+        constants: The constants of the program.
+        is_decomposed: False while the graph may still have composite operators and views. Strides of views do not show
+            the final layout.
     """
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:
@@ -36,11 +37,11 @@ class NodeQuery:
         return other
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the call by its schema name, defaults included."""
+        """Return the value of the argument `name` of the call, or its default."""
         return argument(self.node, name)
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a node whose tensor is known when compiling: a weight."""
+        """Return True for a constant: a node whose tensor is known when compiling, such as a weight."""
         return self.constants.has(node)
 
     def constant(self, node: Node) -> torch.Tensor:
@@ -48,10 +49,10 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the `val`s that the call reads and returns, each with its name in a reason: `input x`, `its result`.
+        """List the `val`s of the call's inputs and results, each with its name in reasons: `input x`, `its result`.
 
         Args:
-            except_arguments: Arguments that are left out.
+            except_arguments: Names of arguments to omit.
         """
         exempt = self.nodes_of(except_arguments)
         sources = [source for source in self.node.all_input_nodes if source not in exempt]
@@ -61,7 +62,7 @@ class NodeQuery:
         ]
 
     def nodes_of(self, names: Sequence[str]) -> set[Node]:
-        """Return the nodes in the arguments of these names: an argument itself, or the items of a list."""
+        """Return the nodes that are arguments of the given names, or items of such an argument if it is a list."""
         values = [self.argument(name) for name in names]
         items = [item for value in values for item in (value if isinstance(value, (list, tuple)) else [value])]
         return {item for item in items if isinstance(item, Node)}

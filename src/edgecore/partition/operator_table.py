@@ -1,4 +1,4 @@
-"""Operator support as data: one table for the partitioner, its reasons, the documentation and the lowering."""
+"""Tables of supported operators, which serve partitioning, reasons, documentation and compilation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from edgecore.plugin import CompileSpec, OperatorSupport
 Lower = TypeVar("Lower")
 
 Constraint = Callable[[Any], "str | None"]
-"""Gets the table's query about a call; returns why the backend does not support it, as a fragment such as `alpha is
-2`, or None."""
+"""A function that gets the table's query about a call and returns the reason why the backend does not support the call.
+
+The reason is a fragment such as `alpha is 2`. None means that the call fulfills the constraint.
+"""
 
 _MAX_NAMES = 20
-"""Operators that an error message lists; of a longer table it lists the names that are similar to the wrong one."""
+"""Maximum number of operators that an error message lists; for a longer table it lists only similar names."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,11 @@ class OperatorRow(Generic[Lower]):
     Attributes:
         target: The operator, of the edge dialect.
         dtypes: The dtypes that each tensor of a call, input or result, may have.
-        constraints: What `unsupported_reason` demands, in words, for the documentation.
-        unsupported_reason: Says why a call breaks the constraints.
-        do_not_decompose: Calls that the row supports are kept from being decomposed into other operators.
-        lower: What the backend's compiler needs to translate a call: a function, or an operator's number.
-        any_dtype: Names of arguments that are exempt from `dtypes`, such as constant indices.
+        constraints: The conditions of `unsupported_reason` in words, for the documentation.
+        unsupported_reason: Returns the reason why the backend does not support a call, or None.
+        do_not_decompose: Supported calls must not be decomposed into other operators.
+        lower: Data with which the backend's compiler translates a call, such as a function or an operator's number.
+        any_dtype: Names of arguments to which `dtypes` does not apply, such as constant indices.
     """
 
     target: OpOverload
@@ -48,24 +50,24 @@ class OperatorRow(Generic[Lower]):
     constraints: str = ""
     unsupported_reason: Constraint | None = None
     do_not_decompose: bool = False
-    lower: Lower = None  # type: ignore[assignment]  # a compiler may do without
+    lower: Lower = None  # type: ignore[assignment]  # a compiler may need no such data
     any_dtype: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, str]:
-        """`aten.add.Tensor` and `add`."""
+        """The two names of the operator: `aten.add.Tensor` and `add`."""
         return str(self.target), self.target._schema.name.rpartition("::")[2]
 
 
 class OperatorTable(Generic[Lower]):
-    """The rows of a backend, and constraints that hold for all of them.
+    """The supported operators of a backend, and constraints that hold for all of them.
 
-    A backend whose constraints need to know more than `NodeQuery` answers derives a class and overrides `make_query`;
-    the other methods without an underscore may be overridden as well.
+    A backend whose constraints need more facts than `NodeQuery` has derives a class from it and overrides `make_query`.
+    The other methods without an underscore may be overridden as well.
 
     Args:
-        rows: One for each operator; `add` enters more.
-        common: Constraints of every row, such as `contiguous_only`. They are not asked before decomposition, when the
+        rows: The rows, one for each operator; `add` adds more.
+        common: Constraints of every row, such as `contiguous_only`. They are not checked before decomposition, when the
             graph still has views and layouts are not final.
 
     Raises:
@@ -79,7 +81,11 @@ class OperatorTable(Generic[Lower]):
             self.add(row)
 
     def add(self, row: OperatorRow[Lower]) -> None:
-        """Enter a row; ValueError if its operator has one."""
+        """Add a row.
+
+        Raises:
+            ValueError: The table already has a row for this operator.
+        """
         if row.target in self.rows:
             raise ValueError(f"two rows of the operator table have the same operator, {row.target}")
         self.rows[row.target] = row
@@ -87,18 +93,22 @@ class OperatorTable(Generic[Lower]):
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
         """Return the function that makes the query about a call.
 
-        What holds for the whole program is computed here, once.
+        Facts about the whole program are computed here, once.
         """
         constants = Constants(program)
         return lambda node: NodeQuery(node, constants, is_decomposed)
 
     def unsupported_reasons(self, program: ExportedProgram, *, is_decomposed: bool = True) -> UnsupportedReason:
-        """Return the function that says why a call of `program` is not supported, or None if it is."""
+        """Return the function that says why the table does not support a call of `program`, or returns None."""
         make_query = self.make_query(program, is_decomposed=is_decomposed)
         return lambda node: self.unsupported_reason(make_query(node))
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
-        """Say why the call is not supported: its operator, its tensors, common constraints, then those of its row."""
+        """Return the reason why the table does not support a call, or None.
+
+        The checks are, in this order: the operator, the dtypes of its tensors, the common constraints, its row's
+        constraints.
+        """
         row = self.rows.get(query.node.target)
         if row is None:
             return self.missing_reason(query.node)
@@ -107,21 +117,24 @@ class OperatorTable(Generic[Lower]):
         return reason or next(filter(None, (check(query) for check in constraints)), None) or self.row_reason(query)
 
     def row_reason(self, query: NodeQuery) -> str | None:
-        """Say why a call breaks its own row's constraints; its tensors and the common constraints are not looked at."""
+        """Return the reason why a call does not fulfill the constraints of its row, or None.
+
+        The dtypes of its tensors and the common constraints are not checked.
+        """
         row = self.rows.get(query.node.target)
         if row is None:
             return self.missing_reason(query.node)
         return row.unsupported_reason(query) if row.unsupported_reason else None
 
     def missing_reason(self, node: Node) -> str:
-        """Say that the operator of a call has no row."""
+        """Return the reason for a call whose operator has no row."""
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Say which input or result of a call has none of the row's dtypes."""
+        """Return the reason if an input or result of a call has none of the row's dtypes, or None."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
-                return f"{name} is no tensor"
+                return f"{name} is not a tensor"
             if val.dtype not in row.dtypes:
                 return f"{name} is {dtype_name(val.dtype)}, not {' or '.join(map(dtype_name, row.dtypes))}"
         return None
@@ -132,12 +145,12 @@ class OperatorTable(Generic[Lower]):
         return tuple(row.target for row in self.rows.values() if row.do_not_decompose)
 
     def preserve(self, program: ExportedProgram) -> Preserve:
-        """Return the function that tells which calls of `ops_to_not_decompose` stay: those that the table supports."""
+        """Return the function that says which calls of `ops_to_not_decompose` stay: those that the table supports."""
         reasons = self.unsupported_reasons(program, is_decomposed=False)
         return lambda node: reasons(node) is None
 
     def support(self) -> list[OperatorSupport]:
-        """List the rows for `BackendCompiler.operator_support`, by name."""
+        """List the rows for `BackendCompiler.operator_support`, sorted by operator."""
         rows = [
             OperatorSupport(str(row.target), tuple(map(dtype_name, row.dtypes)), row.constraints)
             for row in self.rows.values()
@@ -145,11 +158,11 @@ class OperatorTable(Generic[Lower]):
         return sorted(rows, key=lambda row: row.operator)
 
     def check_names(self, names: Sequence[str], *, namespace: str = "") -> Sequence[str]:
-        """Return `names` if each is an operator's (`add` or `aten.add.Tensor`): for the validator of an option.
+        """Return `names` if each is the name of an operator (`add` or `aten.add.Tensor`), to validate an option.
 
         Args:
             names: The names.
-            namespace: Operators of this namespace only, such as `aten`; of all if empty.
+            namespace: Accept only operators of this namespace, such as `aten`; any namespace if empty.
 
         Raises:
             ValueError: The table has no operator of one of the names.
@@ -171,25 +184,25 @@ class OperatorTable(Generic[Lower]):
         operators: Sequence[str] = (),
         min_partition_size: int = 1,
     ) -> CapabilityPartitioner:
-        """Make a partitioner that delegates what the table supports.
+        """Make a partitioner that delegates the calls that the table supports.
 
         Args:
             backend_id: The backend's id, as in its `BackendInfo`.
-            compile_specs: They travel with each delegate.
-            operators: Delegate only these (`aten.add.Tensor` or `add`); all if empty.
-            min_partition_size: Partitions of fewer operators are not delegated.
+            compile_specs: The compile specs of every partition.
+            operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
+            min_partition_size: Partitions with fewer operators are not delegated.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
         """
-        chosen = set(self.check_names(operators))
+        allowed = set(self.check_names(operators))
 
         def make_reasons(program: ExportedProgram) -> UnsupportedReason:
             reasons = self.unsupported_reasons(program)
 
             def reason(node: Node) -> str | None:
                 unsupported = reasons(node)
-                if unsupported or not chosen or chosen & set(self.rows[node.target].names):
+                if unsupported or not allowed or allowed & set(self.rows[node.target].names):
                     return unsupported
                 return "left out by an option"
 
@@ -206,7 +219,7 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint of backends that know no layout but the default one."""
+    """Constraint for backends that support only contiguous tensors."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
             return f"{name} is not contiguous (channels last, for example)"
@@ -214,7 +227,7 @@ def contiguous_only(query: NodeQuery) -> str | None:
 
 
 def at_most_dims(count: int) -> Constraint:
-    """Make the constraint of backends whose tensors have at most `count` dims."""
+    """Make the constraint for backends that support tensors with at most `count` dims."""
 
     def check(query: NodeQuery) -> str | None:
         for name, val in query.vals():

@@ -1,4 +1,4 @@
-"""The partitioner protocol: who runs which node, and why not."""
+"""The protocol of partitioners: a partitioner tags nodes for a backend and gives reasons for the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch.export import ExportedProgram
 from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
-"""Key in `node.meta` that a partitioner sets."""
+"""The key in `node.meta` that a partitioner sets."""
 
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that a tag stands for, and the compile specs of its partitions."""
+    """The backend of a tag, and the compile specs of its partitions."""
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
@@ -25,9 +25,12 @@ class DelegationSpec:
 
 @dataclass(frozen=True)
 class UnsupportedNode:
-    """Why a backend left a node outside: a sentence fragment such as `padding mode reflect`.
+    """A node that is not delegated, and the reason.
 
-    `error`: what its check raised instead of giving a reason.
+    Attributes:
+        node: The name of the node.
+        reason: A sentence fragment such as `padding mode reflect`.
+        error: The exception that the backend's check raised in place of a reason, if any.
     """
 
     node: str
@@ -37,7 +40,7 @@ class UnsupportedNode:
 
 @dataclass
 class PartitionResult:
-    """The tagged program, what each tag means, and a reason for every node that was left outside."""
+    """The tagged program, the meaning of each tag, and the reason for each node that has no tag."""
 
     tagged_exported_program: ExportedProgram
     partition_tags: Mapping[str, DelegationSpec]
@@ -45,12 +48,18 @@ class PartitionResult:
 
 
 class Partitioner(Protocol):
-    """Chooses nodes for a backend. It only tags (`node.meta["delegation_tag"]`): edgecore compares before and after."""
+    """The interface of partitioners, which choose nodes for a backend.
+
+    A partitioner only sets `node.meta["delegation_tag"]`. edgecore raises an error if it changes the graph.
+    """
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult: ...
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram
     ) -> tuple[Sequence[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Operators to keep whole where the filter (if any) says yes; what no backend takes is decomposed afterwards."""
+        """Return operators that must not be decomposed, and a function that says which of their calls (all if None).
+
+        A preserved call that no backend takes is decomposed after partitioning.
+        """
         ...

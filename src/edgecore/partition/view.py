@@ -1,4 +1,4 @@
-"""A partition as `BackendCompiler.preprocess` receives it, read for a compiler."""
+"""A partition in the form in which a backend's compiler reads it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from edgecore.ir.tensors import Bounds
 
 
 class PartitionView:
-    """The nodes of a partition by what they are.
+    """The nodes of a partition by kind.
 
-    `inputs` are in the order of the delegate's arguments, `outputs` too, which are among `calls`: the operator calls in an
-    order in which they can run. `constants` are the weights that they read, detached.
+    Attributes:
+        inputs: The inputs, in the order of the delegate's arguments.
+        constants: The constants that the partition reads, with their tensors, detached.
+        calls: The operator calls, in an order in which they can run.
+        outputs: The calls whose results are the delegate's outputs, in the order of the outputs.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
-        known = Constants(program)
+        constants = Constants(program)
         placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-        self.inputs: list[Node] = [node for node in placeholders if not known.has(node)]
-        self.constants: dict[Node, torch.Tensor] = {node: known.get(node) for node in placeholders if known.has(node)}
+        self.inputs: list[Node] = [node for node in placeholders if not constants.has(node)]
+        self.constants: dict[Node, torch.Tensor] = {
+            node: constants.get(node) for node in placeholders if constants.has(node)
+        }
         self.calls: list[Node] = [node for node in program.graph.nodes if node.op == "call_function"]
         self.outputs: list[Node] = list(program.graph.output_node().args[0])
         self._bounds = Bounds(program)
 
     def max_shape(self, node: Node) -> tuple[int, ...]:
-        """Shape of a node's tensor, symbolic sizes at their upper bounds.
+        """Return the shape of a node's tensor with each symbolic size at its maximum.
 
         Raises:
             CompileError: A size has no upper bound.
@@ -37,15 +42,15 @@ class PartitionView:
         return tuple(self._bounds.upper(size, node) for size in node.meta["val"].shape)
 
     def min_shape(self, node: Node) -> tuple[int, ...]:
-        """Shape of a node's tensor, symbolic sizes at their lower bounds."""
+        """Return the shape of a node's tensor with each symbolic size at its minimum."""
         return tuple(self._bounds.lower(size) for size in node.meta["val"].shape)
 
     def max_bytes(self, node: Node, alignment: int = 1) -> int:
-        """Size in bytes of a node's tensor at its max shape, rounded up to a multiple of `alignment`."""
+        """Return the size in bytes of a node's tensor at its maximum shape, rounded up to a multiple of `alignment`."""
         size = prod(self.max_shape(node)) * int(node.meta["val"].dtype.itemsize)
         return -(-size // alignment) * alignment
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """What stands for nodes in `PreprocessResult.debug_handle_map`."""
+    """Return the debug handles of nodes, for `PreprocessResult.debug_handle_map`."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

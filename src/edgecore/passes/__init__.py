@@ -1,4 +1,4 @@
-"""Passes over edge programs, one a file; the list in which lowering runs them; the pass manager."""
+"""Passes over edge programs, each in a file of its own; the list of passes that lowering runs; the pass manager."""
 
 from edgecore.passes.base import ExportPass, PassBase, PassResult
 from edgecore.passes.convert_dim_order import convert_dim_order

@@ -1,4 +1,4 @@
-"""Passes written node by node, under the names that ExecuTorch's documentation uses."""
+"""A base class for passes that work node by node, with the names of ExecuTorch's documentation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from edgecore.ir.graph import KEPT_META, calls, compute_val, fake_mode, graph_mo
 
 
 class ExportPass(PassBase):
-    """Visits every call, those in branches and loop bodies too; a subclass overrides `call_operator`.
+    """A base class of passes that visit every call, including those in branches and loop bodies.
 
-    Values are nodes: `value.meta["val"]` is the fake tensor. The graph is edited in place, and a call that
-    `call_operator` leaves as it is stays the same node. `requires` and `ensures` are checked before and after.
+    A subclass overrides `call_operator`. Values are nodes: `value.meta["val"]` is the fake tensor. The graph is edited
+    in place; a call that `call_operator` does not change stays the same node. The methods `requires` and `ensures`
+    check the graph before and after the pass.
     """
 
     def call(self, graph_module: GraphModule) -> PassResult:
@@ -32,7 +33,17 @@ class ExportPass(PassBase):
         return PassResult(graph_module, modified)
 
     def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: dict[str, Any]) -> Node:
-        """Return the value that stands for the visited call. This one makes a call of `op`, before the visited one."""
+        """Return the node that replaces the visited call.
+
+        This method inserts a call of `op` before the visited call, or returns the visited call if nothing has changed.
+        A subclass calls it with another operator or other arguments.
+
+        Args:
+            op: The operator.
+            args: Its arguments; values are nodes.
+            kwargs: Its keyword arguments.
+            meta: The `meta` of the visited call.
+        """
         node = self._node
         if op is node.target and args == node.args and kwargs == node.kwargs:
             return node

@@ -1,4 +1,4 @@
-"""Symbolic sizes are read from the inputs, each once, and views infer the one that they can."""
+"""Canonicalize symbolic sizes: each is one node that reads an input, if an input has the size."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ _SIZE = aten.sym_size.int
 
 
 def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
-    """Equal sizes become one node, of a graph input where it has that size; a view with one symbolic size gets -1.
+    """Merge equal symbolic sizes into one node, and let views infer a size.
 
-    A size of an inner value would otherwise tie what reads it to that value, and keep both out of one delegate.
+    The node reads the size from a graph input if an input has it. A size read from an intermediate value would make its
+    users depend on that value, so that both could not be in one delegate. A view with one symbolic size gets -1 for it.
     """
     with edit(program) as graph_module:
-        given = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+        placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
         inputs: dict[Any, tuple[Node, int]] = {}
-        for node in given:
+        for node in placeholders:
             for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ())):
                 if not isinstance(size, int):
                     inputs.setdefault(size.node.expr, (node, dim))
-        known: dict[Any, Node] = {}
+        canonical: dict[Any, Node] = {}
         for node in calls(graph_module):
             if isinstance(node.meta.get("val"), torch.SymInt) and (node.target is _SIZE or node.target in SYMBOLIC):
                 expression = node.meta["val"].node.expr
-                if expression not in known:
-                    known[expression] = _of_input(node, inputs.get(expression), given[-1])
-                if known[expression] is not node:
-                    replace(node, known[expression])
+                if expression not in canonical:
+                    canonical[expression] = _read_input(node, inputs.get(expression), placeholders[-1])
+                if canonical[expression] is not node:
+                    replace(node, canonical[expression])
             elif node.target is aten.view_copy.default:
                 _infer_size(node)
     return program
 
 
-def _of_input(node: Node, place: tuple[Node, int] | None, after: Node) -> Node:
-    """The size that `node` computes, read at `place`; `node` itself if there is none or it does so."""
-    if place is None or (node.target is _SIZE and node.args == place):
+def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Node:
+    """Return a node that reads the same size as `node` from `source`, an (input, dim).
+
+    This is `node` itself if it already reads the size from there, or if `source` is None.
+    """
+    if source is None or (node.target is _SIZE and node.args == source):
         return node
     with node.graph.inserting_after(after):
-        size = node.graph.call_function(_SIZE, place)
+        size = node.graph.call_function(_SIZE, source)
     size.meta = dict(node.meta)
     return size
 

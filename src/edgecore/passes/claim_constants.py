@@ -1,4 +1,4 @@
-"""Constants of an exported program that are state in truth become buffers."""
+"""Turn constants of an exported program into buffers if they are state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from edgecore.passes.functionalize import aliased, is_mutable
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Read a constant that is the memory of a registered buffer from that buffer, and make a buffer of one that is written.
+    """Replace a constant by the buffer that shares its memory, and turn a constant that the model writes into a buffer.
 
-    torch.export lifts tensors that a module holds outside its buffers as constants, in-place operators on them included:
-    the static caches of transformers, which are registered as buffers elsewhere too. torch's functionalisation fails there.
+    `torch.export` lifts tensors that a module holds outside its buffers as constants, even if in-place operators write
+    them. An example is the static cache of the package transformers, which may also be registered as a buffer
+    elsewhere. torch's functionalization fails for constants that are written.
     """
     specs = program.graph_signature.input_specs
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -49,12 +50,12 @@ def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _written(program: ExportedProgram) -> set[Node]:
-    """The placeholders that in-place operators write into, themselves or through a view."""
-    root: dict[Node, Node] = {}
-    found = set()
+    """Return the placeholders that in-place operators write, directly or through a view."""
+    base_of: dict[Node, Node] = {}
+    written = set()
     for node in program.graph.nodes:
-        base = aliased(node)
-        root[node] = root[base] if base is not None else node
+        source = aliased(node)
+        base_of[node] = base_of[source] if source is not None else node
         if node.op == "call_function" and is_mutable(node):
-            found.add(root[node.args[0]])
-    return found
+            written.add(base_of[node.args[0]])
+    return written

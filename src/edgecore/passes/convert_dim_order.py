@@ -1,4 +1,4 @@
-"""Images in NHWC or NCHW, as the user chooses."""
+"""Convert the dim order of images to NHWC or NCHW."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ aten = torch.ops.aten
 
 
 def convert_dim_order(memory_format: torch.memory_format) -> Pass:
-    """A pass after which four-dimensional values are computed in the given dim order.
+    """Make a pass that computes four-dimensional values in the given dim order.
 
-    `memory_format` is `torch.channels_last` or `torch.contiguous_format`. Inputs are converted where they enter, results back to
-    their own dim order where they leave; in between each operator gives the layout that PyTorch's own would.
+    Inputs of the program are converted at its beginning, and results are converted back to their own dim order at its
+    end. In between, each operator returns the dim order that PyTorch's own operator would return.
+
+    Args:
+        memory_format: `torch.channels_last` or `torch.contiguous_format`.
+
+    Raises:
+        CompileError: `memory_format` is neither of the two.
     """
     if memory_format not in (torch.channels_last, torch.contiguous_format):
-        raise CompileError(f"convert_dim_order({memory_format}): it is channels_last or contiguous_format")
+        raise CompileError(f"convert_dim_order({memory_format}): use channels_last or contiguous_format")
 
     def convert(program: ExportedProgram) -> ExportedProgram:
         user_inputs = {
@@ -30,7 +36,7 @@ def convert_dim_order(memory_format: torch.memory_format) -> Pass:
         }
         with edit(program) as graph_module:
             mode, output = fake_mode(graph_module), graph_module.graph.output_node()
-            wanted = {node: dim_order(node.meta["val"]) for node in output.all_input_nodes if _is_tensor(node)}
+            original = {node: dim_order(node.meta["val"]) for node in output.all_input_nodes if _is_tensor(node)}
             first = next(node for node in graph_module.graph.nodes if node.op != "placeholder")
             editor, converted = Editor(graph_module, first, mode), set()
             for node in list(graph_module.graph.nodes):
@@ -38,16 +44,16 @@ def convert_dim_order(memory_format: torch.memory_format) -> Pass:
                     if node.meta["val"].is_contiguous(memory_format=memory_format):
                         continue
                     readers = [user for user in node.users if user.op != "output"]
-                    copied = editor.call(aten.clone.default, node, memory_format=memory_format)
+                    copy = editor.call(aten.clone.default, node, memory_format=memory_format)
                     for user in readers:
-                        user.replace_input_with(node, copied)
-                    converted.add(copied)
+                        user.replace_input_with(node, copy)
+                    converted.add(copy)
             refresh_vals(graph_module, converted, mode)
-            back = Editor(graph_module, output, mode)
-            for node, order in wanted.items():
+            editor = Editor(graph_module, output, mode)
+            for node, order in original.items():
                 if dim_order(node.meta["val"]) != order:
-                    own = torch.contiguous_format if order == tuple(range(len(order or ()))) else torch.channels_last
-                    output.replace_input_with(node, back.call(aten.clone.default, node, memory_format=own))
+                    back = torch.contiguous_format if order == tuple(range(len(order or ()))) else torch.channels_last
+                    output.replace_input_with(node, editor.call(aten.clone.default, node, memory_format=back))
         return program
 
     return convert

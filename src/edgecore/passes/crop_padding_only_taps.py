@@ -1,4 +1,4 @@
-"""Rows and columns of a convolution's kernel that only ever meet padding are cut off."""
+"""Crop the outer rows and columns of convolution kernels that only meet padding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ aten = torch.ops.aten
 
 
 def crop_padding_only_taps(program: ExportedProgram) -> ExportedProgram:
-    """Cut constant kernels, on both sides alike, with the padding: dilation 24 on 14 pixels leaves the middle of 3 x 3.
+    """Crop constant kernels, by the same amount on both sides of a dim, together with the padding.
 
-    Sizes of pixels that are symbolic are left alone.
+    An example is a 3 x 3 kernel with dilation 24 and padding 24 on 14 x 14 pixels: only its middle tap meets pixels, so
+    that a 1 x 1 kernel without padding remains. Dims of symbolic size are not cropped.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -25,7 +26,7 @@ def crop_padding_only_taps(program: ExportedProgram) -> ExportedProgram:
             weight = _constant(constants, conv.args[1])
             cuts = [] if weight is None or conv.args[6] else _cuts(conv)
             if weight is not None and any(cuts):
-                _trim(constants, Editor(graph_module, conv, mode), weight, cuts)
+                _crop(constants, Editor(graph_module, conv, mode), weight, cuts)
     constants.drop_unused()
     return program
 
@@ -36,7 +37,7 @@ def _constant(constants: Constants, weight: object) -> Node | None:
 
 
 def _cuts(conv: Node) -> list[int]:
-    """For each dimension how much of the kernel is cut off at either end."""
+    """List the number of taps to remove at each end of the kernel, for each dim."""
     source, weight = conv.args[0], conv.args[1]
     assert isinstance(source, Node) and isinstance(weight, Node)
     pixels, kernel = source.meta["val"].shape[2:], weight.meta["val"].shape[2:]
@@ -47,23 +48,26 @@ def _cuts(conv: Node) -> list[int]:
         if not isinstance(size, int) or not isinstance(out, int):
             cuts.append(0)
             continue
-        # Tap t of output y reads pixel y * stride - pad + t * step.
+        # Tap t of output y reads pixel y * stride - pad + t * step. A tap meets only padding if it reads a pixel before
+        # the first one even for the last output, or a pixel after the last one even for the first output. A tap that is
+        # removed at both ends takes `step` pixels of padding with it; at least one tap remains.
         before = sum((out - 1) * stride - pad + tap * step < 0 for tap in range(taps))
         after = sum(tap * step - pad >= size for tap in range(taps))
         cuts.append(min(before, after, pad // step, (taps - 1) // 2))
     return cuts
 
 
-def _trim(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -> None:
+def _crop(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -> None:
     conv = editor.origin
     kernel = constants.get(weight)
     for dim, cut in enumerate(cuts, start=2):
         kernel = kernel.narrow(dim, cut, kernel.shape[dim] - 2 * cut)
-    trimmed = constants.add(f"{weight.name}_trimmed", kernel.contiguous())
+    cropped = constants.add(f"{weight.name}_trimmed", kernel.contiguous())
     if conv.args[1] is not weight:
         dequantize = conv.args[1]
         assert isinstance(dequantize, Node)
-        trimmed = editor.call(dequantize.target, trimmed, *dequantize.args[1:], **dequantize.kwargs)  # type: ignore[arg-type]
+        parameters = dequantize.args[1:]
+        cropped = editor.call(dequantize.target, cropped, *parameters, **dequantize.kwargs)  # type: ignore[arg-type]
     padding, dilation = (for_each(conv.args[index], len(cuts)) for index in (4, 5))
-    conv.update_arg(1, trimmed)
+    conv.update_arg(1, cropped)
     conv.update_arg(4, [pad - cut * step for pad, cut, step in zip(padding, cuts, dilation, strict=True)])

@@ -1,4 +1,4 @@
-"""Every result of a method gets memory of its own."""
+"""Give every result of a method memory of its own."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ aten = torch.ops.aten
 
 
 def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
-    """Copy results that are an input, a weight or another result as well: callers give each result its own buffer.
+    """Copy results that are an input, a constant or another result: callers provide a separate buffer for each result.
 
-    What a mutable buffer is set to is copied too where it is an input or another buffer, since buffers are written one
-    after another when everything else is done.
+    The new value of a mutable buffer is copied too if it is an input or another buffer. The program writes its buffers
+    one after another at its end, so that without the copy the second write could read what the first one wrote.
     """
     with edit(program) as graph_module:
         output = graph_module.graph.output_node()
         editor = Editor(graph_module, output, fake_mode(graph_module))
-        results, taken = [], set()
+        results, distinct = [], set()
         specs, buffers = program.graph_signature.output_specs, program.graph_signature.inputs_to_buffers
         assert isinstance(output.args[0], (tuple, list))
         for result, spec in zip(output.args[0], specs, strict=True):
             value = result
             if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.Tensor):
                 is_result = spec.kind == OutputKind.USER_OUTPUT
-                stays = spec.kind == OutputKind.BUFFER_MUTATION and buffers.get(value.name) == spec.target
-                if (value.op == "placeholder" and not stays) or (is_result and value in taken):
+                unchanged = spec.kind == OutputKind.BUFFER_MUTATION and buffers.get(value.name) == spec.target
+                if (value.op == "placeholder" and not unchanged) or (is_result and value in distinct):
                     value = editor.call(aten.clone.default, value, val=value.meta["val"])
                 if is_result:
-                    taken.add(value)
+                    distinct.add(value)
             results.append(value)
         output.args = (tuple(results),)
     return program

@@ -1,4 +1,4 @@
-"""What depends on constants only is computed when compiling, so that no backend has to refuse it."""
+"""Fold constants: compute operators with constant inputs when compiling, so that no backend has to support them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ MAX_BYTES = 1 << 20
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
-    """Replace operators that read constants only, or nothing, by the value of each of their results.
+    """Replace operators that read only constants, or nothing, by constants with their results.
 
-    Random operators, symbolic sizes and dequantized weights stay, whole or moved: backends read their integers. What is computed
-    from such a weight is folded. So is a chain: each result is a constant for the next one.
+    Chains are folded step by step: each result is a constant for the next operator. Random operators and results with
+    symbolic sizes are not folded. Dequantizations of weights and views of dequantized weights are not folded either,
+    because backends read the integers behind them. Other operators that read a dequantized weight are folded.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -44,7 +45,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _value(constants: Constants, node: Node) -> Any:
-    """The value of a constant, or what is computed from constants."""
+    """Return the value of a constant, or compute a node whose inputs are constants."""
     if constants.has(node):
         return constants.get(node)
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: _value(constants, source))
@@ -74,8 +75,8 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
         return False
     if is_dequantize(node) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
-    if not all(map(known, sources)):
+    is_known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
+    if not all(map(is_known, sources)):
         return False
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False

@@ -1,4 +1,4 @@
-"""In-place operators become functional ones."""
+"""Replace in-place operators by functional ones."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ aten = torch.ops.aten
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 
 _WRAPPERS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
-"""Regions under `torch.no_grad()` and `torch.autocast()`: torch inlines them."""
+"""Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
 
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
-"""Composite operators that may hand back their input although their schema does not say so."""
+"""Composite operators that may return their input itself, although their schema does not say so."""
 
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:
-    """An equal program without in-place operators.
+    """Return an equivalent program without in-place operators. `program` may be edited.
 
-    Where the target of an in-place operator has no other live alias, the node gets the functional overload and later
-    uses of the target read its result. A graph that writes through an alias, or into an input or a buffer, goes through
-    torch's own functionalisation; so does one with in-place operators in branches or loop bodies.
+    If no later node reads an alias of the tensor that an in-place operator writes, the node gets the functional
+    overload, and later users of the tensor read the result. torch's own functionalization, which traces the program
+    again, handles all other programs: those that write through an alias, into an input or a buffer, or inside a branch
+    or loop body, and those with regions under `torch.no_grad()` or `torch.autocast()`.
     """
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
@@ -53,7 +54,10 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
 
 
 def _drop_dropouts(program: ExportedProgram) -> None:
-    """In eval mode a dropout hands back its input itself: torch's functionalisation would make it a copy."""
+    """Remove dropouts in eval mode: they return their input itself.
+
+    torch's functionalization would turn them into copies.
+    """
     with edit(program) as graph_module:
         for node in all_calls(graph_module, *_DROPOUTS):
             if not argument(node, "train"):
@@ -63,13 +67,16 @@ def _drop_dropouts(program: ExportedProgram) -> None:
 
 
 def is_mutable(node: Node) -> bool:
-    """Whether a node calls an operator that writes into an argument."""
+    """Return True if a node calls an operator that writes into an argument."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
 @cache
 def functional_form(target: OpOverload) -> OpOverload | None:
-    """`aten.relu.default` for `aten.relu_.default`; None unless only `self` is written and returned."""
+    """Return the functional overload of an in-place operator: `aten.relu.default` for `aten.relu_.default`.
+
+    Returns None if there is none, or if the operator writes or returns anything else than `self`.
+    """
     name = target._schema.name.partition("::")[2]
     written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
     if not name.endswith("_") or name.startswith("__") or len(written) != 1 or written[0].name != "self":
@@ -82,23 +89,23 @@ def functional_form(target: OpOverload) -> OpOverload | None:
 
 
 def _writes_through_alias(program: ExportedProgram) -> bool:
-    """Whether an in-place operator's target is an input, or shares memory with a value that is read afterwards."""
+    """Return True if an in-place operator writes an input, or memory of another value that a later node reads."""
     graph = program.graph_module.graph
     position = {node: index for index, node in enumerate(graph.nodes)}
-    root: dict[Node, Node] = {}
-    members: dict[Node, list[Node]] = defaultdict(list)
+    base_of: dict[Node, Node] = {}
+    aliases: dict[Node, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        base = aliased(node)
-        root[node] = root[base] if base is not None else node
-        members[root[node]].append(node)
+        source = aliased(node)
+        base_of[node] = base_of[source] if source is not None else node
+        aliases[base_of[node]].append(node)
     for node in graph.nodes:
         if node.op != "call_function" or not is_mutable(node):
             continue
         target = node.args[0]
-        if root[target].op != "call_function":
+        if base_of[target].op != "call_function":
             return True
         chain = _in_place_chain(target)
-        for other in members[root[node]]:
+        for other in aliases[base_of[node]]:
             if other in chain or other is node or position[other] > position[node]:
                 continue
             if any(position[user] > position[node] for user in other.users):
@@ -107,7 +114,9 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 
 
 def _in_place_chain(node: Node) -> set[Node]:
-    """`node` and what it is the in-place result of: names of one and the same tensor."""
+    """Return the nodes that are the same tensor as `node`: `node`, and the arguments that in-place calls wrote
+    before.
+    """
     chain = {node}
     while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):
         node = node.args[0]  # type: ignore[assignment]
@@ -116,7 +125,7 @@ def _in_place_chain(node: Node) -> set[Node]:
 
 
 def aliased(node: Node) -> Node | None:
-    """The argument whose memory the value of `node` may share."""
+    """Return the argument whose memory the value of `node` may share, or None."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
         return None
     if not isinstance(node.target, OpOverload):

@@ -1,4 +1,4 @@
-"""Batch norm after a convolution becomes part of its weights."""
+"""Fuse batch norms into the weights of the convolution before them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ aten = torch.ops.aten
 
 
 def fuse_batch_norm(program: ExportedProgram) -> ExportedProgram:
-    """Fold `convolution -> _native_batch_norm_legit_no_training` where only the norm reads the convolution.
+    """Fuse `convolution -> _native_batch_norm_legit_no_training` if only the batch norm reads the convolution.
 
-    w' = w * g / sqrt(var + eps) and b' = (b - mean) * g / sqrt(var + eps) + beta, per output channel, in float64.
+    For each output channel, w' = w * gamma / sqrt(var + eps) and b' = (b - mean) * gamma / sqrt(var + eps) + beta. Both
+    are computed in float64.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
         for norm in calls(graph_module, aten._native_batch_norm_legit_no_training.default):
             conv = norm.args[0]
             assert isinstance(conv, Node)
-            if _can_fold(constants, conv, norm):
-                _fold(constants, conv, norm)
+            if _can_fuse(constants, conv, norm):
+                _fuse(constants, conv, norm)
     constants.drop_unused()
     return program
 
 
-def _can_fold(constants: Constants, conv: Node, norm: Node) -> bool:
+def _can_fuse(constants: Constants, conv: Node, norm: Node) -> bool:
     if conv.target is not aten.convolution.default or len(conv.users) != 1:
         return False
     parameters = [conv.args[1], conv.args[2], *norm.args[1:5]]
@@ -40,7 +41,7 @@ def _can_fold(constants: Constants, conv: Node, norm: Node) -> bool:
     return not (transposed and groups != 1) and all(user.args[1] == 0 for user in norm.users)
 
 
-def _fold(constants: Constants, conv: Node, norm: Node) -> None:
+def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
     weight_node, bias_node = conv.args[1], conv.args[2]
     assert isinstance(weight_node, Node)
     gamma, beta, mean, var = (constants.get(arg).double() if isinstance(arg, Node) else None for arg in norm.args[1:5])
@@ -55,13 +56,13 @@ def _fold(constants: Constants, conv: Node, norm: Node) -> None:
     scaled = (weight.double() * scale.reshape(shape)).to(weight.dtype)
 
     conv.update_arg(1, _store(constants, weight_node, scaled, f"{conv.name}_weight"))
-    # The norm's bias, where there is one, is the natural place for the folded one.
-    home = norm.args[2] if isinstance(norm.args[2], Node) else bias_node
-    stored = bias.to(weight.dtype)
-    conv.update_arg(
-        2, _store(constants, home, stored, f"{conv.name}_bias") if isinstance(home, Node) else
-        constants.add(f"{conv.name}_bias", stored)
-    )  # fmt: skip
+    # Reuse the placeholder of the norm's bias, or that of the convolution's bias, if nothing else reads it.
+    old_node = norm.args[2] if isinstance(norm.args[2], Node) else bias_node
+    name, fused_bias = f"{conv.name}_bias", bias.to(weight.dtype)
+    if isinstance(old_node, Node):
+        conv.update_arg(2, _store(constants, old_node, fused_bias, name))
+    else:
+        conv.update_arg(2, constants.add(name, fused_bias))
     for user in list(norm.users):
         assert user.target is operator.getitem
         replace(user, conv)
@@ -69,7 +70,7 @@ def _fold(constants: Constants, conv: Node, norm: Node) -> None:
 
 
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
-    """Keep `tensor` under the placeholder `node` if nothing else reads it, else under a new one."""
+    """Store `tensor` in the placeholder `node` if it has one user and the same shape, else in a new one."""
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)
         return node

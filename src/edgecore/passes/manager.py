@@ -1,4 +1,4 @@
-"""Running passes in order, with checks between them."""
+"""The pass manager: runs passes in order, with checks after each of them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ ProgramCheck = Callable[[ExportedProgram], None]
 """Raises an exception if a program breaks a rule."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
-"""Environment variable: if it is set and not 0, programs are verified after every pass."""
+"""Environment variable; if it is set and not 0, programs are verified after every pass."""
 
 
 class PassManager:
-    """Applies passes in order to a program or a graph module. An exception in one is a `CompileError` that names it.
+    """A list of passes to run on a program or a graph module.
 
-    With `run_checks_after_each_pass`, or where the environment says so, `check_program` (for programs; the edge verifier by
-    default) and the checks that were added run after every pass; a failed one raises `CompileError` that names the pass,
-    unless `suppress_check_failures`. `after_pass` is called with the name of each pass and the program that it left.
+    An exception in a pass is a `CompileError` that names the pass.
+
+    Args:
+        passes: The passes.
+        run_checks_after_each_pass: Run `check_program` and the checks of `add_checks` after every pass. The environment
+            variable `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
+        suppress_check_failures: Ignore failed checks.
+        check_program: The check for programs. The default is the verifier of the edge dialect.
+        after_pass: Called after each pass on a program, with the name of the pass and the program.
     """
 
     def __init__(
@@ -91,11 +97,12 @@ class PassManager:
 
 
 def check_structure(program: ExportedProgram) -> None:
-    """Check a program that is not in the edge dialect yet: a sound graph whose nodes have values, and its signature.
+    """Check the structure of a program that need not be in the edge dialect.
 
     Raises:
         RuntimeError: The graph reads a node before it is computed, or a node of another graph.
-        CompileError: A call has no `val`, or the signature names other inputs or results than the graph has.
+        CompileError: A call has no `val`, or the signature has other inputs or another number of results than the
+            graph.
     """
     graph = program.graph_module.graph
     graph.lint()
@@ -105,16 +112,16 @@ def check_structure(program: ExportedProgram) -> None:
     inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
     named = [getattr(spec.arg, "name", None) for spec in program.graph_signature.input_specs]
     if inputs != named:
-        raise CompileError(f"the graph has the inputs {inputs}, but its signature {named}")
+        raise CompileError(f"the graph has the inputs {inputs}, but its signature has {named}")
     results, specs = graph.output_node().args[0], program.graph_signature.output_specs
     assert isinstance(results, (tuple, list))
     if len(results) != len(specs):
-        raise CompileError(f"the graph has {len(results)} results, but its signature {len(specs)}")
+        raise CompileError(f"the graph has {len(results)} results, but its signature has {len(specs)}")
 
 
 def _on_graph(name: str, transform: Pass, graph_module: GraphModule) -> PassResult:
     if not isinstance(transform, PassBase):
-        raise CompileError(f"the pass {name} works on programs, not on graph modules")
+        raise CompileError(f"the pass {name} works on programs, not on graph modules: call it with a program")
     result: PassResult | None = transform(graph_module)
     return result or PassResult(graph_module, True)
 

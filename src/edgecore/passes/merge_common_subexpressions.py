@@ -1,4 +1,4 @@
-"""Equal calls are computed once."""
+"""Merge equal calls."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from edgecore.passes.quantized import is_dequantize
 
 
 def merge_common_subexpressions(program: ExportedProgram) -> ExportedProgram:
-    """Replace a call by an earlier one with the same operator and arguments.
+    """Replace a call by an earlier call with the same operator and arguments.
 
-    Random operators stay apart, and so do those that read or make a value that an in-place operator writes. So do
-    dequantizations of weights, each of which goes with its reader to a backend.
+    Random operators are not merged, nor are calls that read or return a value that an in-place operator writes.
+    Dequantizations of weights are not merged either: each one becomes part of the partition that reads it.
     """
     with edit(program) as graph_module:
         for part in graph_modules(graph_module):
@@ -54,7 +54,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _frozen(value: Any) -> Hashable:
-    """Arguments as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """Return arguments as a key: 1, 1.0 and True have different keys, as do 0.0 and -0.0."""
     if isinstance(value, Node):
         return value
     if isinstance(value, (list, tuple)):

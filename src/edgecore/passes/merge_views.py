@@ -1,4 +1,4 @@
-"""Chains of reshapes and of permutations become one, or nothing."""
+"""Merge chains of reshapes, and chains of permutations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ aten = torch.ops.aten
 
 
 def merge_views(program: ExportedProgram) -> ExportedProgram:
-    """A reshape of a reshape reads the first one's input, a permutation of a permutation too; what cancels goes away, as
-    does a concatenation of a single tensor. A copy of an input that a result needs stays.
+    """Let the last reshape, or the last permutation, of a chain read the input of the chain.
+
+    A chain that changes nothing is removed, as is a concatenation of a single tensor. If the result is an output of the
+    program and the input of the chain is an input of the program, the node stays as their copy.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
@@ -36,30 +38,30 @@ def merge_views(program: ExportedProgram) -> ExportedProgram:
 
 def _merge_reshapes(graph_module: GraphModule, node: Node, mode: Any) -> None:
     source = _source(node)
-    root = _source(source) if source.target in RESHAPES else source
-    while root.op == "call_function" and root.target in RESHAPES:
-        root = _source(root)
-    if _may_replace(node, root):
-        replace(node, root)
-    elif root is not source:
+    start = _source(source) if source.target in RESHAPES else source
+    while start.op == "call_function" and start.target in RESHAPES:
+        start = _source(start)
+    if _may_replace(node, start):
+        replace(node, start)
+    elif start is not source:
         sizes = [size if isinstance(size, int) else -1 for size in node.meta["val"].shape]
         if node.target is aten.view_copy.default:
-            node.replace_input_with(source, root)
+            node.replace_input_with(source, start)
         elif sizes.count(-1) <= 1:
             editor = Editor(graph_module, node, mode)
-            replace(node, editor.call(aten.view_copy.default, root, sizes, val=node.meta["val"]))
+            replace(node, editor.call(aten.view_copy.default, start, sizes, val=node.meta["val"]))
 
 
 def _merge_permutations(graph_module: GraphModule, node: Node, mode: Any) -> None:
-    order, root = _order(node), _source(node)
-    while root.op == "call_function" and root.target in PERMUTATIONS:
-        inner = _order(root)
-        order, root = [inner[dim] for dim in order], _source(root)
-    if order == sorted(order) and _may_replace(node, root):
-        replace(node, root)
-    elif root is not _source(node):
+    order, start = _order(node), _source(node)
+    while start.op == "call_function" and start.target in PERMUTATIONS:
+        inner = _order(start)
+        order, start = [inner[dim] for dim in order], _source(start)
+    if order == sorted(order) and _may_replace(node, start):
+        replace(node, start)
+    elif start is not _source(node):
         editor = Editor(graph_module, node, mode)
-        replace(node, editor.call(aten.permute_copy.default, root, order, val=node.meta["val"]))
+        replace(node, editor.call(aten.permute_copy.default, start, order, val=node.meta["val"]))
 
 
 def _source(node: Node) -> Node:
@@ -69,7 +71,7 @@ def _source(node: Node) -> Node:
 
 
 def _order(node: Node) -> list[int]:
-    """The permutation that `node` does: result dimension i is dimension order[i] of its input."""
+    """Return the permutation that `node` does: dim i of its result is dim `order[i]` of its input."""
     rank = node.meta["val"].dim()
     if node.target is aten.permute_copy.default:
         dims = node.args[1]
@@ -84,9 +86,9 @@ def _order(node: Node) -> list[int]:
     return order
 
 
-def _may_replace(node: Node, root: Node) -> bool:
-    before, after = root.meta["val"], node.meta["val"]
+def _may_replace(node: Node, start: Node) -> bool:
+    before, after = start.meta["val"], node.meta["val"]
     same = (
         before.dtype == after.dtype and same_sizes(before.shape, after.shape) and dim_order(before) == dim_order(after)
     )
-    return same and not (root.op == "placeholder" and any(user.op == "output" for user in node.users))
+    return same and not (start.op == "placeholder" and any(user.op == "output" for user in node.users))

@@ -1,4 +1,4 @@
-"""int64 arithmetic on indices becomes int32 where its values provably fit and nobody needs the wide type."""
+"""Narrow int64 arithmetic on indices to int32, where the values provably fit and all readers accept int32."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from edgecore.ir.op_sets import ELEMENTS_OF_FIRST
 
 aten = torch.ops.aten
 Range = tuple[int, int]
+"""Minimum and maximum of the elements of a tensor."""
 
 _INDEX_ARGUMENT: dict[Any, int] = {
     aten.embedding.default: 1,
     aten.index_select.default: 2,
     aten.index.Tensor: 1,
 }
-"""Operators whose kernels take int32 indices, and where; `gather`, `scatter` and others take int64 only."""
+"""Operators whose kernels accept int32 indices, and the position of the indices. `gather` and `scatter` need int64."""
 
 _ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.add.Tensor: lambda a, b: (a[0] + b[0], a[1] + b[1]),
@@ -31,35 +32,42 @@ _ARITHMETIC: dict[Any, Callable[[Any, Any], Range]] = {
     aten.minimum.default: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     aten.maximum.default: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }
+"""The range of the result of each operator, from the ranges of its operands."""
+
 _SCALAR_FORMS: dict[Any, Any] = {
-    aten.add.Scalar: aten.add.Tensor, aten.sub.Scalar: aten.sub.Tensor, aten.mul.Scalar: aten.mul.Tensor,
-}  # fmt: skip
+    aten.add.Scalar: aten.add.Tensor,
+    aten.sub.Scalar: aten.sub.Tensor,
+    aten.mul.Scalar: aten.mul.Tensor,
+}
 
 _INT32 = torch.iinfo(torch.int32)
 
 
 def narrow_integers(program: ExportedProgram) -> ExportedProgram:
-    """Compute int64 values in int32 where a range of values shows that they fit and all readers take int32.
+    """Compute int64 values in int32 if they have a known range that fits, and if all nodes that read them accept int32.
 
-    Ranges come from constants, `arange`, `argmax` and `argmin`, `clamp`, additions, subtractions and products; the readers are
-    operators that take indices of both types. Inputs and results of the program keep their dtype; what must be made in
-    int64 (`argmax`) is converted once. Random and data-dependent values are left alone.
+    Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and follow from them through
+    addition, subtraction, multiplication, minimum, maximum and data movement. Nodes that accept int32 are narrowed
+    nodes and operators that accept indices of both dtypes. Inputs and results of the program keep their dtype. A value
+    that its operator can compute only in int64, such as `argmax`, is converted once. Random and data-dependent values
+    stay int64.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
         ranges: dict[Node, Range] = {}
         for node in graph_module.graph.nodes:
-            known = _range(node, ranges, constants)
-            if known is not None and known[0] >= _INT32.min and known[1] <= _INT32.max:
-                ranges[node] = known
-        narrow = _closed({node for node in ranges if constants.has(node) or _can_compute(node)}, set(ranges))
+            values = _range(node, ranges, constants)
+            if values is not None and values[0] >= _INT32.min and values[1] <= _INT32.max:
+                ranges[node] = values
+        candidates = {node for node in ranges if constants.has(node) or _can_compute(node)}
+        narrow = _narrowable(candidates, set(ranges))
         _apply(program, constants, narrow, ranges)
     constants.drop_unused()
     return program
 
 
 def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range | None:
-    """Minimum and maximum element of an int64 value, if known."""
+    """Return the minimum and maximum element of an int64 value, or None if they are not known."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor) or val.dtype != torch.int64 or not _is_static(val) or not val.numel():
         return None
@@ -96,7 +104,8 @@ def _arithmetic_range(node: Node, ranges: dict[Node, Range]) -> Range | None:
     function = _ARITHMETIC.get(_SCALAR_FORMS.get(node.target, node.target))
     if function is None or node.kwargs or len(node.args) != 2:
         return None
-    operands = [(value, value) if type(value) is int else ranges.get(value) for value in node.args]  # type: ignore[arg-type]
+    args: tuple[Any, ...] = node.args
+    operands = [(value, value) if type(value) is int else ranges.get(value) for value in args]
     if None in operands:
         return None
     result: Range = function(*operands)
@@ -104,8 +113,8 @@ def _arithmetic_range(node: Node, ranges: dict[Node, Range]) -> Range | None:
 
 
 def _hull(values: Any) -> Range:
-    found = list(values)
-    return min(found), max(found)
+    items = list(values)
+    return min(items), max(items)
 
 
 def _is_static(val: torch.Tensor) -> bool:
@@ -113,7 +122,7 @@ def _is_static(val: torch.Tensor) -> bool:
 
 
 def _can_compute(node: Node) -> bool:
-    """Whether a call gives int32 when its operands are int32, or its dtype argument says so."""
+    """Return True if a call returns int32 for int32 operands, or for the argument `dtype=torch.int32`."""
     arithmetic = node.target in _ARITHMETIC or node.target in _SCALAR_FORMS or node.target is aten.clamp.default
     return (
         arithmetic
@@ -122,17 +131,22 @@ def _can_compute(node: Node) -> bool:
     )
 
 
-def _closed(narrow: set[Node], bounded: set[Node]) -> set[Node]:
-    """The largest part of `narrow` whose readers take int32 and whose int64 operands can be had in int32."""
+def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
+    """Return the largest subset of `narrow` that can be computed in int32.
+
+    A node stays in the set if all its users accept it in int32 and all its int64 operands are in `bounded`. Removing a
+    node may make others fail this test, so the test is repeated until the set does not change.
+    """
     while True:
-        kept = {node for node in narrow if all(_takes(user, node, narrow) for user in node.users)}
-        kept = {node for node in kept if all(source in bounded for source in _wide_operands(node))}
-        if kept == narrow:
-            return kept
-        narrow = kept
+        remaining = {node for node in narrow if all(_accepts_int32(user, node, narrow) for user in node.users)}
+        remaining = {node for node in remaining if all(source in bounded for source in _wide_operands(node))}
+        if remaining == narrow:
+            return remaining
+        narrow = remaining
 
 
 def _wide_operands(node: Node) -> list[Node]:
+    """List the int64 operands of a call. Index arguments are not in the list, because they may stay int64."""
     if node.op != "call_function":
         return []
     index = _INDEX_ARGUMENT.get(node.target)
@@ -145,7 +159,7 @@ def _is_int64(node: Node) -> bool:
     return isinstance(val, torch.Tensor) and val.dtype == torch.int64
 
 
-def _takes(user: Node, node: Node, narrow: set[Node]) -> bool:
+def _accepts_int32(user: Node, node: Node, narrow: set[Node]) -> bool:
     position = _INDEX_ARGUMENT.get(user.target)
     if position is not None and user.args[0] is not node and _all_indices_narrow(user.args[position], narrow):
         return True

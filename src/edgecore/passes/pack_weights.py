@@ -1,4 +1,4 @@
-"""Quantized weights that no backend took stay integers in the file, packed if they have 2 or 4 bits."""
+"""Pack quantized weights outside delegates, so that they stay integers in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ PER_ROW, PER_GROUP = "dequantize_per_channel.default", "dequantize_per_channel_g
 
 @dataclass(frozen=True)
 class _Weight:
-    """Constants: `packed` as `edgecore::embedding_packed` takes it; `zero_points` None if all are 0."""
+    """A packed weight: placeholders of constants, and the shape of the entries.
+
+    `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`; without zero points, all are 0.
+    """
 
     packed: Node
     scales: Node
@@ -29,16 +32,16 @@ class _Weight:
     rows: int
 
     def dequantize(self, editor: Editor, indices: Node) -> Node:
-        """The rows at `indices`."""
+        """Insert a node that returns the rows at `indices`, dequantized."""
         arguments = (self.packed, self.scales, self.zero_points, self.bits, indices)
         return editor.call(torch.ops.edgecore.embedding_packed.default, *arguments)
 
 
 def pack_weights(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite what reads dequantized constant matrices, in place.
+    """Rewrite the nodes that read dequantized constant matrices, in place.
 
-    An embedding looks its rows up in the packed matrix. A linear layer multiplies by the integers if they have 8 bits;
-    a matrix of fewer bits is unpacked when the program runs, as is what anything else reads.
+    An embedding looks up its rows in the packed matrix. A linear layer multiplies by the integers if they have 8 bits.
+    For other readers, and for layers with fewer bits, the matrix is unpacked and dequantized when the program runs.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -49,18 +52,22 @@ def pack_weights(program: ExportedProgram) -> ExportedProgram:
             for user in list(node.users):
                 if user.target is aten.embedding.default and user.args[0] is node:
                     _look_up(graph_module, user, weight)
-                elif user.target is aten.linear.default and user.args[1] is node and _is_mixed(weight, user):
+                elif user.target is aten.linear.default and user.args[1] is node and _supports_layer(weight, user):
                     _multiply(graph_module, user, weight)
             if node.users:
-                everything = constants.add(f"{node.name}_rows", torch.arange(weight.rows))
+                all_rows = constants.add(f"{node.name}_rows", torch.arange(weight.rows))
                 editor = Editor(graph_module, node, fake_mode(graph_module))
-                replace(node, weight.dequantize(editor, everything))
+                replace(node, weight.dequantize(editor, all_rows))
     constants.drop_unused()
     return program
 
 
 def _pack(node: Node, constants: Constants) -> _Weight | None:
-    """None if the kernels do not have it; then it is a dequantization of whole rows, which has a kernel of its own."""
+    """Pack the weight of a dequantize node.
+
+    Returns None for a weight that the kernels for packed weights do not support. Its dequantize node stays; the runtime
+    has a kernel for it.
+    """
     name = getattr(node.target, "__name__", "")
     if name not in (PER_ROW, PER_GROUP):
         return None
@@ -88,14 +95,17 @@ def _pack(node: Node, constants: Constants) -> _Weight | None:
 
 def _look_up(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
     indices = argument(node, "indices")
-    _take_place(node, weight.dequantize(Editor(graph_module, node, fake_mode(graph_module)), indices))
+    _replace_with_name(node, weight.dequantize(Editor(graph_module, node, fake_mode(graph_module)), indices))
 
 
-def _is_mixed(weight: _Weight, node: Node) -> bool:
-    """Whether the kernel of matrices can do it; at most one size of the input may be dynamic."""
+def _supports_layer(weight: _Weight, node: Node) -> bool:
+    """Return True if the kernel `mixed_linear` supports a layer and its weight.
+
+    At most one size of the input may be symbolic, because the reshapes to rows and back can infer only one size.
+    """
     sizes = argument(node, "input").meta["val"].shape
-    one_dynamic = sum(not isinstance(size, int) for size in sizes) <= 1
-    return weight.bits == 8 and weight.zero_points is None and one_dynamic
+    symbolic = sum(not isinstance(size, int) for size in sizes)
+    return weight.bits == 8 and weight.zero_points is None and symbolic <= 1
 
 
 def _multiply(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
@@ -109,11 +119,11 @@ def _multiply(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
         product = editor.call(aten.add.Tensor, product, bias)
     if not is_matrix:
         product = editor.call(aten.view_copy.default, product, [*shape[:-1], weight.rows], val=result)
-    _take_place(node, product)
+    _replace_with_name(node, product)
 
 
-def _take_place(node: Node, replacement: Node) -> None:
-    """By its name too: reports know by it why no backend took the operator."""
+def _replace_with_name(node: Node, replacement: Node) -> None:
+    """Replace `node` and take over its name, by which the report finds the reasons why no backend took the operator."""
     name = node.name
     replace(node, replacement)
     replacement.name = name

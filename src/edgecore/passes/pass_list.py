@@ -1,4 +1,4 @@
-"""Passes as data: a pass with its name and its guarantee, and lists of them that users edit by name."""
+"""Lists of passes: each pass has a name and a guarantee, and users edit the lists by name."""
 
 from __future__ import annotations
 
@@ -16,22 +16,29 @@ from edgecore.passes.decompose import Preserve, preserve_nothing
 
 ProgramPass = Callable[[ExportedProgram], ExportedProgram]
 Pass = ProgramPass | PassBase
-"""A function gets a program that it may edit, and returns it or another one; a `PassBase` (such as `ExportPass`) edits the
-graph module and has conditions of its own, `requires` and `ensures`."""
+"""A pass: a function, or a `PassBase` such as `ExportPass`.
+
+A function gets a program, which it may edit, and returns that program or another one. A `PassBase` edits the graph
+module; its methods `requires` and `ensures` check the graph before and after.
+"""
 
 Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
-"""`exported`: each method as torch.export gives it. `methods`: each functional method, when all of them are functional.
-`edge`: the edge dialect, before transform passes and partitioners. `undelegated`: what no partitioner took. `memory`: in
-`to_executorch`, before memory planning."""
+"""The stage of lowering in which a pass runs.
+
+`exported`: on each method as `torch.export` returns it. `methods`: on each method, after all of them are functional.
+`edge`: to the edge dialect, before transform passes and partitioners. `undelegated`: on the nodes outside delegates,
+after the partitioners. `memory`: in `to_executorch`, before memory planning.
+"""
 
 
 @dataclass
 class PassContext:
-    """Facts about one compilation that some passes need besides the program.
+    """Facts about one compilation that some passes need in addition to the program.
 
-    `preserve_for` gives the predicate of the nodes that `decompose` leaves alone; `preserved` holds the operators that it
-    may accept, which the verifier allows beside those of the dialect. `written_buffers` are the qualified names of the
-    buffers that some method writes.
+    Attributes:
+        preserve_for: Returns the predicate for the nodes of a program that `decompose` must preserve.
+        preserved: The operators that the predicate may accept. The verifier allows them besides those of the dialect.
+        written_buffers: Qualified names of the buffers that any method writes.
     """
 
     preserve_for: Callable[[ExportedProgram], Preserve] = lambda program: preserve_nothing
@@ -43,8 +50,13 @@ class PassContext:
 class NamedPass:
     """A pass of a `PassList`.
 
-    `guarantee` is a sentence about the program afterwards, `when` the condition under which the pass runs (empty: always).
-    With `needs_context`, `function` gets a `PassContext` as its second argument.
+    Attributes:
+        name: The name, by which users refer to the pass.
+        function: The pass.
+        guarantee: A sentence about the program after the pass.
+        when: The condition under which the pass runs; always if empty.
+        stage: The stage of lowering.
+        needs_context: `function` gets a `PassContext` as its second argument.
     """
 
     name: str
@@ -55,17 +67,17 @@ class NamedPass:
     needs_context: bool = False
 
     def bind(self, context: PassContext) -> NamedPass:
-        """Return this pass as a pass of the program alone."""
+        """Return this pass as a pass without a context argument."""
         if not self.needs_context or isinstance(self.function, PassBase):
             return self
         return replace(self, function=partial(self.function, context=context), needs_context=False)
 
 
 class PassList(Sequence[NamedPass]):
-    """An immutable list of passes in the order in which they run; each method that edits returns a new list.
+    """An immutable list of passes in the order in which they run. Methods that edit the list return a new list.
 
-    A pass is given as a `NamedPass`, a function or a `PassBase`; the latter two are named after themselves. A pass that is
-    not a `NamedPass` runs in the stage of the pass beside which it is inserted.
+    A pass is a `NamedPass`, a function or a `PassBase`. A function has its own name, a `PassBase` the name of its
+    class; both run in the stage of the pass beside which they are inserted.
 
     Example:
         >>> from edgecore.passes import EDGE_PASSES
@@ -73,7 +85,7 @@ class PassList(Sequence[NamedPass]):
         >>> edgecore.compile(model, inputs, passes=passes)
 
     Raises:
-        CompileError: Two passes have one name, or there is no pass of a name that a method was given.
+        CompileError: Two passes have the same name, or the list has no pass of a name that a method got.
     """
 
     def __init__(self, passes: Iterable[NamedPass]) -> None:
@@ -88,7 +100,7 @@ class PassList(Sequence[NamedPass]):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the passes in order."""
-        return tuple(one.name for one in self._passes)
+        return tuple(entry.name for entry in self._passes)
 
     def insert_before(self, name: str, *passes: Pass | NamedPass) -> PassList:
         """Return a list in which `passes` run directly before the pass `name`."""
@@ -106,11 +118,11 @@ class PassList(Sequence[NamedPass]):
         """Return a list without the passes of these names."""
         for name in names:
             self._index(name)
-        return PassList(one for one in self._passes if one.name not in names)
+        return PassList(entry for entry in self._passes if entry.name not in names)
 
     def of_stage(self, stage: Stage) -> list[NamedPass]:
         """Return the passes of one stage in order."""
-        return [one for one in self._passes if one.stage == stage]
+        return [entry for entry in self._passes if entry.stage == stage]
 
     def _index(self, name: str) -> int:
         if name not in self.names:
@@ -119,7 +131,9 @@ class PassList(Sequence[NamedPass]):
 
     def _spliced(self, start: int, count: int, passes: Sequence[Pass | NamedPass], beside: str) -> PassList:
         stage = self._passes[self._index(beside)].stage
-        named = [one if isinstance(one, NamedPass) else NamedPass(name_of(one), one, stage=stage) for one in passes]
+        named = [
+            item if isinstance(item, NamedPass) else NamedPass(name_of(item), item, stage=stage) for item in passes
+        ]
         return PassList((*self._passes[:start], *named, *self._passes[start + count :]))
 
     @overload

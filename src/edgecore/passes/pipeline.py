@@ -1,4 +1,4 @@
-"""The passes that lowering runs, in their order: `docs/compiling.md` has this list as a table."""
+"""The list of passes that lowering runs, in order. `docs/compiling.md` has this list as a table."""
 
 from __future__ import annotations
 
@@ -30,42 +30,90 @@ def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> 
     return preserve_shared_buffers(program, context.written_buffers)
 
 
-EDGE_PASSES = PassList((
-    NamedPass("claim_constants", claim_constants, "Every constant that the model writes is a buffer.", stage="exported"),
-    NamedPass("functionalize", functionalize, "No operator writes into its arguments.", stage="exported"),
-    NamedPass(
-        "rewrite_torchao", rewrite_torchao, "Weights of torchao are plain tensors and dequantizations.",
-        "`quantize_` was used", stage="exported",
-    ),
-    NamedPass(
-        "rewrite_integer_matmuls", rewrite_integer_matmuls, "Linear layers read int8 weights by a dequantization.",
-        "`quantize_` was used", stage="exported",
-    ),
-    NamedPass(
-        "preserve_shared_buffers", _preserve_shared_buffers, "A buffer that any method writes is state in every method.",
-        stage="methods", needs_context=True,
-    ),
-    NamedPass(
-        "decompose", _decompose, "Every operator is in the edge dialect, or preserved for a backend.", needs_context=True
-    ),
-    NamedPass("remove_identities", remove_identities, "No copy, view or cast gives its input unchanged."),
-    NamedPass("merge_views", merge_views, "A chain of reshapes, or of permutations, is one node."),
-    NamedPass("merge_common_subexpressions", merge_common_subexpressions, "Equal calls of pure operators are one node."),
-    NamedPass("canonicalize_sym_sizes", canonicalize_sym_sizes, "Each symbolic size is one node, read from an input."),
-    NamedPass("fold_constants", fold_constants, "Results of constants are constants, but for large ones and dequantized weights."),
-    NamedPass("fuse_batch_norm", fuse_batch_norm, "A batch norm after a convolution is part of the convolution's constants."),
-    NamedPass("crop_padding_only_taps", crop_padding_only_taps, "No outer row or column of a constant kernel meets only padding."),
-    NamedPass(
-        "decompose_undelegated", _decompose, "Every operator is in the edge dialect.",
-        "an operator was preserved", stage="undelegated", needs_context=True,
-    ),
-    NamedPass(
-        "remove_undelegated_identities", remove_identities, "No copy, view or cast gives its input unchanged.",
-        stage="undelegated",
-    ),
-    NamedPass("pack_weights", pack_weights, "Quantized weights outside delegates are packed integers.", stage="memory"),
-    NamedPass("dealias_outputs", dealias_outputs, "No two results share memory with each other or an input.", stage="memory"),
-))  # fmt: skip
-"""The default passes. A program with 3-d convolutions goes through the stage `edge` twice: the first round preserves these
-convolutions, so that `fuse_batch_norm` finds them, and the second one decomposes them into 2-d ones. If `undelegated` meets
-one that a backend preserved and then left, the stage `edge` runs in its place."""
+EDGE_PASSES = PassList(
+    (
+        NamedPass(
+            "claim_constants", claim_constants, "Every constant that the model writes is a buffer.", stage="exported"
+        ),
+        NamedPass("functionalize", functionalize, "No operator writes into its arguments.", stage="exported"),
+        NamedPass(
+            "rewrite_torchao",
+            rewrite_torchao,
+            "torchao's weights are plain tensors with dequantize nodes.",
+            "`quantize_` was used",
+            stage="exported",
+        ),
+        NamedPass(
+            "rewrite_integer_matmuls",
+            rewrite_integer_matmuls,
+            "Linear layers read int8 weights by a dequantize node.",
+            "`quantize_` was used",
+            stage="exported",
+        ),
+        NamedPass(
+            "preserve_shared_buffers",
+            _preserve_shared_buffers,
+            "A buffer that any method writes is state in every method.",
+            stage="methods",
+            needs_context=True,
+        ),
+        NamedPass(
+            "decompose",
+            _decompose,
+            "Every operator is in the edge dialect, or preserved for a backend.",
+            needs_context=True,
+        ),
+        NamedPass("remove_identities", remove_identities, "No copy, view or cast returns its input unchanged."),
+        NamedPass("merge_views", merge_views, "A chain of reshapes, or of permutations, is one node."),
+        NamedPass(
+            "merge_common_subexpressions", merge_common_subexpressions, "Equal calls of pure operators are one node."
+        ),
+        NamedPass(
+            "canonicalize_sym_sizes", canonicalize_sym_sizes, "Each symbolic size is one node, read from an input."
+        ),
+        NamedPass(
+            "fold_constants",
+            fold_constants,
+            "Operators on constants are folded, but for large results and dequantized weights.",
+        ),
+        NamedPass(
+            "fuse_batch_norm",
+            fuse_batch_norm,
+            "A batch norm after a convolution is part of its weights.",
+        ),
+        NamedPass(
+            "crop_padding_only_taps",
+            crop_padding_only_taps,
+            "No outer row or column of a constant kernel meets only padding.",
+        ),
+        NamedPass(
+            "decompose_undelegated",
+            _decompose,
+            "Every operator is in the edge dialect.",
+            "an operator was preserved",
+            stage="undelegated",
+            needs_context=True,
+        ),
+        NamedPass(
+            "remove_undelegated_identities",
+            remove_identities,
+            "No copy, view or cast returns its input unchanged.",
+            stage="undelegated",
+        ),
+        NamedPass(
+            "pack_weights", pack_weights, "Quantized weights outside delegates are packed integers.", stage="memory"
+        ),
+        NamedPass(
+            "dealias_outputs",
+            dealias_outputs,
+            "No result shares memory with another result or an input.",
+            stage="memory",
+        ),
+    )
+)
+"""The default passes.
+
+A program with 3-d convolutions goes through the stage `edge` twice: the first round preserves these convolutions, so
+that `fuse_batch_norm` finds them, and the second round decomposes them into 2-d convolutions. If a backend asked to
+preserve a 3-d convolution and then did not take it, the stage `edge` runs in place of the stage `undelegated`.
+"""

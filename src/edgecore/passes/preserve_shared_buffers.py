@@ -1,4 +1,4 @@
-"""Keep buffers that several methods share mutable in the methods that only read them."""
+"""Keep the buffers that methods share mutable in methods that only read them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from edgecore.ir.graph import edit
 
 
 def preserve_shared_buffers(program: ExportedProgram, written: Collection[str]) -> ExportedProgram:
-    """Give a method that only reads a buffer of `written` an output that leaves this buffer as it is.
+    """Add an output to a method for each buffer that other methods write and this method only reads.
 
-    Later passes then see a mutable buffer, which they neither fold nor delegate, so that the methods may share it.
+    The output assigns the buffer to itself, so that its content does not change. Later passes then see a mutable
+    buffer, which they neither fold nor delegate, and memory planning can share it between the methods.
 
     Args:
         program: A functional program; it is edited in place and returned.
-        written: Qualified names of the buffers that some method writes.
+        written: Qualified names of the buffers that any method writes.
     """
-    own = set(program.graph_signature.buffers_to_mutate.values())
+    mutated = set(program.graph_signature.buffers_to_mutate.values())
     for spec in program.graph_signature.input_specs:
         name = spec.target
-        if spec.kind == InputKind.BUFFER and name in written and name not in own:
-            _leave(program, next(node for node in program.graph.nodes if node.name == spec.arg.name), name)
+        if spec.kind == InputKind.BUFFER and name in written and name not in mutated:
+            _add_output(program, next(node for node in program.graph.nodes if node.name == spec.arg.name), name)
     return program
 
 
-def _leave(program: ExportedProgram, node: Node, name: str) -> None:
+def _add_output(program: ExportedProgram, node: Node, name: str) -> None:
     if not node.users:
         return
     with edit(program) as graph_module:

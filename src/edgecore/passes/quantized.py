@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes: finding, inserting, folding and moving them."""
+"""Functions that find, insert, fold and move quantize and dequantize nodes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ aten = torch.ops.aten
 
 
 def is_quantize(node: Any) -> bool:
-    """Whether a node is one of `quantized_decomposed::quantize_*`."""
+    """Return True if a node calls an operator `quantized_decomposed::quantize_*`."""
     return _starts_with(node, "quantize_")
 
 
 def is_dequantize(node: Any) -> bool:
-    """Whether a node is one of `quantized_decomposed::dequantize_*`."""
+    """Return True if a node calls an operator `quantized_decomposed::dequantize_*`."""
     return _starts_with(node, "dequantize_")
 
 
@@ -36,9 +36,10 @@ def _starts_with(node: Any, prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class QuantizationParameters:
-    """What a quantize or dequantize node does: real = (quantized - zero_point) * scale.
+    """The parameters of a quantize or dequantize node: real = (quantized - zero_point) * scale.
 
-    `scale` and `zero_point` are numbers, or the nodes of tensors; `axis` is None for one scale for the whole tensor.
+    `scale` and `zero_point` are numbers, or the nodes of tensors. `axis` is the quantized dim; None for per-tensor
+    quantization.
     """
 
     scale: float | Node
@@ -50,12 +51,12 @@ class QuantizationParameters:
 
     @property
     def is_per_tensor(self) -> bool:
-        """Whether one scale, known when compiling, serves the whole tensor."""
+        """True for per-tensor quantization with a scale and a zero point that are known when compiling."""
         return self.axis is None and not isinstance(self.scale, Node) and not isinstance(self.zero_point, Node)
 
 
 def parameters_of(node: Node) -> QuantizationParameters | None:
-    """The parameters of a per-tensor or per-channel quantize or dequantize node, None for other schemes."""
+    """Return the parameters of a per-tensor or per-channel quantize or dequantize node; None for other nodes."""
     name = str(getattr(node.target, "__name__", "")).partition(".")[0]
     if not (is_quantize(node) or is_dequantize(node)) or not name.endswith(("per_tensor", "per_channel")):
         return None
@@ -68,9 +69,18 @@ def parameters_of(node: Node) -> QuantizationParameters | None:
 
 
 def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters) -> Node:
-    """`dequantize(quantize(value))` with one scale; returns the dequantize node. Other parameters raise `ValueError`."""
+    """Insert `dequantize(quantize(value))` and return the dequantize node.
+
+    Args:
+        editor: The position of the new nodes.
+        value: The node whose value is quantized.
+        parameters: Per-tensor parameters.
+
+    Raises:
+        ValueError: The parameters are not per-tensor, or not known when compiling.
+    """
     if not parameters.is_per_tensor:
-        raise ValueError("insert_pair takes one scale and zero point, as numbers")
+        raise ValueError("insert_pair needs one scale and one zero point, as numbers: quantize per tensor")
     rest = (parameters.scale, parameters.zero_point, parameters.quant_min, parameters.quant_max, parameters.dtype)
     library = torch.ops.quantized_decomposed
     quantized = editor.call(library.quantize_per_tensor.default, value, *rest)
@@ -78,9 +88,9 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 
 
 def fold_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Quantize constants when compiling; `quantize(dequantize(x))` with equal parameters becomes `x`.
+    """Quantize constants when compiling, and replace `quantize(dequantize(x))` with equal parameters by `x`.
 
-    The other order is left alone: it rounds.
+    `dequantize(quantize(x))` stays, because it rounds.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -101,9 +111,9 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
 
 
 def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Move data in its quantized form: dequantize after what only moves data, quantize before it, then fold.
+    """Move data in quantized form: put dequantize nodes after data movement and quantize nodes before it, then fold.
 
-    For one scale for the whole tensor, and values with a single reader.
+    This applies to per-tensor quantization, and to values with a single reader.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

@@ -1,4 +1,4 @@
-"""What no result depends on goes away."""
+"""Remove nodes and constants that no result depends on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from edgecore.ir.graph import edit
 
 
 def remove_dead_code(program: ExportedProgram) -> ExportedProgram:
-    """Drop calls without users, those in branches and loop bodies too, and constants that nothing reads. In-place
-    operators and inputs stay.
+    """Remove calls without users, including those in branches and loop bodies, and constants that nothing reads.
+
+    In-place operators and inputs stay.
     """
     with edit(program):
         pass  # the end of every edit removes unused calls

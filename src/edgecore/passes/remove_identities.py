@@ -1,4 +1,4 @@
-"""Removing what computes nothing: copies of a dense value, views to the same shape, conversions to the same dtype."""
+"""Remove identities: copies of a dense value, views to the same shape, conversions to the same dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ aten = torch.ops.aten
 
 
 def remove_identities(program: ExportedProgram) -> ExportedProgram:
-    """Drop nodes whose result equals their input in shape, dtype and dim order, unless a user's output is the input."""
+    """Remove nodes whose result equals their input in shape, dtype and dim order.
+
+    A copy between an input and an output of the program stays, because the two may not share memory.
+    """
     with edit(program) as graph_module:
         for node in all_calls(graph_module, *MAY_BE_IDENTITY):
             source = node.args[0]
@@ -40,5 +43,5 @@ def _is_identity(source: Node, node: Node) -> bool:
 
 
 def _is_copied_to_output(source: Node, node: Node) -> bool:
-    """An output may not share memory with an input: the copy between them stays."""
+    """Return True if `node` copies an input of the graph to its output; the two may not share memory."""
     return source.op == "placeholder" and any(user.op == "output" for user in node.users)

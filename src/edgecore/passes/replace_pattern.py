@@ -1,4 +1,4 @@
-"""Patterns become backend operators, and back."""
+"""Replace patterns by backend operators, and backend operators by their patterns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from edgecore.errors import CompileError
-from edgecore.ir.backend_dialect import BOUND, Pattern
+from edgecore.ir.backend_dialect import PATTERNS, Pattern
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, operator_name
 from edgecore.passes.decompose import inline_decomposition
 from edgecore.passes.pass_list import ProgramPass
 
 
 def replace_pattern(target: OpOverload, pattern: Pattern | None = None) -> ProgramPass:
-    """A pass that replaces every occurrence of a pattern by a call of `target`; arguments in the pattern's order.
+    """Make a pass that replaces every occurrence of a pattern by a call of a backend operator.
 
-    `pattern` defaults to the one bound to `target`. Its inputs match anything; numbers must be equal. Inner values that are
-    read elsewhere keep a match from being replaced. Raises `CompileError` for a pattern that is not written with overloads.
+    An occurrence is not replaced if a node outside of it reads one of its intermediate values.
+
+    Args:
+        target: The operator. Its arguments are the inputs of the pattern, in their order.
+        pattern: A function that calls overloads such as `torch.ops.aten.add.Tensor`. Its inputs match any node, its
+            numbers match equal numbers. The default is the pattern bound to `target`.
+
+    Raises:
+        CompileError: `target` has no pattern, or the pattern calls something else than overloads.
     """
-    chosen = pattern or BOUND.get(target)
+    chosen = pattern or PATTERNS.get(target)
     if chosen is None:
         raise CompileError(f"{operator_name(target)} has no pattern: give one, or bind it with bind_pattern_to_op")
     graph = _pattern_graph(chosen, target)
@@ -64,10 +71,10 @@ def _replace(graph_module: GraphModule, match: InternalMatch, target: OpOverload
 
 
 def expand_bound_operators(program: ExportedProgram) -> ExportedProgram:
-    """Replace backend operators by their patterns, for a runtime without a kernel for them."""
+    """Replace backend operators by their patterns, for a runtime that has no kernels for them."""
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
         for part in graph_modules(graph_module):
-            for node in calls(part, *BOUND):
+            for node in calls(part, *PATTERNS):
                 inline_decomposition(part, node, mode, set())
     return program

@@ -1,7 +1,8 @@
-"""Products with int8 matrices as torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig` write them.
+"""Rewrite torchao's matmuls with int8 weights into linear layers of dequantized weights.
 
-They become linear layers of dequantized weights, which backends and kernels know: in ATen they would need the weight as
-float32, or a product of integers that no runtime has.
+The matmuls come from torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and kernels
+support linear layers of dequantized weights. Decomposed into ATen, the first form would need the weight as float32, and
+the second form an integer matmul, which no runtime has.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 
 aten = torch.ops.aten
 CASTS = (aten.to.dtype, aten._to_copy.default)
-SHAPES = (aten.flatten.using_ints, aten.reshape.default, aten.view.default, *CASTS)
+SHAPE_OR_DTYPE_CHANGES = (aten.flatten.using_ints, aten.reshape.default, aten.view.default, *CASTS)
 
 
 def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite `mm(x, cast(t(weight))) * scales` and `_int_mm(x, t(weight))`, whose weights are int8 constants, in place."""
+    """Rewrite `mm(x, cast(t(weight))) * scales` and `_int_mm(x, t(weight))` with constant int8 weights, in place."""
     nodes = calls(program.graph_module, aten.mm.default, aten._int_mm.default)
     if not nodes:
         return program
@@ -33,15 +34,15 @@ def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
             if weight is None:
                 continue
             if node.target is aten._int_mm.default:
-                _product_of_integers(graph_module, node, weight, constants)
+                _rewrite_integer_matmul(graph_module, node, weight, constants)
             else:
-                _scaled_product(graph_module, node, weight, constants)
+                _rewrite_scaled_matmul(graph_module, node, weight, constants)
     constants.drop_unused()
     return program
 
 
 def _weight(node: Node, constants: Constants) -> Node | None:
-    """The int8 constant [columns, depth] whose transpose is the second matrix."""
+    """Return the int8 constant [columns, depth] whose transpose is the right matrix of a matmul, or None."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
         if not isinstance(right, Node) or right.target not in CASTS:
@@ -54,31 +55,34 @@ def _weight(node: Node, constants: Constants) -> Node | None:
 
 
 def _scales(node: Any, constants: Constants) -> torch.Tensor | None:
-    """A constant, or one whose shape or dtype is changed."""
+    """Return the value of `node` in float32 if it is a constant, or a constant with a changed shape or dtype."""
     if constants.has(node):
         return constants.get(node).float()
-    if isinstance(node, Node) and node.target in SHAPES:
+    if isinstance(node, Node) and node.target in SHAPE_OR_DTYPE_CHANGES:
         inner = _scales(node.args[0], constants)
         return None if inner is None else inner.reshape(node.meta["val"].shape)
     return None
 
 
-def _scaled_product(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
+def _rewrite_scaled_matmul(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
     users = list(node.users)
     if len(users) != 1 or users[0].target is not aten.mul.Tensor or node.meta["val"].dtype != torch.float32:
         return
-    others = [one for one in users[0].args if one is not node]
+    others = [factor for factor in users[0].args if factor is not node]
     scales = _scales(others[0], constants) if len(others) == 1 else None
     if scales is not None and scales.shape == weight.meta["val"].shape[:1]:
         editor = Editor(graph_module, users[0], fake_mode(graph_module))
-        replace(users[0], _layer(editor, node.args[0], weight, scales, constants))
+        replace(users[0], _insert_layer(editor, node.args[0], weight, scales, constants))
 
 
-def _product_of_integers(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
-    """float32 holds sums below 2^24, and greater ones to 7 digits."""
+def _rewrite_integer_matmul(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
+    """Replace an integer matmul by a float32 layer with scales of 1.
+
+    float32 represents sums below 2^24 exactly, and larger sums with 7 digits.
+    """
     editor = Editor(graph_module, node, fake_mode(graph_module))
     value = editor.call(aten._to_copy.default, node.args[0], dtype=torch.float32)
-    result = _layer(editor, value, weight, torch.ones(weight.meta["val"].shape[0]), constants)
+    result = _insert_layer(editor, value, weight, torch.ones(weight.meta["val"].shape[0]), constants)
     for user in list(node.users):
         if user.target in CASTS and user.meta["val"].dtype == torch.float32:
             replace(user, result)
@@ -86,7 +90,7 @@ def _product_of_integers(graph_module: GraphModule, node: Node, weight: Node, co
         replace(node, editor.call(aten._to_copy.default, result, dtype=torch.int32))
 
 
-def _layer(editor: Editor, value: Any, weight: Node, scales: torch.Tensor, constants: Constants) -> Node:
+def _insert_layer(editor: Editor, value: Any, weight: Node, scales: torch.Tensor, constants: Constants) -> Node:
     zeros = torch.zeros(scales.shape[0], dtype=torch.int64)
     parameters = constants.add(f"{weight.name}_scales", scales), constants.add(f"{weight.name}_zeros", zeros)
     dequantize = torch.ops.quantized_decomposed.dequantize_per_channel.default

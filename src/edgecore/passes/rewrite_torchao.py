@@ -1,7 +1,8 @@
-"""What torchao's `quantize_` leaves in an exported program, in terms of the edge dialect.
+"""Rewrite the operators and tensors of torchao's `quantize_` in terms of the edge dialect.
 
-Weights are tensor subclasses, whose integers, scales and zero points become constants of their own; torchao's affine
-operators become those of `quantized_decomposed` where there is one. What is left goes through torch's decompositions.
+torchao's weights are tensor subclasses; their integers, scales and zero points become separate constants. torchao's
+affine operators become operators of `quantized_decomposed`, if there are equivalent ones. torch's decompositions handle
+the others later.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ INT8 = (-128, 127)
 
 
 def rewrite_torchao(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite weights quantized row by row or in groups of a row, and values rounded row by row (int8, asymmetric)."""
-    named = [node for node in calls(program.graph_module) if isinstance(node.target, torch._ops.OpOverload)]
-    if not any(node.target.namespace in ("export", "torchao") for node in named):  # type: ignore[union-attr]
+    """Rewrite weights with scales for each row or group, and dynamic per-token quantization (int8, asymmetric)."""
+    nodes = [node for node in calls(program.graph_module) if isinstance(node.target, torch._ops.OpOverload)]
+    if not any(node.target.namespace in ("export", "torchao") for node in nodes):  # type: ignore[union-attr]
         return program
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -35,9 +36,9 @@ def rewrite_torchao(program: ExportedProgram) -> ExportedProgram:
                 replace(node, constants.add(f"{node.args[0]}_{name}", getattr(tensor, name)))
         for node in calls(graph_module):
             if _is(node, "torchao::choose_qparams_affine"):
-                _round_rows(graph_module, node)
+                _rewrite_dynamic(graph_module, node)
             elif _is(node, "torchao::dequantize_affine"):
-                _weight(graph_module, node, constants)
+                _rewrite_weight(graph_module, node, constants)
     constants.drop_unused()
     return program
 
@@ -47,8 +48,11 @@ def _is(node: Any, name: str) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name == name
 
 
-def _round_rows(graph_module: GraphModule, node: Node) -> None:
-    """Three operators, choose_qparams, quantize and dequantize, which must agree about blocks and limits."""
+def _rewrite_dynamic(graph_module: GraphModule, node: Node) -> None:
+    """Rewrite dynamic quantization: `choose_qparams_affine` and the nodes that quantize and dequantize by its results.
+
+    All of them must have the same blocks (rows) and limits (int8); otherwise they stay as they are.
+    """
     source = node.args[0]
     assert isinstance(source, Node)
     rank, width = source.meta["val"].dim(), source.meta["val"].shape[-1]
@@ -62,32 +66,32 @@ def _round_rows(graph_module: GraphModule, node: Node) -> None:
         return
     if any(user not in dequantizes for quantized in quantizes for user in quantized.users):
         return
-    for one in (node, *quantizes, *dequantizes):
-        limits = argument(one, "quant_min"), argument(one, "quant_max")
-        if argument(one, "block_size") != [1] * (rank - 1) + [width] or limits not in (INT8, (None, None)):
+    for call in (node, *quantizes, *dequantizes):
+        limits = argument(call, "quant_min"), argument(call, "quant_max")
+        if argument(call, "block_size") != [1] * (rank - 1) + [width] or limits not in (INT8, (None, None)):
             return
-        if one is not node and not _has_scales_of(one, node):
+        if call is not node and not _has_scales_of(call, node):
             return
     editor = Editor(graph_module, node, fake_mode(graph_module))
     chosen = editor.call(library.choose_qparams_per_token_asymmetric.default, source, torch.int8)
     parameters = [editor.call(operator.getitem, chosen, i, val=chosen.meta["val"][i]) for i in (0, 1)]
-    for one in quantizes:
-        editor.origin = one
-        rounded = editor.call(library.quantize_per_token.default, one.args[0], *parameters, *INT8, torch.int8)
-        replace(one, rounded)
-    for one in dequantizes:
-        editor.origin = one
-        form = (*INT8, torch.int8, one.meta["val"].dtype)
-        replace(one, editor.call(library.dequantize_per_token.default, one.args[0], *parameters, *form))
+    for call in quantizes:
+        editor.origin = call
+        quantized = editor.call(library.quantize_per_token.default, call.args[0], *parameters, *INT8, torch.int8)
+        replace(call, quantized)
+    for call in dequantizes:
+        editor.origin = call
+        form = (*INT8, torch.int8, call.meta["val"].dtype)
+        replace(call, editor.call(library.dequantize_per_token.default, call.args[0], *parameters, *form))
 
 
 def _has_scales_of(node: Node, chosen: Node) -> bool:
-    given = (argument(node, "scale"), argument(node, "zero_point"))
-    return all(isinstance(one, Node) and one.args == (chosen, i) for i, one in enumerate(given))
+    parameters = (argument(node, "scale"), argument(node, "zero_point"))
+    return all(isinstance(item, Node) and item.args == (chosen, i) for i, item in enumerate(parameters))
 
 
-def _weight(graph_module: GraphModule, node: Node, constants: Constants) -> None:
-    """A constant matrix of int8 whose rows, or groups of a row's entries, have a scale each."""
+def _rewrite_weight(graph_module: GraphModule, node: Node, constants: Constants) -> None:
+    """Rewrite the dequantization of a constant int8 matrix with a scale for each row, or for each group of a row."""
     weight, scale, zero_point = (argument(node, name) for name in ("input", "scale", "zero_point"))
     if not constants.has(weight) or not constants.has(scale) or not (zero_point is None or constants.has(zero_point)):
         return
@@ -108,8 +112,8 @@ def _weight(graph_module: GraphModule, node: Node, constants: Constants) -> None
     parameters = [constants.add(f"{weight}_scales", scales), constants.add(f"{weight}_zeros", zeros.to(torch.int64))]
     if groups[1] == 1:
         arguments = (weight, *parameters, 0, *limits)
-        made = editor.call(library.dequantize_per_channel.default, *arguments, out_dtype=result)
+        dequantized = editor.call(library.dequantize_per_channel.default, *arguments, out_dtype=result)
     else:
         arguments = (weight, *parameters, *limits, block[1], result)
-        made = editor.call(library.dequantize_per_channel_group.default, *arguments)
-    replace(node, made)
+        dequantized = editor.call(library.dequantize_per_channel_group.default, *arguments)
+    replace(node, dequantized)

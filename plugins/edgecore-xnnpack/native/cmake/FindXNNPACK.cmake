@@ -1,13 +1,14 @@
 # Finds XNNPACK as static libraries; upstream has no CMake config and no version.
 #
-# XNNPACK_DIR (variable or environment): the prefix of an installed XNNPACK with include/ and lib/. It is taken when
-# check_xnnpack.cpp compiles and links with it. Otherwise third_party/get_xnnpack.py fetches and builds one into a cache.
+# XNNPACK_DIR (variable or environment): the prefix of an installed XNNPACK with include/ and lib/. It is used if
+# check_xnnpack.cpp compiles and links with it. Otherwise third_party/get_xnnpack.py fetches and builds XNNPACK.
 #
-# Defines XNNPACK::XNNPACK, XNNPACK_CPUINFO_LIBRARY (to install beside the plugin when it is a shared library) and
-# XNNPACK_LICENSES (the licence texts, empty for an installed XNNPACK without them). XNNPACK::XNNPACK leaves the
-# pthreadpool_* functions undefined: the plugin brings its own. XNNPACK::pthreadpool is the real one, for benchmarks.
+# Defines XNNPACK::XNNPACK, XNNPACK_CPUINFO_LIBRARY (to be installed beside the plugin if it is a shared library) and
+# XNNPACK_LICENSES (the licence texts, empty for an installed XNNPACK without them). XNNPACK::XNNPACK does not define
+# the pthreadpool_* functions, because the plugin implements them. XNNPACK::pthreadpool is the original library, for
+# benchmarks.
 
-# Sets <out> to a sentence when <prefix> cannot be used, else to "", and in that case the XNNPACK_* variables above.
+# Sets <out> to a sentence if <prefix> cannot be used. Else sets <out> to "", and sets the XNNPACK_* variables above.
 function(_xnnpack_look prefix out)
   set(here NO_DEFAULT_PATH NO_CACHE PATHS "${prefix}")
   set(lib_folders PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
@@ -23,7 +24,7 @@ function(_xnnpack_look prefix out)
     endif()
   endforeach()
   find_package(Threads REQUIRED)
-  unset(XNNPACK_USABLE CACHE)  # another prefix, or the same one rebuilt, has to be tried anew
+  unset(XNNPACK_USABLE CACHE)  # try again, because the prefix or its contents may have changed
   try_compile(
     XNNPACK_USABLE "${CMAKE_BINARY_DIR}/CMakeFiles/check_xnnpack"
     SOURCES "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check_xnnpack.cpp"
@@ -51,9 +52,9 @@ set(_xnnpack_problem "XNNPACK_DIR is not set")
 if(XNNPACK_DIR)
   _xnnpack_look("${XNNPACK_DIR}" _xnnpack_problem)
   if(_xnnpack_problem)
-    message(WARNING "XNNPACK_DIR is not used, ${_xnnpack_problem}; building XNNPACK instead")
+    message(WARNING "XNNPACK_DIR is not used: ${_xnnpack_problem}. Building XNNPACK instead.")
   else()
-    message(STATUS "XNNPACK: taken from ${XNNPACK_DIR}")
+    message(STATUS "XNNPACK: using ${XNNPACK_DIR}")
   endif()
 endif()
 
@@ -70,7 +71,7 @@ if(_xnnpack_problem)
     OUTPUT_VARIABLE _xnnpack_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE _xnnpack_status)
   if(NOT _xnnpack_status EQUAL 0)
-    message(FATAL_ERROR "XNNPACK is missing; the message above says why.")
+    message(FATAL_ERROR "XNNPACK could not be built; the message above says why.")
   endif()
   _xnnpack_look("${_xnnpack_prefix}" _xnnpack_problem)
   if(_xnnpack_problem)

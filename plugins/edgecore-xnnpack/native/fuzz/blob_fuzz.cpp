@@ -1,6 +1,6 @@
-// libFuzzer target: load, prepare and execute any bytes as a delegate blob. Named data exists under every key.
+// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it. Named data exists under every key.
 //
-//   blob_fuzz CORPUS   with real blobs as the corpus's first files
+//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -14,7 +14,7 @@ extern "C" const edgecore_backend *edgecore_backend_v0(void);
 namespace {
 
 constexpr uint64_t kConstantBytes = 1 << 20;
-constexpr uint64_t kMostBytes = 1 << 22;  // of an argument
+constexpr uint64_t kMaxBytes = 1 << 22;  // of an argument
 constexpr size_t kPadding = 16;
 
 const std::vector<float> &any_constants() {
@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     is_read = true;
     edgecore::xnnpack::check_graph(&graph);
   } catch (const edgecore::backend::Failure &) {
-    return is_read ? 0 : -1;  // -1: libFuzzer does not keep it
+    return is_read ? 0 : -1;  // -1: libFuzzer does not add the input to the corpus
   }
 
   std::vector<edgecore_test_tensor> tensors(graph.externals.size());
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (graph.externals[i] == edgecore::xnnpack::kNone) continue;
     const edgecore::xnnpack::Value &value = graph.values[graph.externals[i]];
-    if (value.bytes > kMostBytes) return 0;
+    if (value.bytes > kMaxBytes) return 0;
     memory.emplace_back(value.bytes + kPadding);
     tensors[i].data = memory.back().data();
     tensors[i].capacity = value.bytes;

@@ -13,8 +13,8 @@ using backend::fail;
 
 namespace {
 
-// ExecuTorch's header has 30 bytes, padded to 32: u32 0, "XH00", u16 length, u32 flatbuffer offset and size, u32
-// constant offset, u64 constant size; little endian.
+// ExecuTorch's header has 30 bytes, padded to 32, little endian: u32 0, "XH00", u16 header length, u32 offset and u32
+// size of the flatbuffer, u32 offset and u64 size of the constants.
 constexpr char kMagic[] = "XH00";
 constexpr uint64_t kHeaderSize = 30;
 
@@ -24,6 +24,7 @@ struct Sections {
   edgecore_bytes constants;
 };
 
+// Returns a section of the blob. Throws if it is out of bounds.
 edgecore_bytes section(edgecore_bytes blob, const char *name, uint64_t offset, uint64_t size) {
   if (offset > blob.size || size > blob.size - offset) {
     backend::damaged("its %s (offset %llu, %llu bytes) is not in its %llu bytes", name,
@@ -49,7 +50,7 @@ void read_node(const wire::Node *table, Node *node) {
   if (table->node_type() == wire::NodeUnion_ScaledDotProductAttention) {
     fail(EDGECORE_NOT_SUPPORTED,
          "node %u is a ScaledDotProductAttention, which no runtime executes; export with attention "
-         "decomposed into matrix products and softmax",
+         "decomposed into matmuls and softmax",
          node->index);
   }
   node->kind = find_node_kind(static_cast<uint8_t>(table->node_type()));
@@ -72,26 +73,28 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   const auto [flatbuffer, constants] = split(blob);
   const Sources sources = {host, constants};
 
-  // An aligned copy of our own, so that nobody can change the bytes after the verifier has checked them.
+  // Copy the flatbuffer: the copy is aligned, and nobody can change it after the verifier has checked it.
   if (flatbuffer.size < 8 || flatbuffer.size > FLATBUFFERS_MAX_BUFFER_SIZE) {
-    fail(EDGECORE_INVALID_PROGRAM, "a flatbuffer of %llu bytes is not possible",
+    fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer of %llu bytes is too small or too large",
          static_cast<unsigned long long>(flatbuffer.size));
   }
   std::vector<uint64_t> copy((flatbuffer.size + 7) / 8);
   std::memcpy(copy.data(), flatbuffer.data, flatbuffer.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());
-  const auto identified = [&](const char *id) { return std::memcmp(bytes + 4, id, 4) == 0; };
-  if (!identified("XN00") && !identified("XN01")) {
+  const auto has_identifier = [&](const char *id) { return std::memcmp(bytes + 4, id, 4) == 0; };
+  if (!has_identifier("XN00") && !has_identifier("XN01")) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00 or XN01 is missing");
   }
-  // A vector may be shared by many tables of a crafted file, so the number of tables is limited as well.
+  // In a crafted file many tables may share a vector, which makes verification slow. So the number of tables is
+  // limited.
   flatbuffers::Verifier verifier(bytes, flatbuffer.size, 16, 1u << 20);
   if (!verifier.VerifyBuffer<wire::Graph>(nullptr)) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer is damaged");
   }
   const wire::Graph *root = wire::GetGraph(bytes);
   if (root->num_externs() > kMaxArguments) {
-    fail(EDGECORE_INVALID_PROGRAM, "%u externals, more than %u", root->num_externs(), kMaxArguments);
+    fail(EDGECORE_INVALID_PROGRAM, "the graph has %u external values; at most %u are supported", root->num_externs(),
+         kMaxArguments);
   }
 
   const uint32_t value_count = root->xvalues() == nullptr ? 0 : root->xvalues()->size();

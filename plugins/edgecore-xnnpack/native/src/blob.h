@@ -7,13 +7,13 @@
 
 namespace edgecore::xnnpack {
 
-// The places that hold the constants of a blob.
+// The sources of a blob's constants.
 struct Sources {
   const backend::Host &host;  // named data
   edgecore_bytes section;     // constant section of the blob
 };
 
-// Reads a blob into a graph. Every field of a value is checked by itself; the ids in nodes are still the blob's.
+// Reads a blob into a graph. Each field of a value is checked on its own; the ids in nodes are still those of the blob.
 // Constants are not copied: the blob and the named data must outlive the graph. Throws backend::Failure.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 

@@ -35,11 +35,11 @@ bool packs_weights(const Node &node) {
   }
 }
 
-// Returns the bits of a float16 number as float32. The exponent bias differs (127 - 15 = 112), and a float16 subnormal
-// m * 2^-24 is a normal float32 number.
-uint32_t widen_half(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16;
-  const uint32_t magnitude = half & 0x7FFFu;
+// Converts the bits of an fp16 number to those of the equal fp32 number. The exponent biases differ by 127 - 15 = 112.
+// An fp16 denormal is m * 2^-24, a normal fp32 number. Infinities and NaN keep their fraction.
+uint32_t fp16_to_fp32_bits(uint16_t bits16) {
+  const uint32_t sign = (bits16 & 0x8000u) << 16;
+  const uint32_t magnitude = bits16 & 0x7FFFu;
   if (magnitude >= 0x7C00) return sign | 0x7F800000u | (magnitude & 0x3FFu) << 13;  // infinity, NaN
   if (magnitude >= 0x0400) return sign | ((magnitude << 13) + (112u << 23));
   const float number = static_cast<float>(magnitude) * 0x1.0p-24f;
@@ -48,25 +48,26 @@ uint32_t widen_half(uint16_t half) {
   return sign | bits;
 }
 
-// Widens `count` float16 numbers at any alignment.
-void widen_halves(const void *halves, uint64_t count, uint8_t *out) {
-  const auto *bytes = static_cast<const uint8_t *>(halves);
+// Converts `count` fp16 numbers, at any alignment, to fp32.
+void convert_fp16_to_fp32(const void *numbers, uint64_t count, uint8_t *out) {
+  const auto *bytes = static_cast<const uint8_t *>(numbers);
   for (uint64_t i = 0; i < count; ++i) {
-    uint16_t half;
-    std::memcpy(&half, bytes + i * sizeof(half), sizeof(half));
-    const uint32_t wide = widen_half(half);
+    uint16_t bits16;
+    std::memcpy(&bits16, bytes + i * sizeof(bits16), sizeof(bits16));
+    const uint32_t wide = fp16_to_fp32_bits(bits16);
     std::memcpy(out + i * sizeof(wide), &wide, sizeof(wide));
   }
 }
 
-// Fills in the address of each constant for XNNPACK, null for other values. Most constants are used in place. A
-// constant is copied if it is not aligned, or if it ends so near the end of its last page that reading past it could
-// fault. The copy goes into `packed` if only the packing of weights reads it, else into `kept`.
-void place_constants(const Graph &graph, Copies *packed, Copies *kept, std::vector<const void *> *data) {
-  std::vector<bool> read(graph.values.size());
+// Sets `data` to the address of each constant for XNNPACK, and to null for other values. Most constants are used in
+// place. A constant is copied if it is not aligned, or if it ends so near the end of its last page that kernels that
+// read past its end could fault. The copy goes to `temporary` if only the packing of weights reads it, else to
+// `permanent`.
+void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent, std::vector<const void *> *data) {
+  std::vector<bool> is_read_by_kernels(graph.values.size());
   for (const Node &node : graph.nodes) {
     for (uint32_t i = 0; i < node.in.size(); ++i) {
-      if (node.in[i] != kNone && !(packs_weights(node) && i > 0)) read[node.in[i]] = true;
+      if (node.in[i] != kNone && !(packs_weights(node) && i > 0)) is_read_by_kernels[node.in[i]] = true;
     }
   }
   data->resize(graph.values.size());
@@ -76,12 +77,12 @@ void place_constants(const Graph &graph, Copies *packed, Copies *kept, std::vect
     const auto address = reinterpret_cast<uintptr_t>(value.data);
     const uint64_t end = (address + value.bytes) % kPage;
     (*data)[i] = value.data;
-    const bool fits = address % kAlignment == 0 && end != 0 && end <= kPage - kOverread;
-    if (fits && !value.widens) continue;
+    const bool is_usable = address % kAlignment == 0 && end != 0 && end <= kPage - kOverread;
+    if (is_usable && !value.widens) continue;
     const uint64_t bytes = value.widens ? value.bytes * 2 : value.bytes;
-    uint8_t *copy = allocate_copy(bytes, read[i] ? kept : packed);
+    uint8_t *copy = allocate_copy(bytes, is_read_by_kernels[i] ? permanent : temporary);
     if (value.widens) {
-      widen_halves(value.data, element_count(value.shape), copy);
+      convert_fp16_to_fp32(value.data, element_count(value.shape), copy);
     } else {
       std::memcpy(copy, value.data, value.bytes);
     }
@@ -125,7 +126,7 @@ int32_t error_code(xnn_status status) {
 }
 
 void define(const Graph &graph, const std::vector<const void *> &data, xnn_subgraph_t subgraph) {
-  // A value that no node reads or writes is not defined.
+  // Internal values that no node reads or writes are not defined.
   std::vector<bool> used(graph.values.size());
   for (const Node &node : graph.nodes) {
     for (uint32_t value : node.in) {
@@ -148,7 +149,7 @@ void define(const Graph &graph, const std::vector<const void *> &data, xnn_subgr
   for (const Node &node : graph.nodes) {
     const xnn_status status = node.kind->define(subgraph, graph, node, ids.data());
     if (status != xnn_status_success) {
-      fail(error_code(status), "node %u (%s): XNNPACK refused it: %s", node.index, node.kind->name,
+      fail(error_code(status), "node %u (%s): XNNPACK refused the node: %s", node.index, node.kind->name,
            status_name(status));
     }
   }
@@ -165,13 +166,14 @@ const char *status_name(xnn_status status) {
 }
 
 void build_runtime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime) {
-  Copies packed;
+  Copies temporary;
   std::vector<const void *> data;
-  place_constants(graph, &packed, &runtime->constants, &data);
+  provide_constants(graph, &temporary, &runtime->constants, &data);
   xnn_subgraph_t created = nullptr;
   xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &created);
-  if (status != xnn_status_success)
+  if (status != xnn_status_success) {
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
+  }
   const Subgraph subgraph(created, xnn_delete_subgraph);
   define(graph, data, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);

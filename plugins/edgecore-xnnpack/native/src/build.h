@@ -15,13 +15,13 @@ const char *status_name(xnn_status status);
 
 struct Runtime {
   Weights weights;
-  bool weight_cache;                     // else each runtime packs its weights for itself
-  std::shared_ptr<Workspace> workspace;  // null: the runtime has its own
+  bool weight_cache;                     // share packed weights; else each runtime packs its own
+  std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
   xnn_runtime_t handle = nullptr;
   Copies constants = {};
 
   ~Runtime() {
-    const std::unique_lock<std::mutex> turn = lock_workspace(workspace);
+    const std::unique_lock<std::mutex> lock = lock_workspace(workspace);
     xnn_delete_runtime(handle);
   }
 };

@@ -26,18 +26,20 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-constexpr time_t kAbandoned = 3600;  // seconds since a temporary file was last written
-constexpr uint64_t kTail = 64;       // zeros: kernels may read a little past a packing
+constexpr time_t kAbandonedSeconds = 3600;  // a temporary file not written for so long belongs to a dead process
+constexpr uint64_t kTail = 64;              // bytes of zeros, because kernels may read past the end of a packing
 
-struct Header {  // 128 bytes, XNNPACK's largest alignment: the packing behind it is aligned
+// A file begins with this header. Its size is XNNPACK's largest alignment, so that the packing after it is aligned.
+struct Header {
   char magic[8];
   Identity identity;
   uint64_t bytes;
   Identity checksum;
   uint64_t reserved[10];
 };
-static_assert(sizeof(Header) == 128, "packings are aligned");
+static_assert(sizeof(Header) == 128, "the packing after the header must be aligned");
 
+// Closes a file descriptor at the end of the block.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -56,7 +58,8 @@ Name file_name(const Identity &identity) {
   return name;
 }
 
-// Opens a file that only this user or root can have written. Returns a negative descriptor if there is none.
+// Opens a file for reading that only this user or root can have written, and sets `bytes` to its size. Returns -1 if
+// there is no such file.
 int open_own(int folder, const char *name, uint64_t *bytes) {
   const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat info;
@@ -87,17 +90,17 @@ bool publish(int folder, const char *name, std::initializer_list<iovec> parts) {
   const Secret random = random_secret();
   char temporary[32];
   std::snprintf(temporary, sizeof(temporary), "tmp-%016llx", static_cast<unsigned long long>(random[0]));
-  bool done = false;
+  bool is_written = false;
   {
     const Descriptor file{openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
     if (file.number < 0) return false;
-    done = true;
-    for (const iovec &part : parts) done = done && write_all(file.number, part.iov_base, part.iov_len);
+    is_written = true;
+    for (const iovec &part : parts) is_written = is_written && write_all(file.number, part.iov_base, part.iov_len);
   }
-  if (done && renameat(folder, temporary, folder, name) == 0) return true;
-  const int reason = errno;
+  if (is_written && renameat(folder, temporary, folder, name) == 0) return true;
+  const int error = errno;
   unlinkat(folder, temporary, 0);
-  errno = reason;
+  errno = error;
   return false;
 }
 
@@ -156,10 +159,10 @@ std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashK
   packing->identity = identity;
   packing->data = static_cast<char *>(mapping) + sizeof(header);
   packing->bytes = size - sizeof(header) - kTail;
-  const bool good = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
-                    header.bytes == packing->bytes && header.checksum == key.hash(packing->data, packing->bytes);
-  if (!good) return nullptr;
-  futimens(file.number, nullptr);  // the time of the last use, which prune() reads
+  const bool is_valid = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
+                        header.bytes == packing->bytes && header.checksum == key.hash(packing->data, packing->bytes);
+  if (!is_valid) return nullptr;
+  futimens(file.number, nullptr);  // sets the time of the last use, which prune() reads
   return packing;
 }
 
@@ -193,12 +196,12 @@ void CacheFolder::prune(uint64_t limit) const {
   const time_t now = time(nullptr);
   std::vector<Entry> entries;
   uint64_t total = 0;
-  while (const dirent *found = readdir(listing)) {
-    const std::string name = found->d_name;
+  while (const dirent *item = readdir(listing)) {
+    const std::string name = item->d_name;
     struct stat info;
     if (fstatat(folder_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     if (name.compare(0, kTemporary.size(), kTemporary) == 0) {
-      if (now - info.st_mtim.tv_sec > kAbandoned) unlinkat(folder_, name.c_str(), 0);
+      if (now - info.st_mtim.tv_sec > kAbandonedSeconds) unlinkat(folder_, name.c_str(), 0);
     } else if (name.size() > kSuffix.size() &&
                name.compare(name.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0) {
       entries.push_back({info.st_mtim, static_cast<uint64_t>(info.st_size), name});
@@ -212,7 +215,7 @@ void CacheFolder::prune(uint64_t limit) const {
   });
   for (const Entry &entry : entries) {
     if (total <= limit) return;
-    unlinkat(folder_, entry.name.c_str(), 0);  // processes that have mapped the file keep its contents
+    unlinkat(folder_, entry.name.c_str(), 0);  // processes that have mapped the file can still read it
     total -= entry.bytes;
   }
 }

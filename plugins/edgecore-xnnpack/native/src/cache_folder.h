@@ -1,4 +1,4 @@
-// Packed weights in files of a folder that the user names, so that other processes need not pack them again.
+// Files of packed weights in a folder that the user names, so that other processes need not pack the weights again.
 //
 // FOLDER/key holds the secret of the hashes that name the files; without it nobody can craft weights with the hash of
 // other weights. FOLDER/IDENTITY.packed is a header followed by a packing; a file gets this name only once it is
@@ -19,7 +19,7 @@ struct Packing {
   void *data = nullptr;
   uint64_t bytes = 0;
   void *mapping = nullptr;  // the mapped file; null if `data` is on the heap
-  uint64_t mapped = 0;
+  uint64_t mapped = 0;      // size of the mapping in bytes
 
   ~Packing();
 };

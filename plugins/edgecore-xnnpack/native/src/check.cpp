@@ -13,11 +13,11 @@ using backend::fail;
 
 namespace {
 
-// A node with more multiply-adds than this, which take several minutes, comes from a damaged or hostile file.
+// The max number of multiply-adds in a node. More of them take minutes and come from a damaged or hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
-// Half of the machine's memory: with a larger workspace the system would kill the process instead of failing an
-// allocation.
+// Returns half of the machine's memory in bytes. With a larger workspace, Linux may kill the process when the memory is
+// used, instead of failing the allocation.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -121,21 +121,21 @@ void drop_unused(Graph *graph) {
   std::vector<bool> live(graph->nodes.size());
   for (size_t n = graph->nodes.size(); n-- > 0;) {
     const Node &node = graph->nodes[n];
-    const bool second = node.out[1] != kNone;
-    live[n] = used[node.out[0]] || (second && used[node.out[1]]);
+    const bool has_second = node.out[1] != kNone;
+    live[n] = used[node.out[0]] || (has_second && used[node.out[1]]);
     if (!live[n]) continue;
-    if (second && used[node.out[0]] != used[node.out[1]]) {
-      refuse(node, "one of its two outputs is not used, which XNNPACK cannot do");
+    if (has_second && used[node.out[0]] != used[node.out[1]]) {
+      refuse(node, "one of its two outputs is not used, which XNNPACK does not support");
     }
     for (uint32_t i = 0; i < node.input_count; ++i) {
       if (node.in[i] != kNone) used[node.in[i]] = true;
     }
   }
-  std::vector<Node> kept;
+  std::vector<Node> live_nodes;
   for (size_t n = 0; n < live.size(); ++n) {
-    if (live[n]) kept.push_back(graph->nodes[n]);
+    if (live[n]) live_nodes.push_back(graph->nodes[n]);
   }
-  graph->nodes = std::move(kept);
+  graph->nodes = std::move(live_nodes);
   for (const Node &node : graph->nodes) {
     for (uint32_t i = 0; i < node.input_count; ++i) {
       if (node.in[i] != kNone) graph->values[node.in[i]].last_use = node.index;
@@ -143,8 +143,8 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Marks fp16 filters and biases of convolutions to be widened to fp32: XNNPACK of 2024-11 takes only fp32 there, and
-// rounds to fp16 when it packs.
+// Marks fp16 filters and biases of convolutions to be widened to fp32, because XNNPACK's fp16 convolutions support only
+// fp32 filters (version of 2024-11). XNNPACK rounds them to fp16 again when it packs, so the numbers do not change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -166,7 +166,8 @@ uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
 
-// Computes the multiply-adds (or comparisons) of a node, and the bytes of XNNPACK's address table for it.
+// Computes an upper bound of the multiply-adds (or comparisons) of a node, and the bytes of XNNPACK's table of input
+// addresses for it (indirection buffer).
 void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *table) {
   const Shape &output = shapes[node.out[0]];
   const Window &w = node.window;
@@ -179,7 +180,7 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
       *table = UINT64_MAX / 2;
     }
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
-    each = shapes[node.in[0]].back(0);  // an upper bound: right for matrix products
+    each = shapes[node.in[0]].back(0);  // the number of inputs of a GEMM; elementwise nodes need fewer
   }
   if (__builtin_mul_overflow(element_count(output), each, work)) *work = UINT64_MAX;
 }
@@ -228,21 +229,22 @@ uint64_t infer_shapes(const Graph &graph, Shape *shapes) {
     uint64_t work, table;
     node_cost(node, shapes, &work, &table);
     if (work > kMaxWork) {
-      refuse(node, "%llu multiply-adds in one node", static_cast<unsigned long long>(work));
+      refuse(node, "%llu multiply-adds are more than the limit of %llu for a node",
+             static_cast<unsigned long long>(work), static_cast<unsigned long long>(kMaxWork));
     }
     peak = std::max(peak, live);
     if (__builtin_add_overflow(tables, table, &tables) || peak + tables < tables || peak + tables > memory_limit()) {
       fail(EDGECORE_OUT_OF_RESOURCES,
-           "the graph needs more than %llu bytes of working memory at node %u, half of the machine's",
-           static_cast<unsigned long long>(memory_limit()), node.index);
+           "at node %u the graph needs more working memory than %llu bytes, half of the machine's memory", node.index,
+           static_cast<unsigned long long>(memory_limit()));
     }
     const auto release = [&](uint32_t value) {
       const Value &v = graph.values[value];
       if (v.role == Role::kInternal && v.last_use == node.index) live -= value_bytes(graph, value, shapes[value]);
     };
     for (uint32_t i = 0; i < node.input_count; ++i) {
-      const bool repeated = std::find(node.in.begin(), node.in.begin() + i, node.in[i]) != node.in.begin() + i;
-      if (node.in[i] != kNone && !repeated) release(node.in[i]);
+      const bool is_repeated = std::find(node.in.begin(), node.in.begin() + i, node.in[i]) != node.in.begin() + i;
+      if (node.in[i] != kNone && !is_repeated) release(node.in[i]);
     }
   }
   return peak + tables;

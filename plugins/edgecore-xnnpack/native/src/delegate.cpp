@@ -1,7 +1,7 @@
-// The backend over XNNPACK, made with edgecore/backend.hpp.
+// The XNNPACK backend, built on edgecore/backend.hpp.
 //
-// Driver: XNNPACK's process-wide state. Program: the options of one file. Delegate: a checked graph. Instance: an
-// XNNPACK runtime with its workspace and threads; packed weights belong to the process.
+// Driver: XNNPACK's process-wide state. Program: the options of a file. Delegate: a checked graph. Instance: an XNNPACK
+// runtime with its workspace and threads. Packed weights are shared by all instances of the process.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -36,12 +36,12 @@ using backend::Failure;
 using backend::Host;
 using backend::Memory;
 
-// Numbers of the .pte's ScalarType.
+// Numbers of scalar types in the .pte format (ScalarType).
 constexpr int32_t kByte = 0, kChar = 1, kInt = 3, kLong = 4, kHalf = 5, kFloat = 6, kQint8 = 12, kQuint8 = 13;
 
 constexpr uint64_t kAlignment = 16;
 
-// Starts XNNPACK. The first call decides; where it failed, every call throws its Failure.
+// Initializes XNNPACK once in the process. If the first call failed, it and every later call throw the same Failure.
 void initialize() {
   static const std::optional<Failure> failure = []() -> std::optional<Failure> {
     try {
@@ -73,14 +73,14 @@ bool type_fits(const Value &value, int32_t scalar) {
   }
 }
 
-// The tensor of an external value; throws if its type or layout does not fit.
+// Returns the tensor of an external value. Throws if its dtype, rank or dim order does not fit.
 edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   edgecore_tensor &tensor = args.tensor(value.argument);
   if (!type_fits(value, tensor.scalar_type)) {
     fail(EDGECORE_INVALID_TYPE, "argument %u has scalar type %d where the graph has %s", value.argument,
          tensor.scalar_type, type_name(value.type));
   }
-  // ExecuTorch's graphs declare a tensor without dims as one of one element.
+  // ExecuTorch's graphs declare a tensor without dims with the shape [1].
   if (tensor.dl.ndim == 0 && value.shape.rank == 1 && element_count(value.shape) == 1) return tensor;
   if (static_cast<uint32_t>(tensor.dl.ndim) != value.shape.rank) {
     fail(EDGECORE_INVALID_ARGUMENT, "argument %u has %d dims instead of %u", value.argument, tensor.dl.ndim,
@@ -97,7 +97,8 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   return tensor;
 }
 
-// XNNPACK writes 32-bit indices; a Long output is widened in place, back to front.
+// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. From back to front, so that no index is
+// overwritten before it is read.
 void widen_indices(void *data, uint64_t count) {
   auto *bytes = static_cast<char *>(data);
   for (uint64_t i = count; i-- > 0;) {
@@ -114,8 +115,8 @@ struct Driver {
 };
 
 struct Program {
-  Program(Driver &, const Host &, const backend::Options &given)
-      : options(read_options(given)),
+  Program(Driver &, const Host &, const backend::Options &load_options)
+      : options(read_options(load_options)),
         weights(find_store(options.weight_cache ? options.weight_cache_folder : std::string())) {
     if (options.workspace_sharing == Sharing::kPerModel) workspace = Workspace::create();
     if (options.workspace_sharing == Sharing::kGlobal) workspace = Workspace::of_process();
@@ -123,7 +124,7 @@ struct Program {
 
   const LoadOptions options;
   Store *const weights;
-  std::shared_ptr<Workspace> workspace;  // of all delegates; null: each runtime has its own
+  std::shared_ptr<Workspace> workspace;  // shared by all delegates; null: each runtime has its own
 };
 
 struct Delegate {
@@ -181,7 +182,7 @@ class Instance {
       plan();
       prepared_ = true;
     }
-    // The library allocates for itself; this is an estimate of its workspace.
+    // XNNPACK allocates its workspace itself; this estimate only tells the host its size.
     return {backend::memory_need(EDGECORE_MEMORY_PERSISTENT, peak_bytes, kAlignment)};
   }
 
@@ -197,7 +198,7 @@ class Instance {
     if (profile_) profile_->start_operators();
     if (status == xnn_status_success) status = xnn_invoke_runtime(runtime_.handle);
     if (status != xnn_status_success) {
-      for (xnn_external_value &external : externals_) external.data = nullptr;  // to be set up anew
+      for (xnn_external_value &external : externals_) external.data = nullptr;  // the next run sets them up again
       fail(EDGECORE_INTERNAL, "XNNPACK failed: %s", status_name(status));
     }
     if (profile_) profile_->report(runtime_.handle, host_);
@@ -211,7 +212,7 @@ class Instance {
   }
 
  private:
-  // The shape of every value: of inputs those of the call, in dim order, of others those that the blob declares.
+  // Returns the shapes of all values: of inputs the shapes in this call, in dim order; of others those in the blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -229,7 +230,8 @@ class Instance {
     return shapes;
   }
 
-  // Also where the shape does not change: the host refuses outputs that may not be written.
+  // Calls the host's resize for each output, also if its shape does not change: the host then refuses outputs that must
+  // not be written.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;
@@ -242,18 +244,20 @@ class Instance {
     }
   }
 
-  // Tells XNNPACK the shapes of the last prepare; it plans its workspace, whose lock the caller holds. The pointers
-  // follow in execute.
+  // Makes XNNPACK plan its workspace for the shapes of the last prepare. The caller holds the workspace's lock. execute
+  // sets the arguments' addresses later.
   void plan() {
     Workspace *shared = runtime_.workspace.get();
     for (xnn_external_value &external : externals_) {
       const Shape &shape = shapes_[graph_.externals[external.id]];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape));
-      // An address of its own: XNNPACK drops a copy, for good, whose source and destination are the same in set-up.
+      // A placeholder, different for each argument: if the source and the destination of a copy have equal addresses
+      // during set-up, XNNPACK removes the copy for all later runs.
       external.data = &external;
     }
-    // xnn_setup_runtime plans the workspace anew each time. xnn_reshape_runtime does so only when some tensor grew past
-    // its own maximum, with the present sizes of all others, which may have been larger before.
+    // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime plans only if a tensor exceeds its own
+    // previous max size, and then uses the current sizes of the other tensors, which may become larger again later
+    // without a new plan.
     clear_allocation_failure();
     const xnn_status status = xnn_setup_runtime(runtime_.handle, externals_.size(), externals_.data());
     const bool no_memory = status == xnn_status_out_of_memory || allocation_failed();
@@ -264,7 +268,7 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
-  // Hands XNNPACK the arguments' memory, if any of it moved since the last call.
+  // Passes the arguments' addresses to XNNPACK if any of them changed since the last run.
   xnn_status set_pointers(const Arguments &args) {
     bool moved = false;
     for (xnn_external_value &external : externals_) {
@@ -281,19 +285,20 @@ class Instance {
   pthreadpool pool_;  // of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;                      // of the workspace, at the last plan
+  uint64_t failures_ = 0;                      // the shared workspace's count at the last plan
   std::vector<Shape> shapes_;                  // of every value, at the last prepare
-  std::vector<xnn_external_value> externals_;  // with the pointers that XNNPACK has
-  std::optional<Profile> profile_;             // if the host listens
+  std::vector<xnn_external_value> externals_;  // with the addresses that XNNPACK has
+  std::optional<Profile> profile_;             // set if the host profiles this instance
 };
 
-// Tries every kind of kernel that this processor selects, in a second. Writes a line for each, "NAME\tright\tDETAIL\n"
-// with "wrong" or "none" (no such kernels here) in place of "right", as far as `size` goes. Returns the text's size.
+// Runs the trials of every kind of kernel that XNNPACK selects on this processor, which takes a second. Writes a line
+// "NAME\tRESULT\tDETAIL\n" for each, where RESULT is "right", "wrong" or "none" (no such kernels for this processor).
+// Writes at most `size` bytes of the text, and returns the size of the whole text.
 uint64_t try_kernels(char *text, uint64_t size) noexcept {
   std::string lines;
   try {
     initialize();
-    lines = trial::lines(trial::Extent::kShort);
+    lines = trial::run_all(trial::Extent::kShort);
   } catch (const Failure &failure) {
     lines = "XNNPACK\twrong\t" + failure.text + "\n";
   }
@@ -301,7 +306,7 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// The table that the host reads, followed by the function that kernels.py calls.
+// The table that the host reads, followed by the function that try_kernels.py calls.
 struct Exported {
   edgecore_backend table;
   uint64_t (*try_kernels)(char *text, uint64_t size);

@@ -18,7 +18,7 @@ namespace {
 #if defined(__x86_64__)
 void describe_processor(std::vector<uint64_t> *words) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid(1, &a, &b, &c, &d);  // not b: it holds the number of the core
+  __get_cpuid(1, &a, &b, &c, &d);  // without b, which contains the number of the current core
   words->insert(words->end(), {a, c, d});
   if ((c & bit_OSXSAVE) != 0) {
     unsigned low = 0, high = 0;
@@ -37,14 +37,15 @@ void describe_processor(std::vector<uint64_t> *words) {
 }
 #endif
 
+// The search for the binary that contains `address`, and for its build id.
 struct Search {
-  uintptr_t address;  // in the binary that is looked for
-  std::vector<uint64_t> *words;
-  bool found;
+  uintptr_t address;
+  std::vector<uint64_t> *words;  // receives the build id
+  bool has_build_id;
 };
 
-// Appends the build id of a note segment. A note is a header with the sizes of name and description, then both, each
-// padded to four bytes.
+// Appends the build id if a note segment has it. A note is a header with the sizes of its name and its description,
+// followed by both, each padded to a multiple of four bytes.
 void find_build_id(const char *at, uint64_t bytes, Search *search) {
   const char *const end = at + bytes;
   while (static_cast<uint64_t>(end - at) >= sizeof(ElfW(Nhdr))) {
@@ -54,7 +55,7 @@ void find_build_id(const char *at, uint64_t bytes, Search *search) {
     const char *description = name + (note.n_namesz + 3) / 4 * 4;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
       for (uint32_t i = 0; i < note.n_descsz; ++i) search->words->push_back(static_cast<uint8_t>(description[i]));
-      search->found = true;
+      search->has_build_id = true;
     }
     at = description + (note.n_descsz + 3) / 4 * 4;
   }
@@ -63,12 +64,13 @@ void find_build_id(const char *at, uint64_t bytes, Search *search) {
 int visit(dl_phdr_info *info, size_t, void *argument) {
   auto *search = static_cast<Search *>(argument);
   const ElfW(Phdr) *const headers = info->dlpi_phdr;
-  bool ours = false;
+  bool is_searched_binary = false;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const uintptr_t start = info->dlpi_addr + headers[i].p_vaddr;
-    ours = ours || (headers[i].p_type == PT_LOAD && search->address - start < headers[i].p_memsz);
+    is_searched_binary =
+        is_searched_binary || (headers[i].p_type == PT_LOAD && search->address - start < headers[i].p_memsz);
   }
-  if (!ours) return 0;
+  if (!is_searched_binary) return 0;  // continue with the next binary
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (headers[i].p_type != PT_NOTE) continue;
     find_build_id(reinterpret_cast<const char *>(info->dlpi_addr + headers[i].p_vaddr), headers[i].p_memsz, search);
@@ -84,7 +86,7 @@ bool describe_environment(std::vector<uint64_t> *words) {
   words->insert(words->end(), {hardware.flags, hardware.uarch});
   Search search = {reinterpret_cast<uintptr_t>(&describe_environment), words, false};
   dl_iterate_phdr(visit, &search);
-  return search.found;
+  return search.has_build_id;
 }
 
 }  // namespace edgecore::xnnpack

@@ -1,4 +1,4 @@
-// The processor and build that packed weights in a file depend on.
+// Describes the processor and the build of XNNPACK, on which the format of packed weights depends.
 #ifndef EDGECORE_XNNPACK_ENVIRONMENT_H_
 #define EDGECORE_XNNPACK_ENVIRONMENT_H_
 

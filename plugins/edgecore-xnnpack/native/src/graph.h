@@ -1,5 +1,5 @@
 // The graph of a blob as plain data: blob.cpp reads it, check.cpp checks it, build.cpp defines it in XNNPACK. Values
-// and nodes keep the blob's order; nodes refer to values by their index in Graph::values.
+// and nodes have the same order as in the blob; nodes refer to values by their index in Graph::values.
 #ifndef EDGECORE_XNNPACK_GRAPH_H_
 #define EDGECORE_XNNPACK_GRAPH_H_
 
@@ -23,7 +23,7 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies);
 
 constexpr uint32_t kMaxArguments = 4096;
 
-// The wire format's numbers of data types; XNNPACK's own numbers differ.
+// The data types with their numbers in the wire format, which differ from XNNPACK's own numbers.
 enum class Type : uint8_t {
   kInvalid = 0,
   kFp32 = 1,
@@ -52,8 +52,8 @@ struct Quantization {
   float scale = 0;
   int32_t zero_point = 0;
   uint32_t channel_dim = 0;
-  uint32_t group_size = 0;                 // qbint4: input channels that share a scale
-  uint32_t nonbatch_dims = 0;              // qdint8: trailing dims that share parameters
+  uint32_t group_size = 0;                 // qbint4: number of input channels that share a scale
+  uint32_t nonbatch_dims = 0;              // qdint8: number of trailing dims that share parameters
   const float *scales = nullptr;           // per channel; belongs to the graph
   const uint16_t *group_scales = nullptr;  // per group, bf16; belongs to the graph
 };
@@ -61,14 +61,14 @@ struct Quantization {
 enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput };
 
 struct Value {
-  uint32_t id = 0;  // the blob's
+  uint32_t id = 0;  // the value's id in the blob
   Type type = Type::kInvalid;
   Role role = Role::kInternal;
   uint32_t argument = kNone;  // inputs and outputs: index among the call's arguments
   Shape shape;                // as declared in the blob, in dim order
   Quantization quantization;
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
-  bool widens = false;         // fp16 constants: XNNPACK gets them as fp32
+  bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
   uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs live throughout
 };
@@ -87,18 +87,18 @@ struct NodeKind;
 struct Node {
   const NodeKind *kind = nullptr;
   uint32_t index = 0;
-  uint32_t debug_id = 0;  // the compiler's name for it
+  uint32_t debug_id = 0;  // the compiler's debug handle
   uint32_t input_count = 0;
   std::array<uint32_t, 5> in = {kNone, kNone, kNone, kNone, kNone};  // an absent bias is kNone
   std::array<uint32_t, 2> out = {kNone, kNone};
   uint32_t flags = 0;
-  float min = 0, max = 0;  // output range, infinite without one
+  float min = 0, max = 0;  // output range; infinite if the node has none
   float number = 0;        // alpha, slope, padding value
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  Shape first;   // perm, new shape, offsets, paddings before; new height and width
-  Shape second;  // sizes, paddings after
+  Shape first;   // permutation; new shape; offsets; paddings before; new height and width
+  Shape second;  // sizes; paddings after
 };
 
 struct Graph {

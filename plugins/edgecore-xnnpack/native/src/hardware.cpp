@@ -5,8 +5,8 @@
 
 #include "edgecore/backend.hpp"
 
-// Functions of our patch of XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears all flags but
-// `keep_flags` and returns the remaining ones. Weak, because an XNNPACK of the system lacks them.
+// Functions that our patch adds to XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears all flags but
+// `keep_flags` and returns the remaining flags. Declared weak, because another XNNPACK (XNNPACK_DIR) may lack them.
 extern "C" {
 __attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 __attribute__((weak)) uint32_t xnn_hardware_uarch();
@@ -18,7 +18,7 @@ using backend::fail;
 
 namespace {
 
-constexpr uint32_t kOwnUarch = UINT32_MAX;
+constexpr uint32_t kOwnUarch = UINT32_MAX;  // the microarchitecture of this processor
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -44,8 +44,9 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// `implies`: the flags that XNNPACK's kernels for `flag` are also compiled with, and those that its hardware-config.c
-// derives from it. A row follows the rows that it implies.
+// `implies`: the flags that every processor with `flag` has. These are the instruction sets that XNNPACK's kernels for
+// `flag` are also compiled for, and the flags that hardware-config.c derives from it. Each row must follow the rows
+// that it implies (with_implied depends on this).
 constexpr struct {
   const char *name;
   uint64_t flag;
@@ -71,7 +72,7 @@ constexpr struct {
     {"avx512amx", kAvx512Amx, kAvx512VnniGfni | kAvx256VnniGfni},
 };
 
-// cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). XNNPACK asks for zen and zen4 only.
+// cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). XNNPACK selects kernels only by zen and zen4.
 constexpr struct {
   const char *name;
   uint32_t uarch;
@@ -117,18 +118,18 @@ Hardware parse_hardware(const std::string &list) {
     const size_t end = std::min(list.find(',', start), list.size());
     const std::string word = list.substr(start, end - start);
     start = end + 1;
-    bool known = word.empty();
+    bool is_known = word.empty();
     for (const auto &row : kFlags) {
       if (word != row.name) continue;
       hardware.flags |= row.flag;
-      known = true;
+      is_known = true;
     }
     for (const auto &row : kUarchs) {
       if (word != std::string("uarch=") + row.name) continue;
       hardware.uarch = row.uarch;
-      known = true;
+      is_known = true;
     }
-    if (known) continue;
+    if (is_known) continue;
     std::string names;
     for (const auto &row : kFlags) names += std::string(row.name) + ", ";
     for (const auto &row : kUarchs) names += std::string(names.back() == ' ' ? "" : ", ") + "uarch=" + row.name;
@@ -142,12 +143,12 @@ void restrict_hardware(const std::string &list) {
   const Hardware hardware = parse_hardware(list);
   if (xnn_restrict_hardware == nullptr) {
     fail(EDGECORE_NOT_SUPPORTED,
-         "EDGECORE_XNNPACK_HARDWARE: the XNNPACK in this library cannot be restricted; unset it");
+         "EDGECORE_XNNPACK_HARDWARE: the XNNPACK in this library cannot be restricted; unset the variable");
   }
-  const uint64_t had = hardware_in_force().flags;
-  if ((hardware.flags & ~had) != 0) {
+  const uint64_t available = hardware_in_force().flags;
+  if ((hardware.flags & ~available) != 0) {
     fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE: this processor lacks %s; it has %s",
-         hardware_names(hardware.flags & ~had).c_str(), hardware_names(had).c_str());
+         hardware_names(hardware.flags & ~available).c_str(), hardware_names(available).c_str());
   }
   xnn_restrict_hardware(hardware.flags, hardware.uarch);
 }
@@ -157,7 +158,7 @@ void restrict_hardware(const std::string &list) {
 std::string hardware_names(uint64_t) { return ""; }
 
 Hardware parse_hardware(const std::string &) {
-  fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset it");
+  fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset the variable");
 }
 
 void restrict_hardware(const std::string &list) { parse_hardware(list); }

@@ -12,7 +12,7 @@ struct Hardware {
   uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for the processor's own
 };
 
-// Returns the features that XNNPACK uses. The flags are 0 if get_xnnpack.py did not build this XNNPACK.
+// Returns the features that XNNPACK uses. The flags are 0 if this XNNPACK was not built by get_xnnpack.py.
 Hardware hardware_in_force();
 
 // Returns the comma-separated names of `flags`, without those that another flag implies.

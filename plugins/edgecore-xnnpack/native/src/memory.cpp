@@ -8,18 +8,18 @@ namespace {
 
 thread_local bool failed = false;
 
-void *note(void *memory) {
+void *checked(void *memory) {
   failed = failed || memory == nullptr;
   return memory;
 }
 
-void *allocate(void *, size_t size) { return note(std::malloc(size)); }
-void *reallocate(void *, void *memory, size_t size) { return note(std::realloc(memory, size)); }
+void *allocate(void *, size_t size) { return checked(std::malloc(size)); }
+void *reallocate(void *, void *memory, size_t size) { return checked(std::realloc(memory, size)); }
 void deallocate(void *, void *memory) { std::free(memory); }
 
 void *allocate_aligned(void *, size_t alignment, size_t size) {
   void *memory = nullptr;
-  return note(posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr);
+  return checked(posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The allocator that XNNPACK uses. It remembers failed allocations, because some functions of XNNPACK lose that status.
+// The allocator that XNNPACK uses. It records failed allocations, because some functions of XNNPACK do not return that
+// status.
 #ifndef EDGECORE_XNNPACK_MEMORY_H_
 #define EDGECORE_XNNPACK_MEMORY_H_
 

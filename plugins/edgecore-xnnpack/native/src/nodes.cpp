@@ -36,7 +36,7 @@ void refuse(const Node &node, const char *format, ...) {
   fail(EDGECORE_INVALID_PROGRAM, "node %u (%s): %s", node.index, node.kind->name, text.c_str());
 }
 
-void same_type(const Graph &graph, const Node &node) {
+void check_same_type(const Graph &graph, const Node &node) {
   const Type type = output_value(graph, node).type;
   for (uint32_t i = 0; i < node.input_count; ++i) {
     if (input_value(graph, node, i).type != type) {
@@ -46,7 +46,7 @@ void same_type(const Graph &graph, const Node &node) {
   }
 }
 
-void same_quantization(const Graph &graph, const Node &node) {
+void check_same_quantization(const Graph &graph, const Node &node) {
   const Value &output = output_value(graph, node);
   if (!is_quantized8(output.type)) return;
   for (uint32_t i = 0; i < node.input_count; ++i) {
@@ -59,30 +59,30 @@ void same_quantization(const Graph &graph, const Node &node) {
   }
 }
 
-void output_range(const Node &node) {
+void check_output_range(const Node &node) {
   if (std::isnan(node.min) || std::isnan(node.max) || node.min > node.max) {
     refuse(node, "output range [%g, %g] is empty or not a number", static_cast<double>(node.min),
            static_cast<double>(node.max));
   }
 }
 
-void data_movement(const Graph &graph, const Node &node) {
+void check_data_movement(const Graph &graph, const Node &node) {
   const Type type = output_value(graph, node).type;
-  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not take %s", type_name(type));
-  same_type(graph, node);
-  same_quantization(graph, node);
+  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not support %s", type_name(type));
+  check_same_type(graph, node);
+  check_same_quantization(graph, node);
 }
 
-void relabel(const Graph &graph, const Node &node) {
+void check_copy(const Graph &graph, const Node &node) {
   const bool indices = output_value(graph, node).type == Type::kInt32;
   if (indices) {
-    same_type(graph, node);
+    check_same_type(graph, node);
   } else {
-    data_movement(graph, node);
+    check_data_movement(graph, node);
   }
 }
 
-void filter_scales(const Graph &graph, const Node &node, uint64_t channels) {
+void check_filter_scales(const Graph &graph, const Node &node, uint64_t channels) {
   const Value &input = input_value(graph, node, 0);
   const Quantization &filter = input_value(graph, node, 1).quantization;
   if (input_value(graph, node, 1).type == Type::kQint8 && filter.zero_point != 0) {
@@ -93,15 +93,15 @@ void filter_scales(const Graph &graph, const Node &node, uint64_t channels) {
   for (uint64_t i = 0; i < (filter.scales == nullptr ? 1 : channels); ++i) {
     const float scale = outer * (filter.scales == nullptr ? filter.scale : filter.scales[i]);
     if (!(scale >= 0x1.0p-32f && scale < 256.0f)) {
-      refuse(node, "requantisation scale %g is outside 2^-32 .. 2^8", static_cast<double>(scale));
+      refuse(node, "requantization scale %g is outside 2^-32 .. 2^8", static_cast<double>(scale));
     }
   }
 }
 
-void row_parameters(const Graph &graph, const Node &node, uint32_t dims) {
+void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims) {
   const Value &input = input_value(graph, node, 0);
   if (input.type != Type::kQdint8 || input.quantization.nonbatch_dims == dims) return;
-  refuse(node, "the input's quantisation parameters cover %u trailing dims instead of %u",
+  refuse(node, "the input's quantization parameters cover %u trailing dims instead of %u",
          input.quantization.nonbatch_dims, dims);
 }
 

@@ -13,14 +13,14 @@ namespace edgecore::xnnpack {
 struct NodeKind {
   uint8_t id;  // in the wire format's node union
   const char *name;
-  uint32_t flags;      // XNNPACK node flags that it understands
+  uint32_t flags;      // XNNPACK's node flags that it supports
   int32_t operation;   // xnn_unary_operator, xnn_binary_operator, or number of concatenated inputs
-  uint32_t constants;  // bit per input: must be a constant, which XNNPACK packs
-  uint32_t optional;   // bit per input: may be absent
+  uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
+  uint32_t optional;   // a bit for each input that may be absent
 
   // Copies the fields of the flatbuffer table into the node; ids stay the blob's. Throws if a list is too long.
   void (*read)(const void *table, Node *node);
-  // Checks types, quantization and parameters, once. The operands exist and are defined earlier.
+  // Checks types, quantization and parameters, once. The operands are known to exist and to be defined earlier.
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks XNNPACK's conditions on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
@@ -46,7 +46,7 @@ KindList movement_kinds();
 // Returns true for convolutions of any kind: regular, depthwise, transposed.
 bool is_convolution(const Node &node);
 
-// Throws EDGECORE_INVALID_PROGRAM with "node 12 (Conv2d): " in front of the text.
+// Throws a Failure of EDGECORE_INVALID_PROGRAM, whose text begins with "node 12 (Conv2d): ".
 [[noreturn, gnu::format(printf, 2, 3)]] void refuse(const Node &node, const char *format, ...);
 
 inline const Value &input_value(const Graph &graph, const Node &node, uint32_t i) { return graph.values[node.in[i]]; }
@@ -55,16 +55,21 @@ inline const Value &output_value(const Graph &graph, const Node &node, uint32_t 
 }
 
 // Checks that several kinds share. Each throws backend::Failure.
-void same_type(const Graph &graph, const Node &node);          // all inputs and the output
-void same_quantization(const Graph &graph, const Node &node);  // of quantised inputs and output
-void output_range(const Node &node);                           // min <= max, no NaN
-void data_movement(const Graph &graph, const Node &node);      // fp32, fp16 or 8 bits, unchanged
-void relabel(const Graph &graph, const Node &node);            // these, and the indices of ArgMax
-// Checks the filter (input 1) of integer kernels: its zero point, and the range of input scale * filter scale / output
-// scale.
-void filter_scales(const Graph &graph, const Node &node, uint64_t channels);
-// Checks that each set of quantization parameters of a dynamically quantized input covers `dims` trailing dims.
-void row_parameters(const Graph &graph, const Node &node, uint32_t dims);
+// All inputs and the output have the same type.
+void check_same_type(const Graph &graph, const Node &node);
+// 8-bit inputs and outputs have the same quantization parameters.
+void check_same_quantization(const Graph &graph, const Node &node);
+// min <= max, and neither is NaN.
+void check_output_range(const Node &node);
+// The type is fp32, fp16, qint8 or quint8, and inputs and output have the same type and quantization parameters.
+void check_data_movement(const Graph &graph, const Node &node);
+// As check_data_movement, but int32 (the indices of ArgMax) is supported, too: for copies and reshapes.
+void check_copy(const Graph &graph, const Node &node);
+// The filter (input 1) of integer kernels has a supported zero point, and input scale * filter scale / output scale is
+// in range for each of the `channels`.
+void check_filter_scales(const Graph &graph, const Node &node, uint64_t channels);
+// Each set of quantization parameters of a dynamically quantized input covers `dims` trailing dims.
+void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims);
 // Infers the output shape of a kind whose output has the shape of input 0.
 void infer_same(const Graph &graph, const Node &node, Shape *shapes);
 

@@ -1,4 +1,4 @@
-// Elementwise functions of two tensors, with broadcasting.
+// Nodes of elementwise functions of two tensors, with broadcasting.
 #include <cmath>
 
 #include "nodes.h"
@@ -19,13 +19,13 @@ void read_binary(const void *table, Node *node) {
 
 void check_binary(const Graph &graph, const Node &node) {
   const Type type = output_value(graph, node).type;
-  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not take %s", type_name(type));
-  same_type(graph, node);
-  output_range(node);
+  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not support %s", type_name(type));
+  check_same_type(graph, node);
+  check_output_range(node);
   if (!is_quantized8(type)) return;
 
-  // The fixed-point kernels represent input scale / output scale in 2^-10 .. 2^8 for sums, and
-  // scale a * scale b / output scale in 2^-16 .. 2^8 for products.
+  // The fixed-point kernels can represent these ratios: for sums, input scale / output scale in 2^-10 .. 2^8; for
+  // products, scale of a * scale of b / output scale in 2^-16 .. 2^8.
   const float a = input_value(graph, node, 0).quantization.scale;
   const float b = input_value(graph, node, 1).quantization.scale;
   const float out = output_value(graph, node).quantization.scale;
@@ -34,14 +34,15 @@ void check_binary(const Graph &graph, const Node &node) {
     case xnn_binary_subtract:
       for (float ratio : {a / out, b / out}) {
         if (!(ratio >= 0x1.0p-10f && ratio < 0x1.0p+8f)) {
-          refuse(node, "input to output scale is %g, outside 2^-10 .. 2^8", static_cast<double>(ratio));
+          refuse(node, "input scale / output scale is %g, outside 2^-10 .. 2^8", static_cast<double>(ratio));
         }
       }
       return;
     case xnn_binary_multiply: {
       const float ratio = a * b / out;
       if (!(ratio >= 0x1.0p-16f && ratio < 0x1.0p+8f)) {
-        refuse(node, "product to output scale is %g, outside 2^-16 .. 2^8", static_cast<double>(ratio));
+        refuse(node, "product of the input scales / output scale is %g, outside 2^-16 .. 2^8",
+               static_cast<double>(ratio));
       }
       return;
     }

@@ -1,4 +1,4 @@
-// Convolutions over NHWC: regular and grouped, depthwise, transposed. Filters and biases are constants.
+// Nodes of NHWC convolutions: regular and grouped, depthwise, transposed. Filters and biases are constants.
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -61,7 +61,8 @@ void check_common(const Graph &graph, const Node &node, const Shape &filter, uin
   for (uint64_t number : {w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height, w.stride_width,
                           w.dilation_height, w.dilation_width, w.adjustment_height, w.adjustment_width}) {
     if (number > kMaxWindow) {
-      refuse(node, "%llu is too much for a window", static_cast<unsigned long long>(number));
+      refuse(node, "%llu is too large for a window, padding, stride or dilation",
+             static_cast<unsigned long long>(number));
     }
   }
   const Value &constant = input_value(graph, node, 1);
@@ -81,9 +82,9 @@ void check_common(const Graph &graph, const Node &node, const Shape &filter, uin
     }
   }
   check_types(graph, node);
-  output_range(node);
-  filter_scales(graph, node, outputs);
-  row_parameters(graph, node, 3);
+  check_output_range(node);
+  check_filter_scales(graph, node, outputs);
+  check_row_parameters(graph, node, 3);
 }
 
 void check_conv2d(const Graph &graph, const Node &node) {
@@ -95,7 +96,7 @@ void check_conv2d(const Graph &graph, const Node &node) {
 
 void check_depthwise(const Graph &graph, const Node &node) {
   if (node.group_inputs != 1) refuse(node, "%u input channels per group", node.group_inputs);
-  if (input_value(graph, node, 0).type == Type::kQdint8) refuse(node, "does not take qdint8");
+  if (input_value(graph, node, 0).type == Type::kQdint8) refuse(node, "does not support qdint8");
   const Shape filter = {
       4, {1, node.window.height, node.window.width, static_cast<uint64_t>(node.groups) * node.group_outputs}};
   check_common(graph, node, filter, 3);

@@ -1,4 +1,4 @@
-// Fully connected layers and batched matrix products.
+// Nodes of fully connected layers and batched matmuls.
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -46,25 +46,25 @@ constexpr Types kTypes[] = {
     {Type::kQuint8, Type::kQuint8, Type::kQint32, Type::kQuint8},
 };
 
-bool transposed(const Node &node) { return (node.flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0; }
+bool is_transposed(const Node &node) { return (node.flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0; }
 
 void check_fully_connected(const Graph &graph, const Node &node) {
   const Value &filter = input_value(graph, node, 1);
   const bool has_bias = node.in[2] != kNone;
-  bool known = false;
+  bool has_kernel = false;
   for (const Types &types : kTypes) {
-    known |= types.input == input_value(graph, node, 0).type && types.filter == filter.type &&
-             types.output == output_value(graph, node).type &&
-             (!has_bias || input_value(graph, node, 2).type == types.bias);
+    has_kernel |= types.input == input_value(graph, node, 0).type && types.filter == filter.type &&
+                  types.output == output_value(graph, node).type &&
+                  (!has_bias || input_value(graph, node, 2).type == types.bias);
   }
-  if (!known) {
+  if (!has_kernel) {
     refuse(node, "no kernel for input %s, filter %s, bias %s, output %s", type_name(input_value(graph, node, 0).type),
            type_name(filter.type), has_bias ? type_name(input_value(graph, node, 2).type) : "none",
            type_name(output_value(graph, node).type));
   }
   if (filter.role == Role::kConstant) {
     if (has_bias && input_value(graph, node, 2).role != Role::kConstant) {
-      refuse(node, "the filter is a constant, so the bias must be one");
+      refuse(node, "the filter is a constant, so the bias must be a constant, too");
     }
   } else if (filter.type != Type::kFp32 || input_value(graph, node, 0).type != Type::kFp32) {
     refuse(node, "only an fp32 filter may be computed at run time");
@@ -72,23 +72,23 @@ void check_fully_connected(const Graph &graph, const Node &node) {
   if (filter.shape.rank != 2) refuse(node, "the filter is %s, not a matrix", shape_text(filter.shape));
 
   const Quantization &q = filter.quantization;
-  const uint32_t channel_dim = transposed(node) ? 1 : 0;
+  const uint32_t channel_dim = is_transposed(node) ? 1 : 0;
   const bool four_bits = filter.type == Type::kQcint4 || filter.type == Type::kQbint4;
   if ((q.scales != nullptr || q.group_scales != nullptr) && q.channel_dim != channel_dim) {
     refuse(node, "the filter's scales belong to dim %u instead of %u", q.channel_dim, channel_dim);
   }
-  if (four_bits && transposed(node)) refuse(node, "a 4-bit filter must be [outputs, inputs]");
-  output_range(node);
-  filter_scales(graph, node, filter.shape[channel_dim]);
-  row_parameters(graph, node, 1);
+  if (four_bits && is_transposed(node)) refuse(node, "a 4-bit filter must be [outputs, inputs]");
+  check_output_range(node);
+  check_filter_scales(graph, node, filter.shape[channel_dim]);
+  check_row_parameters(graph, node, 1);
 }
 
 void infer_fully_connected(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   const Shape &filter = shapes[node.in[1]];
   if (filter.rank != 2) refuse(node, "the filter is %s, not a matrix", shape_text(filter));
-  const uint64_t outputs = filter[transposed(node) ? 1 : 0];
-  const uint64_t inputs = filter[transposed(node) ? 0 : 1];
+  const uint64_t outputs = filter[is_transposed(node) ? 1 : 0];
+  const uint64_t inputs = filter[is_transposed(node) ? 0 : 1];
   if (input.rank == 0 || input.back(0) != inputs) {
     refuse(node, "input %s and filter %s do not fit", shape_text(input), shape_text(filter));
   }
@@ -110,10 +110,10 @@ void check_matrix_multiply(const Graph &graph, const Node &node) {
   if (is_float(a.type) && a.type == b.type && a.type == output) return;
   if (a.type == Type::kQdint8 && b.type == Type::kQcint8 && output == Type::kFp32) {
     if (b.role != Role::kConstant) refuse(node, "a qcint8 operand must be a constant");
-    if (b.shape.rank != 2 || b.quantization.channel_dim != (transposed(node) ? 0u : 1u)) {
+    if (b.shape.rank != 2 || b.quantization.channel_dim != (is_transposed(node) ? 0u : 1u)) {
       refuse(node, "a qcint8 operand must be a matrix with a scale per output");
     }
-    row_parameters(graph, node, 1);
+    check_row_parameters(graph, node, 1);
     return;
   }
   refuse(node, "no kernel for %s x %s -> %s", type_name(a.type), type_name(b.type), type_name(output));
@@ -124,8 +124,8 @@ void infer_matrix_multiply(const Graph &, const Node &node, Shape *shapes) {
   Shape b = shapes[node.in[1]];
   if (a.rank < 2 || b.rank < 2) refuse(node, "operands %s and %s must be matrices", shape_text(a), shape_text(b));
   const uint64_t rows = a.back(1);
-  const uint64_t columns = transposed(node) ? b.back(1) : b.back(0);
-  if (a.back(0) != (transposed(node) ? b.back(0) : b.back(1))) {
+  const uint64_t columns = is_transposed(node) ? b.back(1) : b.back(0);
+  if (a.back(0) != (is_transposed(node) ? b.back(0) : b.back(1))) {
     refuse(node, "%s and %s do not fit", shape_text(a), shape_text(b));
   }
   Shape output;

@@ -8,10 +8,10 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kMaxResize = 1u << 20;  // float positions are exact to less than a pixel
+constexpr uint64_t kMaxResize = 1u << 20;  // up to this size, fp32 positions have errors of less than a pixel
 
 template <typename Table>
-void read_ends(const Table *t, Node *node) {
+void read_operands(const Table *t, Node *node) {
   node->input_count = 1;
   node->in[0] = t->input_id();
   node->out[0] = t->output_id();
@@ -24,19 +24,19 @@ void read_ends(const Table *t, Node *node) {
 
 void read_transpose(const void *table, Node *node) {
   const auto *t = static_cast<const wire::StaticTranspose *>(table);
-  read_ends(t, node);
+  read_operands(t, node);
   if (!read_dims(t->perm(), &node->first) || node->first.rank != t->num_dims()) bad_count(node);
 }
 
 void read_reshape(const void *table, Node *node) {
   const auto *t = static_cast<const wire::StaticReshape *>(table);
-  read_ends(t, node);
+  read_operands(t, node);
   if (!read_dims(t->new_shape(), &node->first) || node->first.rank != t->num_dims()) bad_count(node);
 }
 
 void read_slice(const void *table, Node *node) {
   const auto *t = static_cast<const wire::StaticSlice *>(table);
-  read_ends(t, node);
+  read_operands(t, node);
   if (!read_dims(t->offsets(), &node->first) || !read_dims(t->sizes(), &node->second) ||
       node->first.rank != t->num_dims() || node->second.rank != t->num_dims()) {
     bad_count(node);
@@ -45,7 +45,7 @@ void read_slice(const void *table, Node *node) {
 
 void read_pad(const void *table, Node *node) {
   const auto *t = static_cast<const wire::StaticConstantPad *>(table);
-  read_ends(t, node);
+  read_operands(t, node);
   node->number = t->padding_value();
   if (!read_dims(t->pre_paddings(), &node->first) || !read_dims(t->post_paddings(), &node->second) ||
       node->first.rank != node->second.rank) {
@@ -55,7 +55,7 @@ void read_pad(const void *table, Node *node) {
 
 void read_resize(const void *table, Node *node) {
   const auto *t = static_cast<const wire::StaticResizeBilinear2D *>(table);
-  read_ends(t, node);
+  read_operands(t, node);
   node->first = {2, {t->new_height(), t->new_width()}};
 }
 
@@ -77,14 +77,14 @@ void check_transpose(const Graph &graph, const Node &node) {
     }
     seen |= 1u << node.first[i];
   }
-  data_movement(graph, node);
+  check_data_movement(graph, node);
 }
 
 void check_pad(const Graph &graph, const Node &node) {
   if (is_quantized8(output_value(graph, node).type) && !std::isfinite(node.number)) {
     refuse(node, "the padding value is not finite");
   }
-  data_movement(graph, node);
+  check_data_movement(graph, node);
 }
 
 void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
@@ -97,27 +97,27 @@ void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
   for (uint32_t i = 0; i < input.rank; ++i) output[i] = input[static_cast<uint32_t>(node.first[i])];
 }
 
-// One dim of the new shape may be 0: it is inferred from the number of elements.
+// A dim of 0 in the new shape is inferred from the number of elements; only one dim may be 0.
 void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = node.first;
-  uint32_t open = kNone;
+  uint32_t inferred = kNone;
   for (uint32_t i = 0; i < output.rank; ++i) {
     if (output[i] != 0) continue;
-    if (open != kNone) refuse(node, "%s leaves more than one dim open", shape_text(node.first));
-    open = i;
+    if (inferred != kNone) refuse(node, "%s has more than one dim of 0 to infer", shape_text(node.first));
+    inferred = i;
     output[i] = 1;
   }
   const uint64_t elements = element_count(input);
   const bool fits = in_limits(output) && elements % element_count(output) == 0;
-  if (fits && open != kNone) output[open] = elements / element_count(output);
+  if (fits && inferred != kNone) output[inferred] = elements / element_count(output);
   if (!fits || element_count(output) != elements) {
     refuse(node, "cannot reshape %s to %s", shape_text(input), shape_text(node.first));
   }
   shapes[node.out[0]] = output;
 }
 
-// A size of 0 means the whole dim.
+// A size of 0 in the slice stands for the full size of the dim.
 void infer_slice(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = input;
@@ -217,17 +217,19 @@ xnn_status define_concatenate(xnn_subgraph_t subgraph, const Graph &, const Node
 }
 
 constexpr NodeKind concatenate(uint8_t id, const char *name, int32_t inputs) {
-  return {id, name, 0, inputs, 0, 0, read_concatenate, data_movement, infer_concatenate, define_concatenate};
+  return {id, name, 0, inputs, 0, 0, read_concatenate, check_data_movement, infer_concatenate, define_concatenate};
 }
 
 const NodeKind kKinds[] = {
     {wire::NodeUnion_StaticTranspose, "StaticTranspose", 0, 0, 0, 0, read_transpose, check_transpose, infer_transpose,
      define_transpose},
-    {wire::NodeUnion_StaticReshape, "StaticReshape", 0, 0, 0, 0, read_reshape, relabel, infer_reshape, define_reshape},
-    {wire::NodeUnion_StaticSlice, "StaticSlice", 0, 0, 0, 0, read_slice, data_movement, infer_slice, define_slice},
+    {wire::NodeUnion_StaticReshape, "StaticReshape", 0, 0, 0, 0, read_reshape, check_copy, infer_reshape,
+     define_reshape},
+    {wire::NodeUnion_StaticSlice, "StaticSlice", 0, 0, 0, 0, read_slice, check_data_movement, infer_slice,
+     define_slice},
     {wire::NodeUnion_StaticConstantPad, "StaticConstantPad", 0, 0, 0, 0, read_pad, check_pad, infer_pad, define_pad},
     {wire::NodeUnion_StaticResizeBilinear2D, "StaticResizeBilinear2D", XNN_FLAG_ALIGN_CORNERS, 0, 0, 0, read_resize,
-     data_movement, infer_resize, define_resize},
+     check_data_movement, infer_resize, define_resize},
     concatenate(wire::NodeUnion_Concatenate2, "Concatenate2", 2),
     concatenate(wire::NodeUnion_Concatenate3, "Concatenate3", 3),
     concatenate(wire::NodeUnion_Concatenate4, "Concatenate4", 4),

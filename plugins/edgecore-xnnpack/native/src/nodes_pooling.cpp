@@ -1,4 +1,4 @@
-// Poolings over NHWC.
+// Nodes of NHWC poolings.
 #include <cmath>
 
 #include "nodes.h"
@@ -68,21 +68,21 @@ void check_window(const Node &node) {
   const uint64_t height = extent(w.height, w.dilation_height);
   const uint64_t width = extent(w.width, w.dilation_width);
   if (w.top >= height || w.bottom >= height || w.left >= width || w.right >= width) {
-    refuse(node, "padding is as large as the window");
+    refuse(node, "the padding must be smaller than the window");
   }
-  output_range(node);
+  check_output_range(node);
 }
 
 void check_max(const Graph &graph, const Node &node) {
-  data_movement(graph, node);
+  check_data_movement(graph, node);
   check_window(node);
 }
 
 void check_average(const Graph &graph, const Node &node) {
   if (!is_float(output_value(graph, node).type)) {
-    refuse(node, "does not take %s", type_name(output_value(graph, node).type));
+    refuse(node, "does not support %s", type_name(output_value(graph, node).type));
   }
-  same_type(graph, node);
+  check_same_type(graph, node);
   check_window(node);
 }
 
@@ -91,19 +91,19 @@ void check_arg_max(const Graph &graph, const Node &node) {
     refuse(node, "the values must be fp32 and the indices int32, not %s and %s",
            type_name(output_value(graph, node).type), type_name(output_value(graph, node, 1).type));
   }
-  same_type(graph, node);
+  check_same_type(graph, node);
   check_window(node);
 }
 
 void check_global(const Graph &graph, const Node &node) {
   const Type type = output_value(graph, node).type;
-  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not take %s", type_name(type));
-  same_type(graph, node);
-  if (!std::isinf(node.min) || !std::isinf(node.max)) refuse(node, "has no output range");
+  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not support %s", type_name(type));
+  check_same_type(graph, node);
+  if (!std::isinf(node.min) || !std::isinf(node.max)) refuse(node, "does not support an output range");
   if (!is_quantized8(type)) return;
   const float ratio = input_value(graph, node, 0).quantization.scale / output_value(graph, node).quantization.scale;
   if (!(ratio >= 0x1.0p-8f && ratio < 0x1.0p+8f)) {
-    refuse(node, "input to output scale is %g, outside 2^-8 .. 2^8", static_cast<double>(ratio));
+    refuse(node, "input scale / output scale is %g, outside 2^-8 .. 2^8", static_cast<double>(ratio));
   }
 }
 
@@ -148,7 +148,8 @@ void infer_global(const Graph &graph, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = output;
 }
 
-// ExecuTorch's writer sets KEEP_DIMS on pooling windows, where it has no meaning; it is not passed on.
+// ExecuTorch's compiler sets KEEP_DIMS on max and average poolings, where it has no meaning; it is not passed to
+// XNNPACK.
 xnn_status define_max(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_max_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,

@@ -1,4 +1,4 @@
-// Elementwise functions of one tensor, conversions, softmax and copies.
+// Nodes of elementwise functions of one tensor, conversions, softmax and copies.
 #include <algorithm>
 #include <cmath>
 
@@ -37,16 +37,16 @@ void read_leaky_relu(const void *table, Node *node) {
 
 void check_elementwise(const Graph &graph, const Node &node) {
   const Type type = output_value(graph, node).type;
-  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not take %s", type_name(type));
-  same_type(graph, node);
+  if (!is_float(type) && !is_quantized8(type)) refuse(node, "does not support %s", type_name(type));
+  check_same_type(graph, node);
 }
 
 void check_clamp(const Graph &graph, const Node &node) {
-  data_movement(graph, node);
-  output_range(node);
+  check_data_movement(graph, node);
+  check_output_range(node);
 }
 
-// The fixed-point kernel represents slope * input scale / output scale in 2^-8 .. 2^7.
+// The fixed-point kernel can represent input scale / output scale, and slope times that ratio, in 2^-8 .. 2^7.
 void check_leaky_relu(const Graph &graph, const Node &node) {
   check_elementwise(graph, node);
   if (!std::isfinite(node.number)) refuse(node, "the slope is not finite");
@@ -54,7 +54,7 @@ void check_leaky_relu(const Graph &graph, const Node &node) {
   const float ratio = input_value(graph, node, 0).quantization.scale / output_value(graph, node).quantization.scale;
   const float negative = std::fabs(ratio * node.number);
   if (ratio < 0x1.0p-8f || ratio > 0x1.0p+7f || negative < 0x1.0p-8f || negative > 0x1.FFFC00p+6f) {
-    refuse(node, "slope %g with input to output scale %g leaves the fixed-point range",
+    refuse(node, "slope %g with input scale / output scale %g is outside of the fixed-point range",
            static_cast<double>(node.number), static_cast<double>(ratio));
   }
 }
@@ -66,13 +66,13 @@ void check_elu(const Graph &graph, const Node &node) {
 
 void check_softmax(const Graph &graph, const Node &node) {
   if (!is_float(output_value(graph, node).type)) {
-    refuse(node, "does not take %s", type_name(output_value(graph, node).type));
+    refuse(node, "does not support %s", type_name(output_value(graph, node).type));
   }
-  same_type(graph, node);
+  check_same_type(graph, node);
 }
 
 void infer_softmax(const Graph &graph, const Node &node, Shape *shapes) {
-  if (shapes[node.in[0]].rank == 0) refuse(node, "the input has no dim to normalise");
+  if (shapes[node.in[0]].rank == 0) refuse(node, "the input has no dim to normalize");
   infer_same(graph, node, shapes);
 }
 
@@ -89,10 +89,10 @@ void check_convert(const Graph &graph, const Node &node) {
     return;
   } else if (is_quantized8(from) && from == to) {
     const float ratio = input.quantization.scale / output.quantization.scale;
-    // The kernels represent the ratio in 16 bits, 8 of them fractional. The SSE2 kernel for quint8 reads 2^15 as -2^15,
-    // so quint8 excludes the ratio 2^7.
+    // The kernels represent the ratio as an integer of 16 bits, 8 of them fractional, so 2^7 is 2^15. The SSE2 kernel
+    // for quint8 reads this as -2^15, so the ratio 2^7 is not accepted for quint8.
     if (ratio >= 0x1.0p-8f && ratio <= (from == Type::kQuint8 ? 0x1.FFFCp+6f : 0x1.0p+7f)) return;
-    refuse(node, "input to output scale is %g, outside 2^-8 .. 2^7", static_cast<double>(ratio));
+    refuse(node, "input scale / output scale is %g, outside 2^-8 .. 2^7", static_cast<double>(ratio));
   }
   refuse(node, "cannot convert %s to %s", type_name(from), type_name(to));
 }
@@ -103,7 +103,7 @@ void infer_convert(const Graph &graph, const Node &node, Shape *shapes) {
     const Shape &shape = shapes[node.in[0]];
     const uint32_t nonbatch = output.quantization.nonbatch_dims;
     if (nonbatch == 0 || nonbatch > shape.rank) {
-      refuse(node, "%u dims share quantisation parameters, but the input is %s", nonbatch, shape_text(shape));
+      refuse(node, "%u dims share quantization parameters, but the input is %s", nonbatch, shape_text(shape));
     }
   }
   infer_same(graph, node, shapes);
@@ -143,7 +143,7 @@ constexpr NodeKind elementwise(uint8_t id, const char *name, xnn_unary_operator 
 
 const NodeKind kKinds[] = {
     {wire::NodeUnion_Softmax, "Softmax", 0, 0, 0, 0, read_unary, check_softmax, infer_softmax, define_softmax},
-    {wire::NodeUnion_Copy, "Copy", 0, 0, 0, 0, read_unary, relabel, infer_same, define_copy},
+    {wire::NodeUnion_Copy, "Copy", 0, 0, 0, 0, read_unary, check_copy, infer_same, define_copy},
     {wire::NodeUnion_Clamp, "Clamp", 0, xnn_unary_clamp, 0, 0, read_unary, check_clamp, infer_same, define_unary},
     {wire::NodeUnion_Convert, "Convert", 0, xnn_unary_convert, 0, 0, read_unary, check_convert, infer_convert,
      define_unary},

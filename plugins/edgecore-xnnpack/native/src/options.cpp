@@ -27,10 +27,12 @@ Sharing read_sharing(std::string_view name) {
 
 const edgecore_option_spec kOptions[] = {
     at_load("workspace_sharing", EDGECORE_OPTION_STRING,
-            "delegates that share memory for intermediate values, and take turns: disabled, per_model, global"),
-    at_load("weight_cache", EDGECORE_OPTION_BOOL, "keep packed weights once in the process"),
-    at_load("weight_cache_folder", EDGECORE_OPTION_STRING, "keep packed weights in files of this folder, too"),
-    at_load("weight_cache_limit", EDGECORE_OPTION_INT, "MiB that the folder may hold; what was not used longest goes"),
+            "which delegates share memory for intermediate values, and run one after the other: disabled, per_model, "
+            "global"),
+    at_load("weight_cache", EDGECORE_OPTION_BOOL, "share packed weights within the process"),
+    at_load("weight_cache_folder", EDGECORE_OPTION_STRING, "store packed weights in files of this folder, too"),
+    at_load("weight_cache_limit", EDGECORE_OPTION_INT,
+            "max size of the folder in MiB; the least recently used files are removed"),
 };
 const uint64_t kOptionCount = std::size(kOptions);
 

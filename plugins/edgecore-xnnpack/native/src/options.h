@@ -13,7 +13,7 @@ enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 struct LoadOptions {
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
-  std::string weight_cache_folder;           // empty: only in the process
+  std::string weight_cache_folder;           // empty: packed weights are not written to files
   uint64_t weight_cache_limit = 4ull << 30;  // bytes in the folder
 };
 
@@ -21,8 +21,8 @@ struct LoadOptions {
 extern const edgecore_option_spec kOptions[];
 extern const uint64_t kOptionCount;
 
-// Reads the options of a load call. Where weight_cache_folder is absent, the environment variable
-// EDGECORE_XNNPACK_CACHE names the folder. Throws backend::Failure.
+// Reads the options of a load call. If weight_cache_folder is absent, the environment variable EDGECORE_XNNPACK_CACHE
+// names the folder. Throws backend::Failure for an invalid option.
 LoadOptions read_options(const backend::Options &options);
 
 }  // namespace edgecore::xnnpack

@@ -14,7 +14,7 @@ namespace {
 constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
-// A possible operator: a node, or the clamp that XNNPACK appends to an arithmetic node with an output range.
+// A possible operator: that of a node, or the clamp that XNNPACK appends to an arithmetic node with an output range.
 struct Step {
   uint32_t node;
   bool is_clamp;
@@ -105,7 +105,8 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string
     for (size_t i = 0; i < steps.size(); ++i) nodes[i] = steps[i].node;
     return nodes;
   }
-  // Match each operator to the earliest and to the latest possible step; where both are one node, the match is unique.
+  // Match the operators in order, each to the earliest possible step, and then each to the latest possible step. If
+  // both steps of an operator belong to the same node, the match is unique.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
     while (next < steps.size() && !fits(i, next)) ++next;

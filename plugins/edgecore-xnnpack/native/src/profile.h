@@ -22,10 +22,10 @@ class Profile {
  public:
   Profile(const Graph &graph, xnn_runtime_t runtime);
 
-  void start();            // at the beginning of execute
-  void start_operators();  // right before XNNPACK runs
+  void start();            // called at the beginning of execute
+  void start_operators();  // called right before XNNPACK runs
 
-  // Reports an event for each operator of the last run, named such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  // Reports an event for each operator of the last run, with names such as "Conv2d: Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:
@@ -37,7 +37,7 @@ class Profile {
   std::vector<Operator> operators_;
   std::vector<uint64_t> times_;  // microseconds
   std::chrono::steady_clock::time_point start_ = {};
-  uint64_t before_ = 0;  // nanoseconds from Start to start_operators
+  uint64_t before_ = 0;  // nanoseconds from start to start_operators
 };
 
 }  // namespace edgecore::xnnpack

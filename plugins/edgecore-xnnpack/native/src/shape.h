@@ -32,12 +32,12 @@ uint64_t element_count(const Shape &shape);
 // Broadcasts by NumPy's rule. Returns false if the shapes do not broadcast.
 bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
-// XNNPACK takes size_t; the arrays of Shape are uint64_t.
+// XNNPACK's functions have size_t dims, Shape has uint64_t dims.
 static_assert(sizeof(size_t) == sizeof(uint64_t), "the delegate is for 64-bit machines");
 inline const size_t *xnn_dims(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
 
-// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the thread's fourth call after this
-// one.
+// Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the fourth later call in the same
+// thread.
 const char *shape_text(const Shape &shape);
 
 }  // namespace edgecore::xnnpack

@@ -11,7 +11,7 @@
 
 namespace {
 
-// Makes the processor flush denormals to zero during its lifetime, if `flush`.
+// If `flush` is true, makes the processor flush denormals to zero during the lifetime of this object.
 class Denormals {
  public:
   explicit Denormals(bool flush) : flush_(flush) {
@@ -50,8 +50,9 @@ class Denormals {
   State saved_ = {};
 };
 
-// A nest of Rank loops, of which the last Tiled advance by tiles. The tiles are numbered in row-major order. piece()
-// runs a range of numbers: it computes the position of the first tile, then steps from tile to tile.
+// A nest of Rank loops, of which the innermost Tiled loops advance by tiles. The tiles are numbered in row-major order.
+// piece() runs the tiles of a range of numbers: it computes the position of the first tile, then steps from tile to
+// tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;
@@ -106,7 +107,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
                           [&nest](uint64_t begin, uint64_t end, uint32_t worker) { nest.piece(begin, end, worker); });
 }
 
-// All cores count as microarchitecture 0, which XNNPACK has kernels for on every processor.
+// The index of the microarchitecture for all cores; XNNPACK has kernels for index 0 on every processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;
@@ -153,8 +154,9 @@ void pthreadpool_parallelize_2d_tile_1d_with_uarch(pthreadpool_t pool, pthreadpo
   run<2, 1>(pool, {i, j}, {tj}, flags, [=](At at, At size, Size) { task(arg, kUarch, at[0], at[1], size[0]); });
 }
 
-// XNNPACK runs matrix products with two tiled dims: rows, then columns. Here rows change fastest, so that all rows are
-// computed while the cache holds the columns of a tile (third_party/patches.py chooses the tile sizes).
+// XNNPACK runs GEMMs with two tiled dims: rows (i), then columns (j). Here the rows are the inner loop, so that all
+// rows are computed while the cache holds the weights of a tile of columns (third_party/patches.py chooses the tile
+// sizes).
 void pthreadpool_parallelize_2d_tile_2d(pthreadpool_t pool, pthreadpool_task_2d_tile_2d_t task, void *arg, Size i,
                                         Size j, Size ti, Size tj, uint32_t flags) {
   run<2, 2>(pool, {j, i}, {tj, ti}, flags, [=](At at, At size, Size) { task(arg, at[1], at[0], size[1], size[0]); });

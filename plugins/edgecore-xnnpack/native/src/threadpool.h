@@ -1,5 +1,5 @@
-// The thread pool that XNNPACK sees: threadpool.cpp implements its pthreadpool_* functions over the host's
-// parallel_for. A null pool means the calling thread alone.
+// The thread pool that XNNPACK uses: threadpool.cpp implements the pthreadpool_* functions with the host's
+// parallel_for. With a null pool, the calling thread does all the work.
 #ifndef EDGECORE_XNNPACK_THREADPOOL_H_
 #define EDGECORE_XNNPACK_THREADPOOL_H_
 
@@ -8,7 +8,7 @@
 #include "edgecore/backend.hpp"
 
 struct pthreadpool {
-  edgecore::backend::Host host;  // of an instance
+  edgecore::backend::Host host;  // the services of an instance
 };
 
 #endif  // EDGECORE_XNNPACK_THREADPOOL_H_

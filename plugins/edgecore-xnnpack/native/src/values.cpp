@@ -10,7 +10,7 @@ using backend::fail;
 
 namespace {
 
-constexpr int32_t kNibbleZero = 8;  // 4-bit weights are unsigned
+constexpr int32_t kNibbleZero = 8;  // zero point of 4-bit weights, which are stored as unsigned numbers
 
 struct TypeInfo {
   const char *name;
@@ -25,7 +25,7 @@ constexpr TypeInfo kTypes[] = {
 
 unsigned long long printable(uint64_t number) { return number; }
 
-// Returns the first `size` bytes of entry `index`, which must have as many.
+// Returns the first `size` bytes of the constant `index`. Throws if it has fewer bytes.
 edgecore_bytes find_constant(const ConstantTable *constants, uint32_t index, uint64_t size, const Sources &sources,
                              uint32_t value_id) {
   if (constants == nullptr || index == 0 || index >= constants->size()) {
@@ -73,13 +73,14 @@ void read_per_tensor(const wire::PerTensorQuant *q, Value *value) {
   value->quantization.zero_point = q->zero_point();
 }
 
-// Copies `count` scales, at any alignment: from the constant `index`, or if that is 0 from the flatbuffer.
+// Copies `count` scales from the constant `index`, or from the flatbuffer (`embedded`) if the index is 0. Throws unless
+// all are positive normal numbers.
 template <typename T>
 const T *read_scales(const flatbuffers::Vector<T> *embedded, uint32_t index, uint32_t declared, uint64_t count,
                      const ConstantTable *constants, const Sources &sources, Graph *graph, const Value &value) {
-  const uint64_t have = index != 0 ? declared : embedded == nullptr ? 0 : embedded->size();
-  if (have != count) {
-    fail(EDGECORE_INVALID_PROGRAM, "value %u: %llu scales where %s of %s needs %llu", value.id, printable(have),
+  const uint64_t stored = index != 0 ? declared : embedded == nullptr ? 0 : embedded->size();
+  if (stored != count) {
+    fail(EDGECORE_INVALID_PROGRAM, "value %u: %llu scales where %s of %s needs %llu", value.id, printable(stored),
          type_name(value.type), shape_text(value.shape), printable(count));
   }
   const edgecore_bytes bytes =
@@ -128,9 +129,9 @@ void read_per_group(const wire::PerChannelGroupQuant *q, const ConstantTable *co
                   element_count(value->shape) / static_cast<uint32_t>(group), constants, sources, graph, *value);
 }
 
-// Widens a 4-bit matrix of an odd row length to 8 bits (qcint8 with the same scales): XNNPACK packs 4-bit rows of an
-// even length only. The blob pads each row to whole bytes.
-void widen(edgecore_bytes bytes, Graph *graph, Value *value) {
+// Converts a 4-bit matrix to 8 bits (qcint8 with the same scales), because XNNPACK cannot pack 4-bit rows of odd
+// length. The blob pads each row to full bytes.
+void widen_int4(edgecore_bytes bytes, Graph *graph, Value *value) {
   const uint64_t columns = value->shape[1], stride = (columns + 1) / 2;
   value->bytes = element_count(value->shape);
   uint8_t *copy = allocate_copy(value->bytes, &graph->owned);
@@ -182,7 +183,7 @@ void read_quantization(const wire::QuantizedTensorValue *table, const ConstantTa
     default:
       break;
   }
-  fail(EDGECORE_INVALID_PROGRAM, "value %u: %s does not go with quantisation parameters of kind %u", value->id,
+  fail(EDGECORE_INVALID_PROGRAM, "value %u: %s does not go with quantization parameters of kind %u", value->id,
        type_name(value->type), static_cast<unsigned>(kind));
 }
 
@@ -194,7 +195,7 @@ void read_tensor(const wire::TensorValue *tensor, Value *value) {
   }
   value->type = static_cast<Type>(type);
   if (value->type == Type::kBf16 || value->type == Type::kPfp32 || value->type == Type::kQpint8) {
-    fail(EDGECORE_NOT_SUPPORTED, "value %u is %s, which this XNNPACK does not compute", value->id,
+    fail(EDGECORE_NOT_SUPPORTED, "value %u is %s, which this XNNPACK does not support", value->id,
          type_name(value->type));
   }
   const auto *dims = tensor->dims();
@@ -253,10 +254,10 @@ void read_value(const wire::Value *table, const ConstantTable *constants, const 
   if (tensor == nullptr) fail(EDGECORE_INVALID_PROGRAM, "a value of the blob has no tensor");
   read_tensor(tensor, value);
 
-  const bool plain = is_float(value->type) || value->type == Type::kInt32;
-  if (plain != (quantized == nullptr)) {
-    fail(EDGECORE_INVALID_PROGRAM, "value %u: %s %s quantisation parameters", value->id, type_name(value->type),
-         plain ? "has no" : "needs");
+  const bool is_plain = is_float(value->type) || value->type == Type::kInt32;
+  if (is_plain != (quantized == nullptr)) {
+    fail(EDGECORE_INVALID_PROGRAM, "value %u: %s %s quantization parameters", value->id, type_name(value->type),
+         is_plain ? "has no" : "needs");
   }
   if (value->type == Type::kQdint8 && value->role != Role::kInternal) {
     fail(EDGECORE_INVALID_PROGRAM, "value %u: qdint8 exists only between nodes", value->id);
@@ -266,13 +267,14 @@ void read_value(const wire::Value *table, const ConstantTable *constants, const 
   }
   if (quantized != nullptr) read_quantization(quantized, constants, sources, graph, value);
 
-  const bool odd = value->type == Type::kQcint4 && value->shape.rank == 2 && value->shape[1] % 2 != 0;
-  value->bytes = ((element_count(value->shape) + (odd ? value->shape[0] : 0)) * type_bits(value->type) + 7) / 8;
+  const bool has_odd_rows = value->type == Type::kQcint4 && value->shape.rank == 2 && value->shape[1] % 2 != 0;
+  value->bytes =
+      ((element_count(value->shape) + (has_odd_rows ? value->shape[0] : 0)) * type_bits(value->type) + 7) / 8;
   if (value->role != Role::kConstant) return;
   const edgecore_bytes bytes =
       find_constant(constants, tensor->constant_buffer_idx(), value->bytes, sources, value->id);
-  if (odd) {
-    widen(bytes, graph, value);
+  if (has_odd_rows) {
+    widen_int4(bytes, graph, value);
     return;
   }
   value->data = bytes.data;

@@ -14,24 +14,26 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kAlignment = 128;  // at least XNNPACK's own on every processor
+constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment on any processor
 
-constexpr uint64_t kLeastInFile = 1 << 14;  // bytes: smaller ones are packed faster than mapped
+constexpr uint64_t kMinFileBytes = 1 << 14;  // smaller packings are not written: packing is faster than mapping a file
 
-struct First {
+// An identity is a hash already, so its first word serves as the hash in a map.
+struct FirstWord {
   size_t operator()(const Identity &identity) const { return identity.first; }
 };
 
 }  // namespace
 
+// The packings of the process by identity, optionally backed by a folder.
 class Store {
  public:
   explicit Store(const std::string &path) {
     std::vector<uint64_t> words;
-    const bool known = describe_environment(&words);
+    const bool has_build_id = describe_environment(&words);
     if (!path.empty()) {
       auto folder = std::make_unique<CacheFolder>();
-      if (!known) {
+      if (!has_build_id) {
         problem_ = "no packed weights are kept in " + path + ": this library was linked without --build-id";
       } else if (folder->open(path.c_str(), &problem_)) {
         folder_ = std::move(folder);
@@ -47,29 +49,29 @@ class Store {
   std::shared_ptr<const Packing> find(const Identity &identity) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = packings_.find(identity);
-      std::shared_ptr<const Packing> packing = found == packings_.end() ? nullptr : found->second.lock();
+      const auto entry = packings_.find(identity);
+      std::shared_ptr<const Packing> packing = entry == packings_.end() ? nullptr : entry->second.lock();
       if (packing != nullptr || folder_ == nullptr) return packing;
     }
     std::unique_ptr<Packing> packing = folder_->load(identity, *key_);
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it, or returns the equal packing that another thread has added meanwhile.
+  // Adds `packing` and returns it, or returns the equal packing if another thread has added it meanwhile.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
-    std::shared_ptr<const Packing> known;
+    std::shared_ptr<const Packing> existing;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       std::weak_ptr<const Packing> &entry = packings_[identity];
-      known = entry.lock();
-      if (known == nullptr) entry = shared;
+      existing = entry.lock();
+      if (existing == nullptr) entry = shared;
     }
-    return known != nullptr && known->bytes == shared->bytes ? known : shared;
+    return existing != nullptr && existing->bytes == shared->bytes ? existing : shared;
   }
 
-  // Whether there is a file now.
+  // Writes a packing to a file of the folder; returns true on success. After the first failure, writes no more files.
   bool save(const Packing &packing) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
@@ -92,9 +94,9 @@ class Store {
   void remove(Packing *packing) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = packings_.find(packing->identity);
-      // Another thread may have put a new one there.
-      if (found != packings_.end() && found->second.expired()) packings_.erase(found);
+      const auto entry = packings_.find(packing->identity);
+      // Another thread may have replaced the entry by a new packing.
+      if (entry != packings_.end() && entry->second.expired()) packings_.erase(entry);
     }
     delete packing;
   }
@@ -105,19 +107,19 @@ class Store {
   std::atomic<bool> writes_{true};
   std::mutex mutex_;
   std::string problem_;
-  std::unordered_map<Identity, std::weak_ptr<const Packing>, First> packings_;
+  std::unordered_map<Identity, std::weak_ptr<const Packing>, FirstWord> packings_;
 };
 
 namespace {
 
-// The words whose hash is an identity.
+// Collects the words whose hash is an identity.
 class Words {
  public:
   explicit Words(const HashKey &key) : key_(key) {}
 
   template <typename T>
   void add(T value) {
-    static_assert(sizeof(T) <= sizeof(uint64_t), "one word");
+    static_assert(sizeof(T) <= sizeof(uint64_t), "a value must fit into a word");
     uint64_t word = 0;
     std::memcpy(&word, &value, sizeof(T));
     words_.push_back(word);
@@ -141,7 +143,7 @@ class Words {
     add(q.zero_point);
     add(q.channel_dim);
     add(q.group_size);
-    if (value.role != Role::kConstant) return;  // its shape may be another in another method
+    if (value.role != Role::kConstant) return;  // packings do not depend on the shapes of activations
     add(value.shape.rank);
     for (uint32_t i = 0; i < value.shape.rank; ++i) add(value.shape[i]);
     add_bytes(value.data, value.bytes);
@@ -175,7 +177,7 @@ Identity node_identity(const HashKey &key, const Graph &graph, const Node &node)
 }  // namespace
 
 Store *find_store(const std::string &folder) {
-  // Never destroyed: a runtime may be deleted while the process exits.
+  // These objects are never destroyed, because a runtime may be deleted while the process exits.
   static auto &mutex = *new std::mutex;
   static auto &stores = *new std::map<std::string, std::unique_ptr<Store>>;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -189,7 +191,7 @@ std::string take_problem(Store *store) { return store->take_problem(); }
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 
 Weights::Weights(Store *store) : store_(store), provider_() {
-  // XNNPACK is C: nothing may be thrown through it.
+  // XNNPACK calls these functions from C code, so they must not throw.
   provider_.context = this;
   provider_.look_up = [](void *self, const xnn_weights_cache_look_up_key *key) noexcept {
     return static_cast<Weights *>(self)->look_up(key);
@@ -214,17 +216,17 @@ void Weights::name_packings(const Graph &graph, const std::vector<const void *> 
     if (node.in[1] == kNone || input_value(graph, node, 1).role != Role::kConstant) continue;
     const void *bias = node.in[2] == kNone ? nullptr : data[node.in[2]];
     const Identity identity = node_identity(store_->key(), graph, node);
-    const auto entry = names_.emplace(Addresses{data[node.in[1]], bias}, identity).first;
+    const auto entry = identities_.emplace(Addresses{data[node.in[1]], bias}, identity).first;
     if (!(entry->second == identity)) entry->second = {};
   }
 }
 
-// `key->seed` distinguishes packings for different kernels of XNNPACK.
+// Computes the identity of a packing. `key->seed` distinguishes packings for different kernels of XNNPACK.
 bool Weights::identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const {
-  const auto found = names_.find({key->kernel, key->bias});
-  if (found == names_.end() || found->second == Identity{}) return false;
+  const auto entry = identities_.find({key->kernel, key->bias});
+  if (entry == identities_.end() || entry->second == Identity{}) return false;
   Words words(store_->key());
-  words.add(found->second);
+  words.add(entry->second);
   words.add(key->seed);
   words.add(store_->environment());
   *identity = words.hash();
@@ -239,8 +241,8 @@ size_t Weights::use(std::shared_ptr<const Packing> packing) {
 size_t Weights::look_up(const xnn_weights_cache_look_up_key *key) {
   Identity identity;
   if (!identify(key, &identity)) return SIZE_MAX;
-  std::shared_ptr<const Packing> found = store_->find(identity);
-  if (found != nullptr) return use(std::move(found));
+  std::shared_ptr<const Packing> packing = store_->find(identity);
+  if (packing != nullptr) return use(std::move(packing));
   missed_ = identity;
   return SIZE_MAX;
 }
@@ -259,7 +261,7 @@ void *Weights::reserve(size_t bytes) {
 }
 
 size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, size_t bytes) {
-  // XNNPACK's convolutions also call this after a successful look-up, with `packed` null.
+  // XNNPACK's convolutions call this function also after a successful look-up, with a null `packed`.
   if (packed == nullptr && !used_.empty() && used_.back()->bytes == bytes) return used_.size() - 1;
   if (reserved_ == nullptr || packed != reserved_->data || bytes != reserved_->bytes) {
     failed_ = true;
@@ -267,10 +269,10 @@ size_t Weights::insert(const xnn_weights_cache_look_up_key *key, void *packed, s
   }
   if (!identify(key, &reserved_->identity)) return use(std::shared_ptr<const Packing>(std::move(reserved_)));
   const size_t index = use(store_->insert(std::move(reserved_)));
-  // Only after a failed look-up: depthwise and transposed convolutions insert without looking up, and would write the
-  // same file at each load.
+  // A file is written only after a failed look-up. Depthwise and transposed convolutions insert packings without
+  // looking them up first, and would otherwise write the same file at each load.
   const Packing &packing = *used_[index];
-  if (packing.identity == missed_ && packing.bytes >= kLeastInFile && store_->save(packing)) saved_ = true;
+  if (packing.identity == missed_ && packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;
   return index;
 }
 

@@ -18,24 +18,24 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store of a folder, the same object in every call; with an empty name the store without files.
+// Returns the store of a folder, the same object in every call; for an empty name, the store without files.
 Store *find_store(const std::string &folder);
 
-// Returns what is wrong with the store's folder, in the first call after it occurred; else an empty text.
+// Returns a sentence about a problem with the store's folder, only in the first call after it occurred; else "".
 std::string take_problem(Store *store);
 
 // Removes the least recently used files of the store's folder until the rest is at most `limit` bytes.
 void prune(Store *store, uint64_t limit);
 
-// The packed weights of one runtime, which must not outlive this object. One thread at a time; the store is
-// thread-safe.
+// The packed weights of a runtime, which must not outlive this object. Only one thread at a time may use an object; the
+// store is thread-safe.
 class Weights {
  public:
   explicit Weights(Store *store);
 
-  // Computes the identities of the weights, which XNNPACK looks up by address: `data` has the address of each constant.
-  // An identity covers the contents of filter, bias and scales, and all fields of the node and its operands' types that
-  // the packing may depend on.
+  // Computes the identities of the weights. XNNPACK looks weights up by address; `data` has the address of each
+  // constant. An identity is a hash of everything that the packing may depend on: the contents of filter, bias and
+  // scales, and fields of the node and of its operands.
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
@@ -43,13 +43,14 @@ class Weights {
   // Returns true if XNNPACK did not get a packing that it needs; then the runtime must not be used.
   bool failed() const { return failed_; }
 
-  bool saved() const { return saved_; }  // true if a packing was written to a file
+  // Returns true if a packing was written to a file.
+  bool saved() const { return saved_; }
 
   Weights(const Weights &) = delete;
   Weights &operator=(const Weights &) = delete;
 
  private:
-  using Addresses = std::pair<const void *, const void *>;  // of filter and bias
+  using Addresses = std::pair<const void *, const void *>;  // filter, bias
 
   size_t look_up(const xnn_weights_cache_look_up_key *key);
   void *reserve(size_t bytes);
@@ -59,10 +60,10 @@ class Weights {
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  std::map<Addresses, Identity> names_;  // zero: two nodes pack the same constants differently
+  std::map<Addresses, Identity> identities_;  // {}: two nodes pack the same constants differently, so never shared
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
-  Identity missed_;  // by the last look-up
+  Identity missed_;  // the identity of the last look-up that failed
   bool failed_ = false;
   bool saved_ = false;
 };

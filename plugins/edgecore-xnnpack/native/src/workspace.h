@@ -1,4 +1,4 @@
-// Memory for intermediate values that several runtimes share; a lock makes them run one after the other.
+// Memory for intermediate values that several runtimes share. A mutex makes these runtimes run one after the other.
 #ifndef EDGECORE_XNNPACK_WORKSPACE_H_
 #define EDGECORE_XNNPACK_WORKSPACE_H_
 
@@ -13,19 +13,19 @@ class Workspace {
  public:
   // Throws std::bad_alloc.
   static std::shared_ptr<Workspace> create();
-  // Returns the workspace of the process, which exists as long as somebody uses it. Throws std::bad_alloc.
+  // Returns the workspace of the process, which exists as long as anything refers to it. Throws std::bad_alloc.
   static std::shared_ptr<Workspace> of_process();
 
   ~Workspace() { xnn_release_workspace(handle_); }
 
   xnn_workspace_t handle() const { return handle_; }
 
-  // Must be held to create, plan, run or delete a runtime: a plan that needs more memory moves the workspace, and
-  // XNNPACK then changes the pointers of all other runtimes.
+  // Must be locked to create, plan, run or delete a runtime: if a plan needs more memory, XNNPACK moves the workspace
+  // and changes the pointers in all other runtimes.
   std::mutex mutex;
 
-  // The number of failed plans, guarded by the mutex. After a failed plan the pointers of other runtimes may be wrong,
-  // so each of them plans again.
+  // The number of failed plans, guarded by the mutex. After a failed plan the pointers in other runtimes may be wrong,
+  // so each of these runtimes plans again before it runs.
   uint64_t failures = 0;
 
   Workspace(const Workspace &) = delete;

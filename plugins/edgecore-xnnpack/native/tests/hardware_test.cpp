@@ -1,4 +1,4 @@
-// EDGECORE_XNNPACK_HARDWARE: its names, and what they bring with them.
+// Tests of EDGECORE_XNNPACK_HARDWARE: the names of features, and the features that they imply.
 #include "hardware.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ std::string canonical(const std::string &list) {
 
 uint64_t flags(const std::string &list) { return parse_hardware(list).flags; }
 
-TEST(Hardware, AFlagBringsThoseThatEveryProcessorWithItHas) {
+TEST(Hardware, AFlagImpliesTheFlagsOfEveryProcessorThatHasIt) {
   EXPECT_EQ(flags("avx2"), flags("ssse3,sse4_1,avx,f16c,fma3,avx2"));
   EXPECT_EQ(flags("avx2") & flags("avx512f"), flags("avx2"));
   EXPECT_EQ(flags("avx512skx"), flags("avx512f,avx256skx,avx512skx"));
@@ -26,23 +26,23 @@ TEST(Hardware, AFlagBringsThoseThatEveryProcessorWithItHas) {
             flags("avx512vnnigfni,avxvnni,avx256vnnigfni"));
 }
 
-TEST(Hardware, NamesLeaveOutWhatAnotherOneImplies) {
+TEST(Hardware, NamesOfImpliedFlagsAreLeftOut) {
   EXPECT_EQ(canonical("ssse3,fma3"), "fma3");
   EXPECT_EQ(canonical("avx512vnni,avxvnni"), "avxvnni,avx512vnni");
   EXPECT_EQ(canonical(""), "");
 }
 
-TEST(Hardware, AnUnknownNameIsNamedBesideThoseThatThereAre) {
+TEST(Hardware, TheErrorForAnUnknownNameListsTheKnownNames) {
   EXPECT_EQ(canonical("avx2,avx3").find("EDGECORE_XNNPACK_HARDWARE: 'avx3' is none of ssse3, sse4_1, "), 0u);
   EXPECT_NE(canonical("uarch=zen6").find("uarch=zen5, uarch=other"), std::string::npos);
 }
 
-TEST(Hardware, TheMicroarchitectureIsTheProcessorsOwnUnlessNamed) {
+TEST(Hardware, WithoutUarchTheMicroarchitectureIsTheProcessorsOwn) {
   EXPECT_EQ(parse_hardware("avx2").uarch, UINT32_MAX);
   EXPECT_EQ(parse_hardware("uarch=other,avx2").uarch, 0u);
 }
 
-TEST(Hardware, NothingIsTakenAwayByAListThatIsRefused) {
+TEST(Hardware, AnInvalidListChangesNothing) {
   const uint64_t before = hardware_in_force().flags;
   try {
     restrict_hardware("sse3");

@@ -1,4 +1,4 @@
-// Identities of contents: what differs in any bit, in length or in the key has another one.
+// Tests of the hash: contents that differ in any bit or in length have different hashes, and so do different keys.
 #include "hash.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Hash, TellsLengthsApart) {
   for (size_t bytes = 0; bytes <= zeros.size(); ++bytes) ASSERT_TRUE(add(&seen, key.hash(zeros.data(), bytes)));
 }
 
-TEST(Hash, DependsOnBothHalvesOfTheSecret) {
+TEST(Hash, DependsOnBothWordsOfTheSecret) {
   const std::vector<uint8_t> bytes(1000, 1);
   Seen seen;
   for (const Secret &secret : {Secret{1, 2}, Secret{3, 2}, Secret{1, 3}}) {

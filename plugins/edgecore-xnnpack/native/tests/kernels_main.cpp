@@ -1,8 +1,10 @@
-// Runs the trials of src/trial on the kernels that EDGECORE_XNNPACK_HARDWARE leaves, with XNNPACK's own memory between
-// guard pages: packed weights, workspaces, parameters of dynamic quantization.
+// Runs the trials of src/trial on the kernels that XNNPACK selects under EDGECORE_XNNPACK_HARDWARE. XNNPACK's own
+// memory is between guard pages, too: packed weights, workspaces, parameters of dynamic quantization.
 //
-//   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   exit status 1: something is wrong; 77: NOT RUN
-//   edgecore_xnnpack_kernels --hardware                     the features that can be kept, and no more
+//   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   runs the families whose name contains a FAMILY, or all;
+//                                                           exit status 1: a result is wrong; 77: not run, because the
+//                                                           processor lacks the features
+//   edgecore_xnnpack_kernels --hardware                     only prints the features that can be kept
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,11 +22,11 @@ using namespace edgecore::xnnpack;
 constexpr int kNotRun = 77;
 
 std::mutex mutex;
-std::unordered_map<void *, std::pair<std::unique_ptr<trial::Guarded>, size_t>> blocks;
+std::unordered_map<void *, std::pair<std::unique_ptr<trial::GuardedMemory>, size_t>> blocks;
 
-// At the end of pages, as near as the alignment permits.
+// Places the memory before a guard page, as near as the alignment permits.
 void *allocate_aligned(void *, size_t alignment, size_t size) {
-  auto guarded = std::make_unique<trial::Guarded>();
+  auto guarded = std::make_unique<trial::GuardedMemory>();
   uint8_t *memory = guarded->allocate(size, 0, alignment, false);
   if (memory == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -42,12 +44,12 @@ void deallocate(void *, void *memory) {
 void *reallocate(void *context, void *memory, size_t size) {
   void *grown = allocate(context, size);
   if (grown == nullptr || memory == nullptr) return grown;
-  size_t had = 0;
+  size_t old_size = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    had = blocks[memory].second;
+    old_size = blocks[memory].second;
   }
-  std::memcpy(grown, memory, had < size ? had : size);
+  std::memcpy(grown, memory, old_size < size ? old_size : size);
   deallocate(context, memory);
   return grown;
 }
@@ -86,12 +88,12 @@ int main(int count, char **arguments) {
   int status = 0;
   for (const trial::Family &family : trial::families()) {
     if (!is_selected(family.name.c_str(), count - at, arguments + at)) continue;
-    std::printf("%s\n", family.name.c_str());  // before it may fault
+    std::printf("%s\n", family.name.c_str());  // before the run, which may fault
     const trial::Outcome outcome = trial::run(family, extent);
-    if (outcome.wrong != 0) {
+    if (outcome.errors != 0) {
       status = 1;
-      std::printf("  WRONG: %llu of %llu; first: %s\n", static_cast<unsigned long long>(outcome.wrong),
-                  static_cast<unsigned long long>(outcome.cases), outcome.first.c_str());
+      std::printf("  WRONG: %llu of %llu; first: %s\n", static_cast<unsigned long long>(outcome.errors),
+                  static_cast<unsigned long long>(outcome.cases), outcome.first_error.c_str());
     } else if (outcome.unsupported) {
       std::printf("  no kernels for this processor\n");
     } else {

@@ -1,5 +1,5 @@
-// Puts a wrong kernel into XNNPACK's table of fp32 matrix products when the library is loaded: it adds 1 to the first
-// element of a tile's last row, as a kernel does that reads past its parameters.
+// When this library is loaded, replaces XNNPACK's fp32 GEMM kernels by wrong kernels: they add 1 to the first element
+// of the last row of a tile. Kernels that read past their parameters cause errors like this.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,7 +9,7 @@ using Kernel = void (*)(size_t rows, size_t columns, size_t inputs, const float 
                         const void *weights, float *output, size_t row_stride, size_t column_stride,
                         const void *params);
 
-constexpr size_t kRows = 16;  // XNN_MAX_MR: kernels for 1 to 16 rows stand first in XNNPACK's structure
+constexpr size_t kRows = 16;  // XNN_MAX_MR: XNNPACK's configuration struct begins with the kernels for 1 to 16 rows
 Kernel kernels[kRows];
 
 template <size_t kIndex>

@@ -1,4 +1,4 @@
-// Which nodes XNNPACK's operators stand for, when it has dropped some nodes.
+// Tests of nodes_of: the nodes that XNNPACK's operators correspond to, if XNNPACK has dropped some nodes.
 #include "profile.h"
 
 #include <gtest/gtest.h>

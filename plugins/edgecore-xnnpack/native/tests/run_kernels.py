@@ -1,9 +1,9 @@
-"""Run the trials of XNNPACK's kernels once for each kind of processor that this one can stand for.
+"""Run the trials of XNNPACK's kernels for each kind of processor whose features this processor has.
 
-``python run_kernels.py BUILD [--full] [--row] [FAMILY ...]``, where BUILD is a build folder of ``native/`` with
-``-DEDGECORE_XNNPACK_TESTS=ON``. The kinds are the rows of ``processors.csv``; those that this processor, or an emulated
-XNNPACK, lacks features of are printed as NOT RUN. ``--row`` prints a row for ``benchmarks/processors.md``. The exit
-status is 1 if a kernel was wrong.
+``python run_kernels.py BUILD [--full] [--row] [FAMILY ...]``, where BUILD is a build folder of ``native/``, configured
+with ``-DEDGECORE_XNNPACK_TESTS=ON``. The kinds are the rows of ``processors.csv``. Kinds with features that this
+processor (or the emulated XNNPACK) lacks are printed as NOT RUN. ``--row`` prints a row for
+``benchmarks/processors.md``. The exit status is 1 if a result was wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_RUN = 77
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of one kind of processor: the program's exit status, its lines, how long it took."""
+    """Outcome of a kind of processor: exit status, output lines and duration of the program."""
 
     name: str
     hardware: str
@@ -39,27 +39,27 @@ class Result:
             return f"NOT RUN  {self.name}: {self.lines[-1] if self.lines else ''}"
         cases = sum(int(match[1]) for line in self.lines if (match := re.match(r"  (\d+) right", line)))
         families = sum(not line.startswith(" ") for line in self.lines)
-        lacking = sum("no kernels" in line for line in self.lines)
-        text = f"{families} families, {lacking} of them not on this processor, {cases} cases, {self.seconds:.0f} s"
+        unsupported = sum("no kernels" in line for line in self.lines)
+        text = f"{families} families, {unsupported} of them without kernels, {cases} cases, {self.seconds:.0f} s"
         if self.status == 0:
             return f"right    {self.name}: {text}"
         ended = f"; ended by signal {-self.status} in '{self.lines[-1]}'" if self.status < 0 and self.lines else ""
         wrong = [f"  {a}:{b}" for a, b in zip(self.lines, self.lines[1:]) if "WRONG" in b]
-        again = f"  again: EDGECORE_XNNPACK_HARDWARE={self.hardware} edgecore_xnnpack_kernels"
-        return "\n".join([f"WRONG    {self.name}: {text}{ended}", *wrong, again])
+        repeat = f"  to repeat: EDGECORE_XNNPACK_HARDWARE={self.hardware} edgecore_xnnpack_kernels"
+        return "\n".join([f"WRONG    {self.name}: {text}{ended}", *wrong, repeat])
 
 
 def run(program: Path, name: str, hardware: str, arguments: list[str]) -> Result:
-    """Run the trials with the kernels of one kind of processor."""
+    """Run the trials with the kernels for a kind of processor."""
     start = time.monotonic()
     environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware}
-    done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).splitlines()
-    return Result(name, hardware, done.returncode, lines, time.monotonic() - start)
+    process = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
+    lines = (process.stdout + process.stderr).splitlines()
+    return Result(name, hardware, process.returncode, lines, time.monotonic() - start)
 
 
 def processor() -> tuple[str, set[str]]:
-    """Vendor, family, model and name of this processor, and its flags as the kernel names them."""
+    """Return a description of this processor (name, vendor, family, model), and its flags as Linux names them."""
     fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
@@ -72,16 +72,16 @@ def processor() -> tuple[str, set[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
-    parser.add_argument("--full", action="store_true", help="every shape: minutes for each kind")
+    parser.add_argument("--full", action="store_true", help="run every shape, which takes minutes for each kind")
     parser.add_argument("--row", action="store_true", help="print a row for benchmarks/processors.md")
-    parser.add_argument("families", nargs="*", help="only families whose name contains one of these")
+    parser.add_argument("families", nargs="*", help="run only families whose name contains FAMILY")
     options = parser.parse_args()
     program = options.build / "tests" / "edgecore_xnnpack_kernels"
     hardware = subprocess.run([program, "--hardware"], capture_output=True, text=True, check=True).stdout.strip()
     name, flags = processor()
     is_emulated = "avx512" in hardware and "avx512f" not in flags
     print(f"processor: {name}")
-    print(f"kernels:   {hardware or 'SSE2 alone'}{', emulated' if is_emulated else ''}")
+    print(f"kernels:   {hardware or 'SSE2 only'}{', emulated' if is_emulated else ''}")
 
     kinds = list(csv.DictReader(PROCESSORS.read_text().splitlines()))
     arguments = [*(["--full"] if options.full else []), *options.families]
@@ -92,13 +92,12 @@ def main() -> int:
             results.append(result)
     if options.row:
         ran = ", ".join(
-            one.name if one.status == 0 else f"{one.name} WRONG" for one in results if one.status != NOT_RUN
+            f"{result.name}{'' if result.status == 0 else ' WRONG'}" for result in results if result.status != NOT_RUN
         )
-        left = ", ".join(one.name for one in results if one.status == NOT_RUN)
+        not_run = ", ".join(result.name for result in results if result.status == NOT_RUN)
         extent = "all shapes" if options.full else "some shapes"
-        print(
-            f"| {name} | {hardware}{', emulated' if is_emulated else ''} | {extent} | {ran} | {left} | {date.today()} |"
-        )
+        features = f"{hardware}{', emulated' if is_emulated else ''}"
+        print(f"| {name} | {features} | {extent} | {ran} | {not_run} | {date.today()} |")
     return int(any(result.status not in (0, NOT_RUN) for result in results))
 
 

@@ -1,5 +1,5 @@
-// What programs share: packed weights, their folder, workspaces. Threads load, run and close at once; run it under the
-// sanitizers, too.
+// Tests of the objects that programs share: packed weights, their folder, workspaces. Several threads load, run and
+// close programs at the same time; `make fuzz` runs this test under the sanitizers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,10 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kSide = 64;
-constexpr uint32_t kMostRows = 4;
+constexpr uint32_t kMaxRows = 4;
 constexpr uint32_t kNoId = UINT32_MAX;
 
-// x [rows, 64] -> linear to `width` -> tanh -> linear to 64, whose weights are of 32 KiB and more.
+// x [rows, 64] -> linear to `width` -> tanh -> linear to 64. Each layer's weights have at least 32 KiB, so that they
+// are written to files.
 class Network {
  public:
   explicit Network(uint32_t width) {
@@ -49,9 +50,8 @@ class Network {
       return wire::CreateNode(b, wire::NodeUnion_FullyConnected, table.Union());
     };
     const std::vector<flatbuffers::Offset<wire::Value>> values = {
-        value(kMostRows, kSide, 0, 0, true),  value(kMostRows, kSide, 0, 1, true),
-        value(width, kSide, 1, 2, false),     value(kSide, width, 2, 3, false),
-        value(kMostRows, width, 0, 4, false), value(kMostRows, width, 0, 5, false)};
+        value(kMaxRows, kSide, 0, 0, true), value(kMaxRows, kSide, 0, 1, true),  value(width, kSide, 1, 2, false),
+        value(kSide, width, 2, 3, false),   value(kMaxRows, width, 0, 4, false), value(kMaxRows, width, 0, 5, false)};
     const auto tanh = wire::CreateNode(b, wire::NodeUnion_Tanh, wire::CreateUnary(b, 4, 5).Union());
     const std::vector<flatbuffers::Offset<wire::Node>> nodes = {linear(0, 2, 4), tanh, linear(5, 3, 1)};
     const std::vector<flatbuffers::Offset<wire::ConstantDataOffset>> data = {
@@ -62,9 +62,10 @@ class Network {
     blob_.assign(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
   }
 
-  // Loads, runs on some of the rows and closes; the result is empty after an error.
-  std::vector<float> run(uint32_t rows, const std::vector<edgecore_option> &given, bool twice = false) const {
-    const edgecore_options options = {given.data(), given.size(), sizeof(edgecore_option), 0};
+  // Loads the network, runs it on `rows` rows, and closes it. `twice`: runs it on a single row first. Returns the
+  // outputs, or an empty vector after an error.
+  std::vector<float> run(uint32_t rows, const std::vector<edgecore_option> &items, bool twice = false) const {
+    const edgecore_options options = {items.data(), items.size(), sizeof(edgecore_option), 0};
     int32_t code = 0;
     char text[600] = {};
     edgecore_test_session *session =
@@ -73,15 +74,15 @@ class Network {
     if (session == nullptr) ADD_FAILURE() << text;
     if (session == nullptr) return {};
     std::vector<float> result;
-    for (uint32_t now = twice ? 1 : rows; session != nullptr; now = rows) {
-      alignas(16) float x[kMostRows * kSide + 4] = {};
-      for (uint32_t i = 0; i < now * kSide; ++i) x[i] = std::sin(static_cast<float>(i));
-      alignas(16) float y[kMostRows * kSide];
-      edgecore_test_tensor tensors[2] = {{x, sizeof(x), 6, 2, {now, kSide}, {0, 1}},
-                                         {y, sizeof(y), 6, 2, {now, kSide}, {0, 1}}};
+    for (uint32_t current = twice ? 1 : rows; session != nullptr; current = rows) {
+      alignas(16) float x[kMaxRows * kSide + 4] = {};
+      for (uint32_t i = 0; i < current * kSide; ++i) x[i] = std::sin(static_cast<float>(i));
+      alignas(16) float y[kMaxRows * kSide];
+      edgecore_test_tensor tensors[2] = {{x, sizeof(x), 6, 2, {current, kSide}, {0, 1}},
+                                         {y, sizeof(y), 6, 2, {current, kSide}, {0, 1}}};
       code = edgecore_test_run(session, tensors, 2, text, sizeof(text));
       EXPECT_EQ(code, EDGECORE_OK) << text;
-      if (now == rows || code != EDGECORE_OK) {
+      if (current == rows || code != EDGECORE_OK) {
         result.assign(y, y + rows * kSide);
         edgecore_test_close(session);
         session = nullptr;
@@ -113,9 +114,9 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Network networks[] = {Network(128), Network(160), Network(192)};
   std::vector<std::vector<float>> expected;
-  for (const Network &network : networks) expected.push_back(network.run(kMostRows, {}));
+  for (const Network &network : networks) expected.push_back(network.run(kMaxRows, {}));
   const std::string modes[] = {"disabled", "per_model", "global"};
-  std::atomic<int> good{0};
+  std::atomic<int> correct{0};
 
   const auto work = [&](int thread) {
     for (int i = 0; i < 12; ++i) {
@@ -127,11 +128,11 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
         options.push_back(text_option("weight_cache_folder", folder));
         options.push_back(number_option("weight_cache_limit", EDGECORE_OPTION_INT, 1));
       }
-      const uint32_t rows = 1 + static_cast<uint32_t>(i) % kMostRows;
-      std::vector<float> whole = expected[static_cast<size_t>(kind)];
-      whole.resize(rows * kSide);
-      good += networks[kind].run(rows, options, i % 2 == 1) == whole ? 1 : 0;
-      // What another process might do: fill the folder, remove something.
+      const uint32_t rows = 1 + static_cast<uint32_t>(i) % kMaxRows;
+      std::vector<float> first_rows = expected[static_cast<size_t>(kind)];
+      first_rows.resize(rows * kSide);
+      correct += networks[kind].run(rows, options, i % 2 == 1) == first_rows ? 1 : 0;
+      // Do what another process might do: add a file to the folder, and remove a file.
       const std::string filler = folder + "/" + std::to_string(thread * 100 + i) + ".packed";
       std::ofstream(filler) << std::string(1 << 19, 'x');
       std::error_code ignored;
@@ -145,14 +146,14 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(work, i);
   for (std::thread &thread : threads) thread.join();
-  EXPECT_EQ(good.load(), 4 * 12);
+  EXPECT_EQ(correct.load(), 4 * 12);
 
-  uint64_t left = 0;
+  uint64_t bytes = 0;
   for (const auto &entry : fs::directory_iterator(folder)) {
     EXPECT_NE(entry.path().filename().string().substr(0, 4), "tmp-");
-    left += fs::file_size(entry.path());
+    bytes += fs::file_size(entry.path());
   }
-  EXPECT_GT(left, 0u);
+  EXPECT_GT(bytes, 0u);
   fs::remove_all(folder);
 }
 

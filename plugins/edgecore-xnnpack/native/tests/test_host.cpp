@@ -24,7 +24,8 @@ namespace {
 thread_local uint32_t current_worker = 0;
 thread_local bool inside_loop = false;
 
-// Each worker starts on a contiguous share of the items and, when done, takes from the others.
+// A thread pool with work stealing: each worker has a contiguous share of the items and, when it is done, takes items
+// from the shares of others.
 class Pool {
  public:
   explicit Pool(uint32_t threads) : shares_(threads) {
@@ -56,7 +57,7 @@ class Pool {
       if (spin < 2000) {
         pause();
       } else {
-        std::this_thread::yield();  // the machine is busy
+        std::this_thread::yield();  // other processes use the cores that the workers need
       }
     }
     busy_ = false;
@@ -109,12 +110,12 @@ class Pool {
       for (;;) {
         const uint64_t begin = range >> 32, end = range & UINT32_MAX;
         if (begin >= end) break;
-        const uint64_t take = std::min(step_, end - begin);
-        // The owner takes from the front, others from the back.
-        const uint64_t left = i == 0 ? pack(begin + take, end) : pack(begin, end - take);
-        if (!share.range.compare_exchange_weak(range, left)) continue;
-        const uint64_t first = i == 0 ? begin : end - take;
-        fn_(arg_, first, first + take, worker);
+        const uint64_t count = std::min(step_, end - begin);
+        // The owner of a share takes items from its front, other workers from its back.
+        const uint64_t remaining = i == 0 ? pack(begin + count, end) : pack(begin, end - count);
+        if (!share.range.compare_exchange_weak(range, remaining)) continue;
+        const uint64_t first = i == 0 ? begin : end - count;
+        fn_(arg_, first, first + count, worker);
         range = share.range.load();
       }
     }
@@ -207,8 +208,8 @@ const edgecore_host kHost = {{sizeof(edgecore_host), EDGECORE_ABI_MAJOR, EDGECOR
                              nullptr,
                              nullptr};
 
-void report(const edgecore_error &from, char *error, uint64_t size) {
-  if (error != nullptr && size != 0) std::snprintf(error, size, "%s", from.text.c_str());
+void copy_message(const edgecore_error &failure, char *error, uint64_t size) {
+  if (error != nullptr && size != 0) std::snprintf(error, size, "%s", failure.text.c_str());
 }
 
 }  // namespace
@@ -220,7 +221,7 @@ struct edgecore_test_session {
   edgecore_program *program = nullptr;
   edgecore_delegate *delegate = nullptr;
   edgecore_instance *instance = nullptr;
-  std::vector<int64_t> shapes;  // and dim orders of the last prepare, all arguments one after the other
+  std::vector<int64_t> shapes;  // shapes and dim orders of all arguments at the last prepare, concatenated
 
   ~edgecore_test_session() {
     if (instance != nullptr) backend->instance_destroy(instance);
@@ -253,7 +254,7 @@ struct edgecore_test_session {
   int32_t run(edgecore_test_tensor *tensors, uint64_t count, edgecore_error *error) {
     std::vector<edgecore_tensor> views(count);
     std::vector<edgecore_value> values(count);
-    std::vector<int64_t> now;
+    std::vector<int64_t> current;
     for (uint64_t i = 0; i < count; ++i) {
       edgecore_test_tensor &t = tensors[i];
       edgecore_tensor &view = views[i];
@@ -268,11 +269,11 @@ struct edgecore_test_session {
       view.capacity = t.capacity;
       values[i].tag = EDGECORE_TAG_TENSOR;
       values[i].as.tensor = &view;
-      now.insert(now.end(), t.shape, t.shape + t.ndim);
-      now.insert(now.end(), t.dim_order, t.dim_order + t.ndim);
+      current.insert(current.end(), t.shape, t.shape + t.ndim);
+      current.insert(current.end(), t.dim_order, t.dim_order + t.ndim);
     }
     int32_t code = EDGECORE_OK;
-    if (now != shapes) {
+    if (current != shapes) {
       edgecore_prepared prepared = {};
       prepared.header = {sizeof(prepared), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
       code = backend->prepare(instance, values.data(), count, sizeof(edgecore_value), &prepared, error);
@@ -301,7 +302,7 @@ edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *back
   session->scope.named_count = named_count;
   edgecore_error failure;
   *code = session->open(host, blob, size, options, &failure);
-  report(failure, error, error_size);
+  copy_message(failure, error, error_size);
   return *code == EDGECORE_OK ? session.release() : nullptr;
 }
 
@@ -330,7 +331,7 @@ int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *
                           uint64_t error_size) {
   edgecore_error failure;
   const int32_t code = session->run(tensors, count, &failure);
-  report(failure, error, error_size);
+  copy_message(failure, error, error_size);
   return code;
 }
 

@@ -1,4 +1,5 @@
-// A small host of the native interface for tests: threads, named data, one delegate. Plain C, for ctypes as well.
+// A minimal host of the native interface for tests: a thread pool, named data, one delegate. The interface is plain C,
+// so that the Python tests can call it with ctypes.
 #ifndef EDGECORE_XNNPACK_TEST_HOST_H_
 #define EDGECORE_XNNPACK_TEST_HOST_H_
 
@@ -19,34 +20,34 @@ typedef struct edgecore_test_tensor {
   uint64_t capacity;  // bytes at data
   int32_t scalar_type;
   int32_t ndim;
-  int64_t shape[8];  // outputs: changed by a run
+  int64_t shape[8];  // a run sets the shapes of outputs
   uint8_t dim_order[8];
 } edgecore_test_tensor;
 
 typedef struct edgecore_test_session edgecore_test_session;
 
-// Loads one blob and creates an instance. `blob` and the named data are borrowed until close. NULL on failure, with the
-// sentence in `error` and the code in `code`.
+// Loads a blob and creates an instance. `blob` and the named data must stay valid until the session is closed. Returns
+// NULL on failure, with the message in `error` and the code in `code`.
 edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
                                           uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                           int32_t *code, char *error, uint64_t error_size);
-// The same with the library at `path`, opened by dlopen.
+// Does the same with the library at `path`, opened by dlopen.
 edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t threads, const uint8_t *blob,
                                                   uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                                   int32_t *code, char *error, uint64_t error_size);
-// The same with another table of services than edgecore_test_host(), and with options of loading; NULL: none.
+// Does the same with a host table instead of edgecore_test_host(), and with load options (may be NULL).
 edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *backend, const edgecore_host *host,
                                                     uint32_t threads, const uint8_t *blob, uint64_t size,
                                                     const edgecore_test_data *named, uint64_t named_count,
                                                     const edgecore_options *options, int32_t *code, char *error,
                                                     uint64_t error_size);
-// Prepares when a shape changed since the last run, and executes. Returns the code.
+// Prepares if a shape or dim order changed since the last run, and executes. Returns the code.
 int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
                           uint64_t error_size);
 uint64_t edgecore_test_argument_count(edgecore_test_session *session);
 void edgecore_test_close(edgecore_test_session *session);
 
-// The table and a scope with a pool of `threads`, for tests of the thread pool alone.
+// The host table, and a scope with a pool of `threads` threads, for tests of the thread pool alone.
 const edgecore_host *edgecore_test_host(void);
 edgecore_scope *edgecore_test_scope_new(uint32_t threads);
 void edgecore_test_scope_delete(edgecore_scope *scope);

@@ -1,4 +1,5 @@
-// Every pthreadpool function visits what nested loops visit, each tile once, whatever the number of threads.
+// Tests of the pthreadpool functions: each visits the same tiles as nested loops, each tile once, with any number of
+// threads. With the flag for it, denormals are flushed to zero inside the tasks.
 #include "threadpool.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace {
 
 using Tile = std::array<size_t, 8>;  // first indices, then sizes
 
-// What a task records; shared by all the workers.
+// Records the calls of a task by all workers.
 struct Record {
   std::mutex mutex;
   std::vector<Tile> tiles;
@@ -34,7 +35,7 @@ struct Record {
   }
 };
 
-// The nested loops: `range` with the last tile.size() dims tiled.
+// Returns the tiles that nested loops over `range` visit; the last tile.size() dims are tiled.
 std::vector<Tile> expected_tiles(const std::vector<size_t> &range, const std::vector<size_t> &tile) {
   std::vector<Tile> out = {Tile{}};
   const size_t rank = range.size();

@@ -1,4 +1,4 @@
-"""Corrections of kernels and operators of XNNPACK that give wrong numbers or touch memory that is not theirs."""
+"""Corrections of XNNPACK's kernels and operators that compute wrong results or access memory out of bounds."""
 
 from __future__ import annotations
 
@@ -27,47 +27,56 @@ _POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_p
 
 
 def _log_patches() -> list[Patch]:
-    """Give the logarithm of infinity and of NaN, which came out as 88.4 and 88.8, so that sums of them hid a NaN.
+    """Correct the logarithm of infinity and of NaN, which were 88.4 and 88.8, so that a later sum hid a NaN.
 
-    x - min(x, FLT_MAX) is 0 for every finite x, infinity for infinity and NaN for NaN (of a NaN, either choice of the
-    minimum gives NaN), and is added to what the kernel computed. Finite x above 2.4e38 (FLT_MAX / sqrt(2)) stay as they
-    were: 88.4, or infinity with AVX512, where at most 88.73 is right.
+    The patch adds x - min(x, FLT_MAX) to the kernel's result. This term is 0 for every finite x, infinity for infinity,
+    and NaN for NaN: whichever operand the instruction `min` returns for a NaN, the difference is NaN. Finite x above
+    2.4e38 (FLT_MAX / sqrt(2)) keep the results that XNNPACK computes: 88.4, or infinity with AVX512; the correct
+    logarithms are at most 88.73.
     """
-    special = "xnn_sub_f32(%s, xnn_min_f32(%s, vmax))"
-    each, loop, tail = "vx_${ABC[N]}", "      vx = xnn_mul_f32(vx, vsqrt2);\n", "        xnn_store_tail_f32(output, vy,"
+    correction = "xnn_sub_f32(%s, xnn_min_f32(%s, vmax))"
+    element, loop, tail = (
+        "vx_${ABC[N]}",
+        "      vx = xnn_mul_f32(vx, vsqrt2);\n",
+        "        xnn_store_tail_f32(output, vy,",
+    )
     start = "      // Scale `x` with `sqrt(2)` so that the exponent is rounded up.\n" + loop
-    scale = f"        $for N in range(0, SIMD_TILE):\n          {each} = xnn_mul_f32({each}, vsqrt2);\n"
+    scale = f"        $for N in range(0, SIMD_TILE):\n          {element} = xnn_mul_f32({element}, vsqrt2);\n"
     sums = "          vy_${ABC[N]} = xnn_fmadd_f32(vexp_${ABC[N]}, vln2, vy_${ABC[N]});\n"
     load = "        xnn_simd_f32_t vx = xnn_load_tail_f32(input, batch >> XNN_LOG2_SIZEOF_FLOAT);\n"
-    one = special % ("vx", "vx")
-    before = f"        $for N in range(0, SIMD_TILE):\n          const xnn_simd_f32_t vspecial_${{ABC[N]}} = {special % (each, each)};\n"
+    of_vector = correction % ("vx", "vx")
+    of_element = correction % (element, element)
+    declare = (
+        f"        $for N in range(0, SIMD_TILE):\n          const xnn_simd_f32_t vspecial_${{ABC[N]}} = {of_element};\n"
+    )
     constant = "    XNN_SIMD_CONST_F32(vone, 1.0f);\n"
     add = "vy = xnn_add_f32(vy, vspecial);\n"
     store = "      xnn_storeu_f32(output, vy);\n"
     return [
         Patch(_LOG, constant, constant + "    XNN_SIMD_CONST_F32(vmax, 3.402823466e+38f);\n"),
-        Patch(_LOG, scale, before + scale),
+        Patch(_LOG, scale, declare + scale),
         Patch(_LOG, sums, sums + "        $for N in range(0, SIMD_TILE):\n"
               "          vy_${ABC[N]} = xnn_add_f32(vy_${ABC[N]}, vspecial_${ABC[N]});\n"),
-        Patch(_LOG, start, f"      const xnn_simd_f32_t vspecial = {one};\n{start}"),
+        Patch(_LOG, start, f"      const xnn_simd_f32_t vspecial = {of_vector};\n{start}"),
         Patch(_LOG, store, f"      {add}{store}"),
-        Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {one};\n"),
+        Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {of_vector};\n"),
         Patch(_LOG, tail, f"        {add}{tail}"),
     ]  # fmt: skip
 
 
 PATCHES = [
     *_log_patches(),
-    # A matrix kernel with fewer rows than its tile computes the last row again in place of each missing one, with the
-    # quantization parameters that lie after the last row's: the tile's rows minus one of them must be there and equal
-    # the last row's. The greatest tile of a dynamically quantized kernel has 16 rows (AMX); 10 are too few from 12 on.
+    # A GEMM kernel that is called with fewer rows than its tile has computes the last row once more for each missing
+    # row, and reads for it the quantization parameters that follow those of the last row. So (rows of the tile - 1)
+    # copies of the last row's parameters must follow. The largest tile of a dynamically quantized kernel has 16 rows
+    # (AMX); XNNPACK's 10 copies suffice for 11 rows only.
     Patch(
         "include/xnnpack.h",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
     ),
-    # The last part of a row was read with a whole register from the second operand: up to 62 bytes past its end, where
-    # 16 are there (padding.py). The first one is read by a mask.
+    # fp16 PReLU read the last elements of its second operand with an unmasked 64-byte load: up to 62 bytes past the
+    # end, where 16 bytes are readable (padding.py found this). The first operand was read with a mask already.
     Patch(
         "src/f16-vbinary/gen/f16-vprelu-avx512fp16-u64.c",
         """va, _mm512_loadu_ph(b));
@@ -77,8 +86,9 @@ PATCHES = [
 
     _mm512_mask_storeu_epi16""",
     ),
-    # A clamp after a node that limits its output became part of it also where the two ranges do not overlap, which
-    # leaves no range; and where that node is no clamp, the bounds were written over its padding.
+    # XNNPACK fuses a clamp into the node before it if that node has an output range. It did so also if the two ranges
+    # do not overlap, which gives an empty range. And if the node before is not a clamp, writing the bounds to
+    # params.unary.clamp overwrote another member of that union, such as a convolution's padding.
     Patch(
         "src/subgraph.c",
         """      if (is_clamp(consumer) && has_clamp(producer)) {
@@ -103,8 +113,9 @@ PATCHES = [
         }
 """,
     ),
-    # Rows of an average pooling that begin or end in padding have tables of their own; where an image is so low that a row
-    # does both, the two tables overlapped, and rows read pixels of others.
+    # Average pooling has separate pointer tables for the output rows whose windows reach into the top padding and for
+    # those that reach into the bottom padding. If the image is so low that a window reaches into both, the two tables
+    # overlapped, and rows read the pixels of other rows.
     Patch(
         "src/operators/average-pooling-nhwc.c",
         _POOLED_ROWS,
@@ -115,7 +126,8 @@ PATCHES = [
   }
 """,
     ),
-    # The second 32 of 64 halves were stored one element behind the first, not 32: every fp16 layer with 64 outputs or more.
+    # The fp16 GEMM kernels with tiles of 64 columns stored the second 32 columns at offset 1 instead of 32: every fp16
+    # layer with 64 outputs or more was wrong.
     *(
         Patch(
             f"src/f16-{kind}/gen/f16-{kind}-{rows}x64-minmax-avx512fp16-broadcast.c",
@@ -126,15 +138,15 @@ PATCHES = [
         for rows in (1, 7)
         for row in range(rows)
     ),
-    # 4 packed columns of int4 weights in blocks take 16 + 72 * blocks + 16 bytes: behind an odd number of blocks the next
-    # columns lie at a multiple of 8, not of 16, where an aligned load faults.
+    # 4 packed columns of blockwise int4 weights have 16 + 72 * blocks + 16 bytes. If the number of blocks is odd, the
+    # next 4 columns start at an odd multiple of 8 bytes, where a load that requires 16-byte alignment faults.
     *(
         Patch(
             f"src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-{rows}x4c8-minmax-{isa}-ld128.c",
             "const __m128 vksum = _mm_load_ps((const float*) w);",
             "const __m128 vksum = _mm_loadu_ps((const float*) w);",
         )
-        for isa, most in (("sse2", 4), ("sse41", 3), ("avx", 4))
-        for rows in (1, most)
+        for isa, max_rows in (("sse2", 4), ("sse41", 3), ("avx", 4))
+        for rows in (1, max_rows)
     ),
 ]

@@ -1,7 +1,8 @@
-"""XNNPACK's kernels for AVX512 and beyond, compiled as plain C: a library for tests that offers every x86 feature.
+"""Prepare XNNPACK's sources for the emulated library: kernels for AVX512 and later extensions, compiled as plain C.
 
-The intrinsics in these kernels come from ``emulated/`` and SIMDe instead of the compiler. What a test of that library
-shows is the arithmetic and the addresses of the kernels' C source, not the compiler's code for those instructions.
+The intrinsics in these kernels come from ``emulated/`` and SIMDe instead of the compiler, so the library runs every x86
+kernel on any processor with AVX2. Tests of the library check the arithmetic and the addresses in the kernels' C source;
+they do not check the machine code that the compiler generates for the real instructions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 HEADERS = Path(__file__).with_name("emulated")
 PINS = Path(__file__).with_name("emulated.pins")
 
-# Sums of int32 wrap as the instructions' do, and only what the source calls a fused multiply-add is one.
+# -fwrapv: int32 sums wrap around, as those of the instructions do. -ffp-contract=off: the compiler must not fuse a
+# product and a sum that the source rounds separately.
 FLAGS = "-mavx2 -mfma -mf16c -fwrapv -ffp-contract=off -Wno-psabi -Wno-pass-failed"
 
 _SETS = (
@@ -21,9 +23,10 @@ _SETS = (
     "avx512vnni", "avx512vnnigfni", "avxvnni", "avxvnniint8",
 )  # fmt: skip
 _COMPILE_FLAGS = r'(SET_PROPERTY\(SOURCE \$\{ALL_%s_MICROKERNEL_SRCS\} \w+ PROPERTY COMPILE_FLAGS) " -m[^"]*"'
-_IN_PRODUCTION = re.compile(r"(SET\(PROD_\w+_MICROKERNEL_SRCS)([^)]*)\)")
-# Reading the intrinsics takes three times as long as compiling a kernel.
-_KERNELS_AT_ONCE = 16
+_PRODUCTION_LIST = re.compile(r"(SET\(PROD_\w+_MICROKERNEL_SRCS)([^)]*)\)")
+# Kernels are compiled in groups, as one file each: parsing the intrinsics' headers takes three times as long as
+# compiling a kernel.
+_KERNELS_PER_FILE = 16
 _TILE_ASSEMBLY = [
     (re.compile(r'__asm__ volatile \("ldtilecfg %0" :: "m" \((\w+)\)\);'), r"_tile_loadconfig(&\1);"),
     (re.compile(r'__asm__ volatile \("tilerelease" ::\);'), "_tile_release();"),
@@ -31,51 +34,62 @@ _TILE_ASSEMBLY = [
 ]
 
 
-def prepare(source: Path, include: Path, alone: Iterable[str]) -> None:
-    """Change XNNPACK's tree ``source``: which kernels are compiled together, their flags, inline assembly of AMX.
+def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
+    """Change XNNPACK's sources so that the kernels are compiled with the emulated intrinsics.
 
-    ``include`` holds ``simde/``. ``alone`` are kernels with names in common with others, compiled by themselves. Raises
-    ValueError when the tree is not as expected.
+    Replaces the kernels' compiler flags, groups the kernels into larger files, and replaces the inline assembly of AMX.
+
+    Args:
+        source: the folder of XNNPACK's sources, changed in place.
+        include: the folder that holds ``simde/``.
+        separate: kernels that must be compiled in files of their own, because they define the same static functions.
+
+    Raises:
+        ValueError: the sources are not those that this function was written for.
     """
     lists = source / "CMakeLists.txt"
     flags = f'" {FLAGS} -I{HEADERS} -isystem {include} "'
     text = lists.read_text()
     for name in _SETS:
-        text, count = re.subn(_COMPILE_FLAGS % name.upper(), lambda found: f"{found[1]} {flags}", text)
+        text, count = re.subn(_COMPILE_FLAGS % name.upper(), lambda match: f"{match[1]} {flags}", text)
         if count != 1:
             raise ValueError(f"CMakeLists.txt sets the flags of the {name} kernels {count} times, not once.")
-        _join(source, name, frozenset(alone))
-    # Left out with an older compiler, whose intrinsics are not needed here.
+        _group(source, name, frozenset(separate))
+    # XNNPACK disables these kernels if the compiler lacks their intrinsics, which are not needed here.
     lists.write_text(text.replace("SET(XNNPACK_ENABLE_AVXVNNIINT8 OFF)", ""))
-    # By this definition it starts from every x86 flag (forced_hardware.py).
+    # With this definition every x86 feature is set (see forced_hardware.py).
     hardware = source / "src" / "configs" / "hardware-config.c"
     hardware.write_text("#define EDGECORE_XNNPACK_EMULATED 1\n" + hardware.read_text())
     for path in sorted((source / "src").glob("*/gen/*avx512amx*.c")):
         path.write_text(_without_assembly(path.read_text()))
 
 
-def _join(source: Path, name: str, alone: frozenset[str]) -> None:
+def _group(source: Path, name: str, separate: frozenset[str]) -> None:
+    """Replace the kernels of an instruction set in its list by files that include up to 16 kernels each."""
     listing = source / "cmake" / "gen" / f"{name}_microkernels.cmake"
     text = listing.read_text()
-    found = _IN_PRODUCTION.search(text)
-    if found is None:
-        raise ValueError(f"{listing.name} has no list of kernels in production.")
-    files = [file for file in found[2].split() if file not in alone]
-    listed = [file for file in found[2].split() if file in alone]
-    for first in range(0, len(files), _KERNELS_AT_ONCE):
-        together = files[first : first + _KERNELS_AT_ONCE]
-        listed.append(f"src/edgecore/{name}-{first}.c")
-        (source / listed[-1]).write_text("".join(f'#include "../../{file}"\n' for file in together))
-    listing.write_text(text[: found.start()] + "\n  ".join([found[1], *listed]) + ")" + text[found.end() :])
+    match = _PRODUCTION_LIST.search(text)
+    if match is None:
+        raise ValueError(f"{listing.name} has no list PROD_..._MICROKERNEL_SRCS; update emulated.py.")
+    files = [file for file in match[2].split() if file not in separate]
+    entries = [file for file in match[2].split() if file in separate]
+    for first in range(0, len(files), _KERNELS_PER_FILE):
+        group = files[first : first + _KERNELS_PER_FILE]
+        entries.append(f"src/edgecore/{name}-{first}.c")
+        (source / entries[-1]).write_text("".join(f'#include "../../{file}"\n' for file in group))
+    listing.write_text(text[: match.start()] + "\n  ".join([match[1], *entries]) + ")" + text[match.end() :])
 
 
 def _without_assembly(text: str) -> str:
-    for pattern, calls in _TILE_ASSEMBLY:
-        text = pattern.sub(calls or _zero_tiles, text)
+    """Replace the inline assembly in an AMX kernel by intrinsics."""
+    for pattern, replacement in _TILE_ASSEMBLY:
+        text = pattern.sub(replacement or _zero_tiles, text)
     if "__asm__" in text:
-        raise ValueError("An AMX kernel has inline assembly that emulated.py does not know.")
+        raise ValueError(
+            "An AMX kernel has inline assembly that emulated.py does not replace; add it to _TILE_ASSEMBLY."
+        )
     return text
 
 
-def _zero_tiles(found: re.Match[str]) -> str:
-    return " ".join(f"_tile_zero({tile});" for tile in re.findall(r"%%tmm(\d)", found[1]))
+def _zero_tiles(match: re.Match[str]) -> str:
+    return " ".join(f"_tile_zero({tile});" for tile in re.findall(r"%%tmm(\d)", match[1]))

@@ -1,35 +1,35 @@
-"""A patch of XNNPACK by which its choice of kernels can be made as on another processor."""
+"""A patch that makes XNNPACK select its kernels as if it ran on another processor."""
 
 from __future__ import annotations
 
 from patch import Patch
 
 _X86_FLAGS = """#if XNN_ARCH_X86 || XNN_ARCH_X86_64
-// Takes a flag where its kernels were built.
+// Sets those of `flags` whose kernels were compiled into this library.
 static void set_x86_flags(uint64_t flags) {
   hardware_config.arch_flags = 0;
-  #define TAKE(name, built)                                                                  \\
+  #define SET_FLAG(name, built)                                                                  \\
     hardware_config.use_x86_##name = built && (flags & xnn_arch_x86_##name) != 0;            \\
     if (hardware_config.use_x86_##name) hardware_config.arch_flags |= xnn_arch_x86_##name;
-  TAKE(ssse3, true)
-  TAKE(sse4_1, true)
-  TAKE(avx, true)
-  TAKE(f16c, true)
-  TAKE(fma3, true)
-  TAKE(avx2, true)
-  TAKE(avx512f, XNN_ENABLE_AVX512F)
-  TAKE(avx512skx, XNN_ENABLE_AVX512SKX)
-  TAKE(avx512vbmi, XNN_ENABLE_AVX512VBMI)
-  TAKE(avx512vnni, XNN_ENABLE_AVX512VNNI)
-  TAKE(avx512vnnigfni, XNN_ENABLE_AVX512VNNIGFNI)
-  TAKE(avx512fp16, XNN_ENABLE_AVX512FP16)
-  TAKE(avx512amx, XNN_ENABLE_AVX512AMX)
-  TAKE(avxvnni, XNN_ENABLE_AVXVNNI)
-  TAKE(avxvnniint8, XNN_ENABLE_AVXVNNIINT8)
-  TAKE(avx256skx, XNN_ENABLE_AVX256SKX)
-  TAKE(avx256vnni, XNN_ENABLE_AVX256VNNI)
-  TAKE(avx256vnnigfni, XNN_ENABLE_AVX256VNNIGFNI)
-  #undef TAKE
+  SET_FLAG(ssse3, true)
+  SET_FLAG(sse4_1, true)
+  SET_FLAG(avx, true)
+  SET_FLAG(f16c, true)
+  SET_FLAG(fma3, true)
+  SET_FLAG(avx2, true)
+  SET_FLAG(avx512f, XNN_ENABLE_AVX512F)
+  SET_FLAG(avx512skx, XNN_ENABLE_AVX512SKX)
+  SET_FLAG(avx512vbmi, XNN_ENABLE_AVX512VBMI)
+  SET_FLAG(avx512vnni, XNN_ENABLE_AVX512VNNI)
+  SET_FLAG(avx512vnnigfni, XNN_ENABLE_AVX512VNNIGFNI)
+  SET_FLAG(avx512fp16, XNN_ENABLE_AVX512FP16)
+  SET_FLAG(avx512amx, XNN_ENABLE_AVX512AMX)
+  SET_FLAG(avxvnni, XNN_ENABLE_AVXVNNI)
+  SET_FLAG(avxvnniint8, XNN_ENABLE_AVXVNNIINT8)
+  SET_FLAG(avx256skx, XNN_ENABLE_AVX256SKX)
+  SET_FLAG(avx256vnni, XNN_ENABLE_AVX256VNNI)
+  SET_FLAG(avx256vnnigfni, XNN_ENABLE_AVX256VNNIGFNI)
+  #undef SET_FLAG
 }
 #endif
 
@@ -58,14 +58,14 @@ uint32_t xnn_hardware_uarch() {
 """
 
 PATCHES = [
-    # Kernels of older processors can be forced, and those of a microarchitecture that XNNPACK asks for by name:
-    # `xnn_restrict_hardware`, called before `xnn_initialize`, takes flags away and returns the rest; with all flags kept
-    # it is a query. A library whose kernels are emulated has every flag to begin with.
+    # `xnn_restrict_hardware`, called before `xnn_initialize`, clears feature flags and returns the remaining ones, so
+    # that XNNPACK selects the kernels of an older processor. With all flags kept it only returns them. It can also set
+    # the microarchitecture, by which XNNPACK selects a few kernels. In the emulated library every flag is set at first.
     Patch(
         "src/xnnpack/hardware-config.h",
         "XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();\n",
         """XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();
-// uarch: one of cpuinfo's, or UINT32_MAX for the processor's own.
+// uarch: a number of cpuinfo's enum cpuinfo_uarch, or UINT32_MAX for that of this processor.
 XNN_INTERNAL uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 XNN_INTERNAL uint32_t xnn_hardware_uarch();
 """,

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Fetch and build the XNNPACK that edgecore-xnnpack links, and print the folder that holds it.
 
-Run by the plugin's CMake, or by hand: ``python3 get_xnnpack.py [--emulated]``. The files of ``xnnpack.pins`` come from the
-Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The result, ``include/``, ``lib/``,
-``licenses/`` and ``padding.tsv``, is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default
-``~/.cache/edgecore``), where the key covers the pins, the patches (``patches.py`` and what it imports, ``kernels/``), the
-check of what kernels touch (``padding.py``), the build options and the compiler. Progress goes to stderr, the folder's path
-to stdout.
+The plugin's CMake runs this script; it can also be run by hand: ``python3 get_xnnpack.py [--emulated]``. The files of
+``xnnpack.pins`` come from the Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The
+result (``include/``, ``lib/``, ``licenses/`` and ``padding.tsv``) is kept in
+``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache: ``~/.cache/edgecore``). The key is a hash of the pins, the
+patches (``patches.py`` with its imports, and ``kernels/``), the check of out-of-bounds accesses (``padding.py`` and
+``footprint/``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
 
-With ``--emulated`` it is ``xnnpack-emulated-<key>``, for tests: the same sources, with the kernels for AVX512 and beyond
-compiled for any processor with AVX2 (``emulated.py``), and offered on each. ``XNNPACK_DIR`` can name it. With
-``--sources FOLDER`` the patched sources are unpacked there, for XNNPACK's own tests.
+``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
+later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
+processor. To use this library, name its folder in ``XNNPACK_DIR``. ``--sources FOLDER`` only unpacks the patched
+sources into FOLDER, for XNNPACK's own tests.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ COMMON_OPTIONS = [
     "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
     "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",  # both projects ask for a CMake older than CMake 4 accepts
 ]
-# A static library's symbols must not leave the plugin's shared library: another XNNPACK may be in the process.
+# Hides XNNPACK's symbols in the plugin's shared library: the process may contain another XNNPACK.
 C_FLAGS = "-fvisibility=hidden"
-# clang's SLP vectorizer packs the row pointers of the indirect GEMMs into vectors and unpacks them in the inner loop:
-# fp32 3x3 convolutions take 1.3 to 1.4 times as long. XNNPACK's -O2 comes later and would undo -fno-slp-vectorize.
+# Turns off clang's SLP vectorizer, which packs the row pointers of the indirect GEMMs into vectors and unpacks them in
+# the inner loop: with it, fp32 3x3 convolutions take 1.3 to 1.4 times as long. -fno-slp-vectorize would have no effect,
+# because XNNPACK appends its own -O2, which turns the vectorizer on again.
 CLANG_FLAGS = "-mllvm -vectorize-slp=false"
 XNNPACK_OPTIONS = [
     "-DXNNPACK_LIBRARY_TYPE=static",
@@ -67,12 +69,12 @@ PTHREADPOOL_OPTIONS = [
 
 
 class BuildError(Exception):
-    """One sentence for the user: what failed and what to do."""
+    """An error whose text is one sentence for the user: what failed, and what to do."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One file of the archive: its SHA-256 and size decide whether a copy is taken."""
+    """A file of the Debian archive; a copy is used only if its SHA-256 and size match."""
 
     sha256: str
     size: int
@@ -81,7 +83,7 @@ class Pin:
     name: str
 
     def matches(self, path: Path) -> bool:
-        """Whether ``path`` is this file, byte for byte."""
+        """Return True if the file at ``path`` has this pin's size and SHA-256."""
         if not path.is_file() or path.stat().st_size != self.size:
             return False
         return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
@@ -89,7 +91,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C and a C++ compiler of one family, with the first line of ``--version``."""
+    """The commands of a C and a C++ compiler of the same family; ``version`` is the first line of ``--version``."""
 
     c: str
     cxx: str
@@ -105,9 +107,9 @@ def say(text: str) -> None:
     print(f"xnnpack: {text}", file=sys.stderr, flush=True)
 
 
-def read_pins(*more: Path) -> list[Pin]:
-    """Read ``xnnpack.pins``, and the files ``more`` of the same form."""
-    lines = [line for file in (PINS, *more) for line in file.read_text().splitlines()]
+def read_pins(*more_files: Path) -> list[Pin]:
+    """Read ``xnnpack.pins`` and ``more_files``, which have the same format."""
+    lines = [line for file in (PINS, *more_files) for line in file.read_text().splitlines()]
     rows = [line.split() for line in lines if line and not line.startswith("#")]
     return [Pin(sha, int(size), kind, package, name) for sha, size, kind, package, name in rows]
 
@@ -116,35 +118,39 @@ def read_pins(*more: Path) -> list[Pin]:
 
 
 def archive_uri() -> str | None:
-    """The machine's configured Debian archive, without its security and foreign repositories."""
-    form = "$(REPO_URI) $(COMPONENT)"
-    listed = subprocess.run(
-        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
+    """Return the URI of the Debian archive that apt is configured with, or None.
+
+    Security repositories are skipped; a URI that ends with ``/debian`` is preferred to those of other vendors.
+    """
+    output_format = "$(REPO_URI) $(COMPONENT)"
+    listing = subprocess.run(
+        ["apt-get", "indextargets", "--format", output_format, "Created-By: Packages"],
         capture_output=True,
         text=True,
         timeout=DOWNLOAD_SECONDS,
         check=False,
     )
-    rows = [line.split() for line in listed.stdout.splitlines()]
+    rows = [line.split() for line in listing.stdout.splitlines()]
     uris = [row[0] for row in rows if len(row) == 2 and row[1] == "main" and "security" not in row[0]]
     uris.sort(key=lambda uri: not uri.rstrip("/").endswith("/debian"))
     return uris[0] if uris else None
 
 
 def apt_fetch(pins: list[Pin], into: Path) -> None:
-    """Download what apt can; a file that is missing afterwards was not to be had.
+    """Download those of ``pins`` that apt can get; the caller checks which files exist afterwards.
 
-    apt's exit status is not looked at: it is 100 when a file beside the one wanted (a .dsc) is not in the archive.
+    apt's exit status is ignored: it is 100 also if only a file beside the wanted file (such as its .dsc) is missing in
+    the archive.
     """
     if shutil.which("apt-get") is None:
-        say("there is no apt-get on this machine")
+        say("this machine has no apt-get; no file is fetched from the Debian archive")
         return
     with tempfile.TemporaryDirectory(prefix="edgecore-apt-") as name:
         root = Path(name)
         folders = {key: root / key for key in ("lists", "archives", "files")}
         for folder in folders.values():
             (folder / "partial").mkdir(parents=True)
-        if os.geteuid() == 0:  # apt downloads as its own user, which has to get in and write
+        if os.geteuid() == 0:  # apt run by root downloads as the user _apt, who must be able to enter and write here
             root.chmod(0o755)
             with suppress(LookupError):
                 shutil.chown(folders["files"], "_apt")
@@ -171,7 +177,7 @@ def apt_fetch(pins: list[Pin], into: Path) -> None:
         try:
             uri = archive_uri()
             if uri is None:
-                say("apt has no Debian archive configured")
+                say("apt has no Debian archive configured; no file is fetched from it")
                 return
             (root / "sources.list").write_text(f"deb {uri} {SUITE} main\ndeb-src {uri} {SUITE} main\n")
             say(f"asking the Debian archive for {len(pins)} files of {SUITE}")
@@ -186,28 +192,31 @@ def apt_fetch(pins: list[Pin], into: Path) -> None:
                     check=False,
                 )
         except subprocess.TimeoutExpired as expired:
-            say(f"apt-get gave no answer within {expired.timeout:.0f} s")
+            say(f"apt-get did not finish within {expired.timeout:.0f} s")
         take(pins, folders["files"], into, "the Debian archive")
 
 
-def take(pins: list[Pin], source: Path, into: Path, whence: str) -> None:
-    """Copy the pinned files from ``source``; a file with other contents is refused."""
+def take(pins: list[Pin], source: Path, into: Path, origin: str) -> None:
+    """Copy the pinned files from ``source`` to ``into``; refuse those whose size or hash differs from the pin."""
     for pin in pins:
-        # apt escapes characters in the names of binary packages that a server may dislike
-        found = [path for path in (source / pin.name, source / pin.name.replace("~", "%7e")) if path.is_file()]
-        if not found:
+        # apt escapes characters such as "~" in the names of binary packages.
+        candidates = [path for path in (source / pin.name, source / pin.name.replace("~", "%7e")) if path.is_file()]
+        if not candidates:
             continue
         copy = into / f"{pin.name}.{os.getpid()}"
-        shutil.copyfile(found[0], copy)
+        shutil.copyfile(candidates[0], copy)
         if pin.matches(copy):
             copy.replace(into / pin.name)
         else:
             copy.unlink()
-            say(f"refused {pin.name} from {whence}: its size or SHA-256 is not the pinned one")
+            say(f"refused {pin.name} from {origin}: its size or SHA-256 differs from the pinned value")
 
 
 def fetch(pins: list[Pin], into: Path) -> None:
-    """Put every pinned file into ``into``: what lies there, then the archive, then EDGECORE_THIRD_PARTY."""
+    """Make ``into`` hold every pinned file, fetched from the Debian archive, else from ``EDGECORE_THIRD_PARTY``.
+
+    Files that ``into`` already holds are not fetched again. Raises BuildError if a file cannot be found.
+    """
     into.mkdir(parents=True, exist_ok=True)
     folder = os.environ.get("EDGECORE_THIRD_PARTY")
 
@@ -223,7 +232,7 @@ def fetch(pins: list[Pin], into: Path) -> None:
         names = ", ".join(pin.name for pin in missing())
         tried = f"EDGECORE_THIRD_PARTY={folder}" if folder else "EDGECORE_THIRD_PARTY is not set"
         raise BuildError(
-            f"Neither the Debian archive nor a local folder ({tried}) gave {names}; put these files of Debian {SUITE} "
+            f"Neither the Debian archive nor a local folder ({tried}) has {names}; put these files of Debian {SUITE} "
             f"(SHA-256 in {PINS}) into a folder and set EDGECORE_THIRD_PARTY to it."
         )
 
@@ -232,7 +241,7 @@ def fetch(pins: list[Pin], into: Path) -> None:
 
 
 def unpack_tarball(archive: Path, into: Path) -> Path:
-    """Unpack a source tarball; return the folder that holds its CMakeLists.txt or include folder."""
+    """Unpack a source tarball and return its top folder, which holds CMakeLists.txt or ``include/``."""
     with tarfile.open(archive) as tar:
         extract(tar, into)
     entries = list(into.iterdir())
@@ -240,7 +249,7 @@ def unpack_tarball(archive: Path, into: Path) -> Path:
 
 
 def unpack_deb(archive: Path, into: Path) -> None:
-    """Unpack the data of a .deb: an ar archive (60-byte headers, even offsets) with a data.tar.* member."""
+    """Unpack the files of a .deb: an ar archive (60-byte headers, members at even offsets) with a data.tar.*."""
     data = archive.read_bytes()
     offset = len(b"!<arch>\n")
     while offset < len(data):
@@ -251,7 +260,7 @@ def unpack_deb(archive: Path, into: Path) -> None:
                 extract(tar, into)
             return
         offset += 60 + size + size % 2
-    raise BuildError(f"{archive.name} holds no data.tar member; fetch it anew.")
+    raise BuildError(f"{archive.name} holds no data.tar member; delete {archive} and try again.")
 
 
 def extract(tar: tarfile.TarFile, into: Path) -> None:
@@ -267,42 +276,46 @@ def extract(tar: tarfile.TarFile, into: Path) -> None:
 def compiler_version(command: str) -> str | None:
     if shutil.which(command) is None:
         return None
-    shown = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
-    return shown.stdout.splitlines()[0] if shown.returncode == 0 and shown.stdout else None
+    result = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
 
 
 def choose_compiler() -> Compiler:
-    """clang-16 for preference, then any clang from 15 or gcc from 13 on, then whatever there is."""
+    """Choose clang-16, else another clang of version 15 or later, else gcc 13 or later, else any C compiler."""
     clangs = [("clang-16", "clang++-16"), *((f"clang-{n}", f"clang++-{n}") for n in (17, 18, 19, 20, 15))]
     gccs = [(f"gcc-{n}", f"g++-{n}") for n in (13, 14, 15)]
-    last: Compiler | None = None
+    fallback: Compiler | None = None
     for c, cxx in [*clangs, ("clang", "clang++"), *gccs, ("gcc", "g++"), ("cc", "c++")]:
         version = compiler_version(c)
         if version is None or shutil.which(cxx) is None:
             continue
         number = re.search(r"(\d+)\.\d+", version)
-        least = 15 if "clang" in version else 13
-        if number and int(number[1]) >= least:
+        min_version = 15 if "clang" in version else 13
+        if number and int(number[1]) >= min_version:
             return Compiler(c, cxx, version, all_kernels=True)
-        last = last or Compiler(c, cxx, version, all_kernels=False)
-    if last is None:
+        fallback = fallback or Compiler(c, cxx, version, all_kernels=False)
+    if fallback is None:
         raise BuildError("No C and C++ compiler was found; install clang-16.")
-    return last
+    return fallback
 
 
 def cmake_build(name: str, source: Path, build: Path, compiler: Compiler, options: list[str]) -> None:
-    """Configure and build one project, with a line of progress per tenth."""
+    """Configure and build a CMake project."""
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     configure = [
         "cmake", "-S", str(source), "-B", str(build), *generator,
         f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}",
         f"-DPython_EXECUTABLE={sys.executable}", *COMMON_OPTIONS, *options,
     ]  # fmt: skip
-    run_shown(configure, name)
-    run_shown(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name)
+    run_with_progress(configure, name)
+    run_with_progress(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name)
 
 
-def run_shown(command: list[str], what: str) -> None:
+def run_with_progress(command: list[str], name: str) -> None:
+    """Run a command and print its progress ("[3/10]" or "[30%]" in its output) at each 10 %.
+
+    Raises BuildError if the command fails, after printing the end of its output.
+    """
     lines: list[str] = []
     tenth = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -314,18 +327,21 @@ def run_shown(command: list[str], what: str) -> None:
                 percent = int(step[3]) if step[3] else 100 * int(step[1]) // int(step[2])
                 if percent // 10 > tenth:
                     tenth = percent // 10
-                    say(f"{what} {tenth * 10} %")
+                    say(f"{name} {tenth * 10} %")
     if process.returncode:
         sys.stderr.writelines(lines[-30:])
-        raise BuildError(f"Building {what} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
+        raise BuildError(f"Building {name} failed ({' '.join(command[:3])}, status {process.returncode}); see above.")
 
 
-def unpack_sources(named: dict[str, Path], work: Path) -> dict[str, Path]:
-    """Unpack the sources into folders of ``work`` and patch XNNPACK's."""
+def unpack_sources(archives: dict[str, Path], work: Path) -> dict[str, Path]:
+    """Unpack the source archives (by package name) into folders of ``work``, and patch XNNPACK.
+
+    Returns the top folder of each package's sources.
+    """
     sources = {}
     for package in ("xnnpack", "pthreadpool", "fxdiv"):
         (work / package).mkdir(parents=True)
-        sources[package] = unpack_tarball(named[package], work / package)
+        sources[package] = unpack_tarball(archives[package], work / package)
     apply(XNNPACK_PATCHES, sources["xnnpack"])
     generate(KERNELS, sources["xnnpack"])
     return sources
@@ -333,17 +349,17 @@ def unpack_sources(named: dict[str, Path], work: Path) -> dict[str, Path]:
 
 def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin], for_tests: bool) -> None:
     """Unpack into ``work``, build there, and lay the result out in ``stage``."""
-    named = {pin.package: files / pin.name for pin in pins}
-    sources = unpack_sources(named, work)
+    archives = {pin.package: files / pin.name for pin in pins}
+    sources = unpack_sources(archives, work)
     for pin in pins:
         if pin.kind == "binary":
-            unpack_deb(named[pin.package], work / "debs")
+            unpack_deb(archives[pin.package], work / "debs")
     usr = work / "debs" / "usr"
     cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
     stage.mkdir()
-    if not for_tests:  # the emulated kernels are the same ones
-        say("comparing what each kernel touches past its buffers' ends with what is there")
+    if not for_tests:  # the emulated library is built from the same kernel sources
+        say("checking that no kernel accesses memory beyond its buffers and their padding")
         findings = padding.survey(sources["xnnpack"])
         say(padding.summary(findings))
         (stage / "padding.tsv").write_text(padding.table(findings))
@@ -382,7 +398,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``; a second process waits and then finds the finished build."""
+    """Hold an exclusive lock on ``path``, so that a second process waits and then finds the finished build."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -391,16 +407,16 @@ def locked(path: Path) -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch and build XNNPACK, and print the folder that holds it.")
     parser.add_argument(
-        "--emulated", action="store_true", help="for tests: every x86 kernel, on any processor with AVX2"
+        "--emulated", action="store_true", help="a library for tests: every x86 kernel on any processor with AVX2"
     )
-    parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only put the patched sources into FOLDER")
+    parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only unpack the patched sources into FOLDER")
     arguments = parser.parse_args()
     for_tests: bool = arguments.emulated
     try:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
             raise BuildError(
-                f"The pinned files are for Linux on x86-64, this is {platform.system()} on {platform.machine()}; "
-                "build XNNPACK yourself and give its folder as XNNPACK_DIR."
+                f"The pinned files are for Linux on x86-64, but this is {platform.system()} on {platform.machine()}; "
+                "build XNNPACK yourself and set XNNPACK_DIR to its folder."
             )
         if shutil.which("cmake") is None:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
@@ -438,7 +454,7 @@ def main() -> int:
 
 
 def make(result: Path, cache: Path, compiler: Compiler, for_tests: bool) -> None:
-    """Fetch, build, and move the finished folder to ``result`` in one step."""
+    """Fetch and build; the folder ``result`` appears only once it is complete."""
     pins = read_pins(emulated.PINS) if for_tests else read_pins()
     fetch(pins, cache / "files")
     if not compiler.all_kernels:

@@ -1,4 +1,4 @@
-"""Changes to XNNPACK's sources as data: files that its generator writes, and texts replaced."""
+"""Descriptions of changes to XNNPACK's sources: generated kernel files, and replaced texts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ TEMPLATES = Path(__file__).with_name("kernels")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A micro-kernel written by XNNPACK's ``tools/xngen.py``: one that it lacks, or one whose template is patched.
+    """A micro-kernel file that XNNPACK's ``tools/xngen.py`` writes from a template.
 
-    ``template`` is one of XNNPACK's, or one of ``kernels/``, which are put into ``src/edgecore/``.
-    A new file stands before ``like``, a kernel of another shape, in the list of files ``listing``; a file that XNNPACK
-    has is replaced and has neither.
+    ``template`` is a patched template of XNNPACK, or a file of ``kernels/``, which ``generate`` copies to
+    ``src/edgecore/``. ``options`` are the template's variables, such as ``MR=7 NR=32``. ``path`` is the file to write.
+
+    If XNNPACK lacks the file ``path``, it must be added to the list of files to compile: ``listing`` is that list (a
+    .cmake file), and ``like`` is the kernel in it before which ``path`` is inserted. If XNNPACK has the file, it is
+    replaced, and ``like`` and ``listing`` are empty.
     """
 
     template: str
@@ -29,7 +32,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Patch:
-    """Replaces ``old``, which occurs once in ``path``; paths are relative to the folder of the sources."""
+    """A replacement of ``old``, which must occur exactly once in the file ``path`` of the sources, by ``new``."""
 
     path: str
     old: str
@@ -37,7 +40,7 @@ class Patch:
 
 
 def generate(kernels: list[Kernel], source: Path) -> None:
-    """Write the kernels' files under ``source`` by its own generator."""
+    """Write the kernels' files into the sources with XNNPACK's generator."""
     shutil.copytree(TEMPLATES, source / "src" / "edgecore")
     for kernel in kernels:
         options = [word for option in kernel.options.split() for word in ("-D", option)]
@@ -46,10 +49,13 @@ def generate(kernels: list[Kernel], source: Path) -> None:
 
 
 def apply(patches: list[Patch], source: Path) -> None:
-    """Patch the files under ``source``. Raises ValueError when a text is not there exactly once."""
+    """Patch the files under ``source``. Raises ValueError if a patch's text does not occur exactly once."""
     for patch in patches:
         file = source / patch.path
         text = file.read_text()
         if text.count(patch.old) != 1:
-            raise ValueError(f"{patch.path} is not the file that its patch was written for; update the patch.")
+            raise ValueError(
+                f"{patch.path} is not the file that its patch was written for "
+                f"({text.count(patch.old)} matches instead of 1); update the patch."
+            )
         file.write_text(text.replace(patch.old, patch.new))

@@ -1,4 +1,8 @@
-"""Changes of ours to XNNPACK: corrections, forced hardware, and here what makes it faster, each with its reason."""
+"""Our changes to XNNPACK, each with its reason.
+
+This module has the changes for speed, and collects all changes in ``KERNELS`` and ``XNNPACK_PATCHES``. Corrections are
+in ``corrections``; ``forced_hardware`` lets XNNPACK select kernels as on another processor.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +37,16 @@ _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
 KERNELS = [
     *corrections.KERNELS,
-    # 7 rows at a time read 128 bytes of weights for 7 cycles of arithmetic, more than the second-level cache delivers
-    # beside everything else. 12 is the greatest number of rows whose pointers fit the registers; 10 wastes
-    # less of 49 and 196, the pixels of the last stages of most networks.
+    # fp32 GEMM with tiles of 10 and 12 rows. XNNPACK's tile of 7 rows and 32 columns reads 128 bytes of weights for 14
+    # multiply-adds of vectors (7 cycles), which is more than the L2 cache delivers beside the other accesses. 12 is the
+    # largest number of rows whose pointers fit the registers. 10 rows waste less of 49 and 196 rows, the number of
+    # pixels in the last stages of most image networks.
     *(_gemm(kind, rows) for kind in ("gemm", "igemm") for rows in (10, 12)),
-    # XNNPACK's int8 kernels for AVX512 without VNNI spend 5 of 12 instructions on moving bytes: less than two thirds of
-    # fp32's speed.
+    # int8 GEMM for AVX512 without VNNI. XNNPACK's kernels spend 5 of 12 instructions on moving bytes, and reach less
+    # than two thirds of the speed of fp32.
     *(_int8(kind, rows, dynamic) for kind in ("gemm", "igemm") for dynamic in (False, True) for rows in _INT8_ROWS),
-    # XNNPACK multiplies 8 bits as 32 and one pixel at a time: a third of the speed; and has no 7x7.
+    # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
+    # three times as long; and there is none for 7x7.
     *(
         Kernel(
             "src/edgecore/qs8-dwconv-avx512skx.c.in",
@@ -51,7 +57,8 @@ KERNELS = [
         )
         for taps in _INT8_TAPS
     ),
-    # Depthwise 7x7. Without these XNNPACK computes each channel as a matrix product with one column, of 32 calculated.
+    # fp32 depthwise convolution 7x7. Without these kernels XNNPACK computes each channel as a GEMM with one column, of
+    # which the kernel computes 32 columns.
     Kernel(
         "src/f32-dwconv/unipass-avx512.c.in",
         "CHANNEL_TILE=16 KERNEL_TILE=49 ACCUMULATORS=2",
@@ -91,7 +98,7 @@ def _add_gemm(kind: str) -> list[Patch]:
 
 
 def _add_dwconv(tile: int, isa: str) -> list[Patch]:
-    known = f"xnn_f32_dwconv_minmax_ukernel_25p{tile}c__{isa}"
+    existing = f"xnn_f32_dwconv_minmax_ukernel_25p{tile}c__{isa}"
     added = f"xnn_f32_dwconv_minmax_ukernel_49p{tile}c__{isa}_acc2"
     declaration = (
         f"XNN_DWCONV_UNIPASS(xnn_arch_x86_{isa}, %s, {tile}, false, {tile}, %d, float, float, "
@@ -106,16 +113,16 @@ def _add_dwconv(tile: int, isa: str) -> list[Patch]:
         "primary_tile": 49,
     }
     entries = "".join(f"f32_dwconv_config[4].{field} = {value};\n" for field, value in fields.items())
-    entry = f"f32_dwconv_config[3].minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) {known};\n"
-    known_line = declaration % (known, 25)
+    entry = f"f32_dwconv_config[3].minmax.unipass = (xnn_dwconv_unipass_ukernel_fn) {existing};\n"
+    existing_line = declaration % (existing, 25)
     return [
-        Patch("src/f32-dwconv/f32-dwconv-minmax-unipass.h", known_line, known_line + declaration % (added, 49)),
+        Patch("src/f32-dwconv/f32-dwconv-minmax-unipass.h", existing_line, existing_line + declaration % (added, 49)),
         Patch("src/configs/dwconv-config.c", entry, entries + entry),
     ]
 
 
 def _int8_function(kind: str, dynamic: bool) -> str:
-    """The kernel's name, with places for the number of rows and the rest of its shape."""
+    """Return a format string of the kernel's name, to be filled with the number of rows and the rest of the tile."""
     return (
         f"xnn_qd8_f32_qc8w_{kind}_minmax_ukernel_%dx%s" if dynamic else f"xnn_qs8_qc8w_{kind}_minmax_fp32_ukernel_%dx%s"
     )
@@ -124,25 +131,26 @@ def _int8_function(kind: str, dynamic: bool) -> str:
 def _declare_int8(kind: str, dynamic: bool) -> Patch:
     macro = f"DECLARE_{'QD8_F32' if dynamic else 'QS8'}_QC8W_{kind.upper()}_MINMAX_UKERNEL_FUNCTION"
     line = f"{macro}({_int8_function(kind, dynamic)})\n"
-    known = line % (1, "16c8__avx512skx_prfm")
-    return Patch(f"src/xnnpack/{kind}.h", known, known + "".join(line % (m, "32c2__avx512skx") for m in _INT8_ROWS))
+    existing = line % (1, "16c8__avx512skx_prfm")
+    added = "".join(line % (rows, "32c2__avx512skx") for rows in _INT8_ROWS)
+    return Patch(f"src/xnnpack/{kind}.h", existing, existing + added)
 
 
-def _take_int8(dynamic: bool) -> Patch:
-    """The processor's table: our kernels instead of XNNPACK's, with 12 rows, 32 columns and pairs of inputs."""
+def _select_int8(dynamic: bool) -> Patch:
+    """Replace XNNPACK's int8 kernels in the configuration by ours, with tiles of 12 rows and 32 columns (kr = 2)."""
     config, dq = ("qd8_f32_qc8w_gemm_config", "dq") if dynamic else ("qs8_qc8w_gemm_config", "")
 
-    def table(rows: tuple[int, ...], shape: str, between: str, numbers: tuple[int, int, int]) -> str:
+    def table(rows: tuple[int, ...], shape: str, middle: str, tile: tuple[int, int, int]) -> str:
         lines = [
             f"minmax.{dq}{kind}[XNN_MR_TO_INDEX({mr})] = xnn_init_hmp_{dq}{kind}_ukernel("
             f"(xnn_{dq}{kind}_ukernel_fn) {_int8_function(kind, dynamic) % (mr, shape)});"
             for kind in ("gemm", "igemm")
             for mr in rows
         ]
-        lines += [between, *(f"{name} = {number};" for name, number in zip(("mr", "nr", "log2_kr"), numbers))]
+        lines += [middle, *(f"{name} = {number};" for name, number in zip(("mr", "nr", "log2_kr"), tile))]
         return "".join(f"        {config}.{line}\n" for line in lines)
 
-    rest = (
+    middle = (
         "init.f32 = xnn_init_f32_minmax_scalar_params;"
         if dynamic
         else f"""init.qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params;
@@ -150,11 +158,11 @@ def _take_int8(dynamic: bool) -> Patch:
         {config}.pack_igemm_kgo = (xnn_pack_conv_kgo_w_fn) xnn_pack_qs8_conv_kgo_w;
         {config}.pack_deconv_goki = (xnn_pack_deconv_goki_w_fn) xnn_pack_qs8_deconv_goki_w;"""
     )
-    most = 8 if dynamic else 7
+    max_rows = 8 if dynamic else 7
     return Patch(
         "src/configs/gemm-config.c",
-        table((1, most), "16c8__avx512skx_prfm", rest, (most, 16, 3)),
-        table(_INT8_ROWS, "32c2__avx512skx", rest, (12, 32, 1)),
+        table((1, max_rows), "16c8__avx512skx_prfm", middle, (max_rows, 16, 3)),
+        table(_INT8_ROWS, "32c2__avx512skx", middle, (12, 32, 1)),
     )
 
 
@@ -164,7 +172,7 @@ def _add_int8_dwconv() -> list[Patch]:
         f"XNN_DWCONV_UNIPASS(xnn_arch_x86_avx512skx, {name}, 32, false, 32, %d, int8_t, void, "
         "union xnn_qs8_qc8w_conv_minmax_params, xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params)\n"
     )
-    known = declaration % (9, "mul32", 9)
+    existing = declaration % (9, "mul32", 9)
     file, config = "src/configs/dwconv-config.c", "        qs8_qc8w_dwconv_config[%d].%s = %s;\n"
     kernel = "(xnn_dwconv_unipass_ukernel_fn) " + name
     first = config % (1, "minmax.unipass", kernel % (9, "mul32"))
@@ -180,8 +188,8 @@ def _add_int8_dwconv() -> list[Patch]:
     return [
         Patch(
             "src/qs8-qc8w-dwconv/qs8-qc8w-dwconv-minmax-unipass-fp32.h",
-            known,
-            known + "".join(declaration % (taps, "pairs", taps) for taps in _INT8_TAPS),
+            existing,
+            existing + "".join(declaration % (taps, "pairs", taps) for taps in _INT8_TAPS),
         ),
         Patch(file, first, largest + config % (1, "minmax.unipass", kernel % (9, "pairs"))),
         Patch(file, kernel % (25, "mul32") + ";\n", kernel % (25, "pairs") + ";\n"),
@@ -191,16 +199,18 @@ def _add_int8_dwconv() -> list[Patch]:
     ]
 
 
-def _keep_in_cache(file: str, columns: str, column_bytes: str, then: str = "") -> Patch:
-    old = f"  size_t nc = {columns};\n{then}"
+def _keep_in_cache(file: str, columns: str, column_bytes: str, following: str = "") -> Patch:
+    """Limit the columns of a GEMM's tile to those in the L2 cache; `following` tells equal lines of the file apart."""
+    old = f"  size_t nc = {columns};\n{following}"
     return Patch(
         f"src/operators/{file}.c",
         old,
-        f"  size_t nc = xnn_gemm_columns_in_cache({columns}, nr, {column_bytes});\n{then}",
+        f"  size_t nc = xnn_gemm_columns_in_cache({columns}, nr, {column_bytes});\n{following}",
     )
 
 
 def _fit_rows(file: str, rows: str, cases: str, nr: str = "nr") -> Patch:
+    """Select the kernel by the number of rows, with the function that convolutions use."""
     old = f"""  if ({rows} == 1 && {cases}[0].function[XNN_UARCH_DEFAULT] != NULL) {{
     mr = 1;
   }}
@@ -208,8 +218,9 @@ def _fit_rows(file: str, rows: str, cases: str, nr: str = "nr") -> Patch:
     return Patch(f"src/operators/{file}.c", old, f"  mr = xnn_get_heuristic_mr_gemm({rows}, mr, {nr}, {cases});\n")
 
 
-def _choose_int8(file: str, before: str, width: str) -> Patch:
-    old = before + "  const struct xnn_gemm_config* gemm_config = %s;\n"
+def _choose_int8(file: str, preceding: str, width: str) -> Patch:
+    """Choose between AMX and VNNI by the layer's width; `preceding` tells equal lines of the file apart."""
+    old = preceding + "  const struct xnn_gemm_config* gemm_config = %s;\n"
     path = f"src/operators/{file}.c"
     chosen = f"xnn_choose_qs8_qc8w_gemm_config({width})"
     return Patch(path, old % "xnn_init_qs8_qc8w_gemm_config()", old % chosen)
@@ -232,8 +243,8 @@ _CONVOLUTION = """  if (num_threads > 1) {
 XNNPACK_PATCHES = [
     *corrections.PATCHES,
     *forced_hardware.PATCHES,
-    # The planner of the workspace never put a tensor before the first one that is live at the same time. Along a chain
-    # of layers each tensor came after the last, and none was reused: ResNet-50's workspace had 44 MB instead of 7.
+    # The workspace planner never placed a tensor before the first tensor that is live at the same time. In a chain of
+    # layers each tensor was placed after the last, so no memory was reused: ResNet-50's workspace had 44 MB, now 7 MB.
     Patch(
         "src/memory-planner.c",
         """  if (num_mem_blocks == 1) {
@@ -252,10 +263,11 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
-    # Weights are read once for each tile of rows, the first time from memory: 4 KB ahead hides its latency.
+    # Each tile of rows reads the weights once, the first tile from main memory. Prefetching 4 KB ahead hides the
+    # latency.
     _prefetch("gemm", "loadu"),
     _prefetch("igemm", "load"),
-    # The kernels above, in the lists of files and in the processor's tables.
+    # Add the kernels above to the lists of files, and select them in the configurations of the processors.
     *(
         Patch(kernel.listing, f"  {kernel.like}\n", f"  {kernel.path}\n  {kernel.like}\n")
         for kernel in KERNELS
@@ -273,12 +285,12 @@ XNNPACK_PATCHES = [
 """,
     ),
     *(_declare_int8(kind, dynamic) for kind in ("gemm", "igemm") for dynamic in (False, True)),
-    *(_take_int8(dynamic) for dynamic in (False, True)),
+    *(_select_int8(dynamic) for dynamic in (False, True)),
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),
     Patch("src/xnnpack/config.h", "#define XNN_MAX_F32_DWCONV_UKERNELS 4\n", "#define XNN_MAX_F32_DWCONV_UKERNELS 5\n"),
-    # Matrix products take the kernel whose number of rows fits theirs, as convolutions do.
+    # Fully connected layers and matmuls select the kernel by their number of rows, as convolutions do in XNNPACK.
     _fit_rows("fully-connected-nc", "batch_size", "fully_connected_op->ukernel.gemm.gemm_cases"),
     _fit_rows("dynamic-fully-connected-nc", "batch_size", "ukernel->gemm_cases"),
     _fit_rows(
@@ -295,9 +307,10 @@ XNNPACK_PATCHES = [
 #include "xnnpack/operator.h"
 """,
     ),
-    # XNNPACK multiplies a few rows with all columns, then the next rows: weights that the cache does not hold are read
-    # from memory again for each 7 rows. Now all rows pass before the next columns are read (threadpool.cpp has the
-    # order), as many columns at a time as half of the second-level cache holds.
+    # XNNPACK multiplies a tile of rows by all columns, then the next tile of rows. Weights that exceed the cache are
+    # then read from main memory again for each tile. Here the columns are split into blocks whose weights fill half of
+    # the L2 cache, and all rows are multiplied by a block before the next block is read (threadpool.cpp implements this
+    # order of tiles).
     Patch(
         "src/xnnpack/operator-utils.h",
         """XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
@@ -341,8 +354,9 @@ void* xnn_get_pointer_to_write_weights(
         "dynamic-fully-connected-nc", "output_channels", "dynamic_fully_connected_op->context.gemm.gemm.gemm.w_stride"
     ),
     _keep_in_cache("batch-matrix-multiply-nc", "n", "w_stride"),
-    # AMX multiplies 64 inputs by 64 outputs at once, whether a layer has that many or not. XNNPACK took it for every
-    # int8 layer of a processor that has it; now a layer takes what is faster for its width.
+    # An AMX kernel always computes blocks of 64 inputs and 64 outputs, also for narrower layers. XNNPACK used AMX for
+    # every int8 layer if the processor has it. With this patch each layer uses AMX or VNNI, whichever is estimated to
+    # be faster for the layer's width.
     Patch(
         "src/configs/gemm-config.c",
         _AMX_ENDS + "      } else\n" + _VNNI_BEGINS,
@@ -368,7 +382,8 @@ void* xnn_get_pointer_to_write_weights(
     Patch(
         "src/configs/gemm-config.c",
         "const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {\n",
-        # Measured on Sapphire Rapids: AMX computes 3 to 3.5 products in the time of one with VNNI.
+        # The estimate: the multiplications of the padded layer, of which AMX computes 3 to 3.5 in the time of one with
+        # VNNI (measured on Sapphire Rapids).
         """const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     size_t kernel_size, size_t input_channels, size_t output_channels) {
   const struct xnn_gemm_config* config = xnn_init_qs8_qc8w_gemm_config();

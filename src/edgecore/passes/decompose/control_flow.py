@@ -1,4 +1,4 @@
-"""The calling convention of branches and loop bodies: tensors cross it dense, in the default dim order."""
+"""The calling convention of branches and loop bodies: tensors enter and leave them contiguous."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from edgecore.ir.graph import Editor, describe, same_layout, source_line
 aten = torch.ops.aten
 
 
-def dense_results(node: Node) -> set[Node]:
-    """Make the `val` of a control-flow node's results dense; those that read another layout are returned."""
+def make_results_dense(node: Node) -> set[Node]:
+    """Make the `val` of a control-flow node's results dense.
+
+    Returns:
+        The getitem nodes whose `val` changed.
+    """
     vals = tuple(_dense(val) for val in node.meta["val"])
     node.meta["val"] = vals
     changed = set()
@@ -27,8 +31,12 @@ def dense_results(node: Node) -> set[Node]:
     return changed
 
 
-def dense_placeholders(body: GraphModule) -> set[Node]:
-    """Make the `val` of a body's inputs dense; those that had another layout are returned."""
+def make_placeholders_dense(body: GraphModule) -> set[Node]:
+    """Make the `val` of a body's placeholders dense.
+
+    Returns:
+        The placeholders whose `val` changed.
+    """
     changed = set()
     for node in placeholders(body):
         val = _dense(node.meta["val"])
@@ -38,8 +46,11 @@ def dense_placeholders(body: GraphModule) -> set[Node]:
     return changed
 
 
-def dense_operands(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Copy the operands of a control-flow node that are in another dim order; give it a source line if torch did not."""
+def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
+    """Copy the operands of a control-flow node that are not contiguous.
+
+    The node also gets a source line if torch recorded none.
+    """
     if not source_line(node):
         _borrow_source(node)
     editor = Editor(graph_module, node, mode)
@@ -48,15 +59,15 @@ def dense_operands(graph_module: GraphModule, node: Node, mode: FakeTensorMode) 
             node.replace_input_with(operand, _clone(editor, operand))
 
 
-def own_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
-    """Copy what a body returns in another dim order, and what a loop returns that is its own input: the next state is
-    written while the old one is read no more.
+def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
+    """Insert copies for results of a body that are not contiguous, or that are an input of a loop body.
 
-    Nodes of the body without a source line get that of the control-flow node.
+    The emitter writes the next iteration's state over the current state, so a result must not alias an input. Nodes of
+    the body without a source line get that of the control-flow node.
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # a condition is read at once
+        return  # the jump reads the condition before any state is written
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []
@@ -72,12 +83,15 @@ def own_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> None:
 
 
 def _check_results(node: Node, returned: list[Any], carried: int) -> None:
-    """Each result must be of the dtype and rank that the node has."""
+    """Check that each result has the dtype and the rank that the node expects."""
     for index, (value, val) in enumerate(zip(returned, node.meta["val"], strict=True)):
         inner = value.meta["val"] if isinstance(value, Node) else value
         stacked = node.target is not COND and index >= carried
         if isinstance(val, torch.Tensor) != isinstance(inner, torch.Tensor):
-            raise CompileError(f"{describe(node)}: result {index} of a branch or body is no tensor while others are")
+            raise CompileError(
+                f"{describe(node)}: result {index} is a tensor in one branch or body and a number in another; "
+                "return a tensor in both"
+            )
         if isinstance(val, torch.Tensor) and (val.dtype != inner.dtype or val.dim() != inner.dim() + stacked):
             raise CompileError(
                 f"{describe(node)}: result {index} is {inner.dtype} of rank {inner.dim()} in a branch or body, "
@@ -101,7 +115,7 @@ def _clone(editor: Editor, value: Node) -> Node:
 
 
 def _borrow_source(node: Node) -> None:
-    """Torch records no line of the model for control flow: the closest call before it, or its operand's, is near it."""
+    """Give a control-flow node the source line of the closest call before it that has one, since torch records none."""
     before = node.prev
     while before.op == "call_function" and (is_control_flow(before) or not source_line(before)):
         before = before.prev

@@ -1,4 +1,4 @@
-"""Every operator that is not in the edge dialect is decomposed once, where it stands."""
+"""Decompose every operator that is not in the edge dialect, node by node."""
 
 from __future__ import annotations
 
@@ -20,62 +20,82 @@ from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
 from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
 from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose import rewrites_complex, volumes  # noqa: F401  (they register their rewrites)
-from edgecore.passes.decompose.control_flow import dense_operands, dense_placeholders, dense_results, own_results
+from edgecore.passes.decompose.control_flow import (
+    copy_body_results,
+    make_operands_dense,
+    make_placeholders_dense,
+    make_results_dense,
+)
 from edgecore.passes.decompose.own_decompositions import decomposition_of
 from edgecore.passes.decompose.rewrites import REWRITES
 from edgecore.passes.functionalize import functional_form
 
 Preserve = Callable[[Node], bool]
-"""Whether a node stays whole although it is not in the dialect, because a backend asked for it."""
+"""Returns True for a node that must not be decomposed, because a backend asked for it."""
 
 
 def preserve_nothing(node: Node) -> bool:
-    """No node stays whole."""
+    """Return False: decompose every node."""
     return False
 
 
 def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -> ExportedProgram:
-    """Rewrite `program` into the edge dialect, but for the nodes that `preserve` wants whole.
+    """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
-    Frequent operators have direct rewrites; the rest goes through torch's core ATen decompositions, node by node. Only
-    new nodes, and nodes whose inputs changed their layout, get a new `val`.
+    Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
+    core ATen decompositions. An operator without a decomposition stays, and the verifier reports it. Only new nodes,
+    and nodes whose inputs changed their layout, get a new `val`.
+
+    Args:
+        program: A functional program.
+        preserve: Returns True for a node that must not be decomposed.
+
+    Returns:
+        `program`.
+
+    Raises:
+        CompileError: A decomposition cannot be inlined, or branches or bodies return results of different dtypes or
+            ranks.
     """
     with edit(program) as graph_module:
         _decompose_graph(graph_module, fake_mode(graph_module), preserve, set())
     return program
 
 
-def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, relaid: set[Node]) -> None:
-    """Rewrite one graph, then the bodies of its control flow; `relaid` nodes have another layout than their users saw."""
+def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, layout_changed: set[Node]) -> None:
+    """Rewrite one graph, then the bodies of its control flow.
+
+    `layout_changed` holds nodes whose shape, strides or dtype differ from what the `val` of their users assumes.
+    """
     pending = calls(graph_module)[::-1]
     flows = [node for node in pending if is_control_flow(node)]
     for node in flows:
-        relaid |= dense_results(node)
+        layout_changed |= make_results_dense(node)
     while pending:
         node = pending.pop()
         if preserve(node):
-            _make_dense(node, mode, relaid)
+            _make_dense(node, mode, layout_changed)
             continue
-        created = _expand(graph_module, node, mode, relaid)
+        created = _expand(graph_module, node, mode, layout_changed)
         pending.extend(reversed(created))
-    if relaid:
-        refresh_vals(graph_module, relaid, mode)
+    if layout_changed:
+        refresh_vals(graph_module, layout_changed, mode)
     for node in flows:
-        dense_operands(graph_module, node, mode)
+        make_operands_dense(graph_module, node, mode)
         for body in control_flow(node).bodies:
-            _decompose_graph(body, mode, preserve, dense_placeholders(body))
-            own_results(body, node, mode)
+            _decompose_graph(body, mode, preserve, make_placeholders_dense(body))
+            copy_body_results(body, node, mode)
 
 
-def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
-    """Replace one node by nodes closer to the dialect and return those that need another look."""
+def _expand(graph_module: GraphModule, node: Node, mode: Any, layout_changed: set[Node]) -> list[Node]:
+    """Replace one node by nodes that are closer to the dialect. Return the new nodes that may need decomposition."""
     target = node.target
     rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
     if rewrite is not None:
         editor = Editor(graph_module, node, mode)
         replacement = rewrite(editor, node)
         if replacement is not None:
-            _note_layout(node, replacement, relaid)
+            _note_layout(node, replacement, layout_changed)
             replace(node, replacement)
             return editor.created
     if target in VIEW_COPIES:
@@ -84,22 +104,22 @@ def _expand(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node])
         with mode:
             val = dense(node.meta["val"])
         copied = editor.call(VIEW_COPIES[target], *node.args, val=val, **node.kwargs)
-        _note_layout(node, copied, relaid)
+        _note_layout(node, copied, layout_changed)
         replace(node, copied)
         return []
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
-    if target is torch.ops.aten.nonzero.default:  # eager's result lies in columns, the kernel's in rows
+    if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel a row-major one
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
-        relaid.add(node)
+        layout_changed.add(node)
     if is_edge_operator(target) and decomposition_of(node) is None:
         return []
-    return inline_decomposition(graph_module, node, mode, relaid)
+    return inline_decomposition(graph_module, node, mode, layout_changed)
 
 
 def _numbers_to_tensors(editor: Editor, node: Node) -> None:
-    """A number where the schema has a tensor, as torch exports it, becomes a tensor without dimensions."""
+    """Replace numbers by tensors without dims where the schema has a tensor; `torch.export` puts numbers there."""
     assert isinstance(node.target, OpOverload)
     for index, spec in enumerate(node.target._schema.arguments[: len(node.args)]):
         value = node.args[index]
@@ -116,7 +136,7 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _kind(number: Any) -> bool | int | float:
-    """A number of the same Python type."""
+    """Return a number of the same Python type, which decides about type promotion."""
     return number if isinstance(number, bool) else 1 if isinstance(number, (int, torch.SymInt)) else 1.0
 
 
@@ -128,18 +148,32 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
     return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
 
 
-def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relaid: set[Node]) -> list[Node]:
-    """Inline the decomposition of one node, edgecore's own or torch's."""
+def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layout_changed: set[Node]) -> list[Node]:
+    """Replace a node by its decomposition, edgecore's own or torch's.
+
+    Args:
+        graph_module: The graph of the node.
+        node: The node.
+        mode: The fake mode of the graph.
+        layout_changed: Gets the new nodes whose shape, strides or dtype differ from those of `node`.
+
+    Returns:
+        The new nodes; an empty list, and no change, if there is no decomposition.
+
+    Raises:
+        CompileError: The node calls a function that is no operator, or its decomposition cannot be inlined.
+    """
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
     if not isinstance(node.target, OpOverload):
         raise CompileError(
-            f"{describe(node)}: the edge dialect has no such function; its control flow is cond, map, scan and while_loop"
+            f"{describe(node)}: the edge dialect has no such function; "
+            "its control flow is cond, map, scan and while_loop"
         )
     table, own = _decompositions(), decomposition_of(node)
     if own is None and node.target not in table and not node.target._can_decompose():
-        return []  # the verifier speaks of it
+        return []  # the verifier reports the operator
     leaves = [leaf for leaf in node.all_input_nodes]
 
     def call(*values: Any) -> Any:
@@ -160,36 +194,36 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, relai
     traced = module.graph
     calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
-        return []  # the verifier speaks of it
-    return _inline(traced, node, leaves, Editor(graph_module, node, mode), relaid)
+        return []  # the decomposition is the operator itself: the verifier reports it
+    return _inline(traced, node, leaves, Editor(graph_module, node, mode), layout_changed)
 
 
-def _make_dense(node: Node, mode: Any, relaid: set[Node]) -> None:
-    """The results of a node that stays whole are its backend's to lay out: dense, where eager returns a view."""
+def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
+    """Make the `val` of a preserved node dense: its backend returns dense tensors where eager mode returns views."""
     val = node.meta["val"]
     tensors = [item for item in (val if isinstance(val, (list, tuple)) else [val]) if isinstance(item, torch.Tensor)]
     if all(_is_dense(tensor) for tensor in tensors):
         return
     with mode:
         node.meta["val"] = dense(val)
-    relaid.add(node)
+    layout_changed.add(node)
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     if free_unbacked_symbols(tensor):
-        return True  # sizes that depend on data: backends see them as they are
+        return True  # strides cannot be compared if sizes depend on data: the `val` stays as it is
     return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 
-def _note_layout(old: Node, new: Node, relaid: set[Node]) -> None:
-    """What reads `new` needs another look if it did in place of `old`, or the two differ in shape, strides or dtype."""
-    if old in relaid or not same_layout(old.meta["val"], new.meta["val"]):
-        relaid.add(new)
+def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
+    """Mark `new`, so that its users get a new `val`, if `old` is marked or the two differ in layout."""
+    if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
+        layout_changed.add(new)
 
 
 @contextmanager
 def _without_onednn() -> Iterator[None]:
-    """Without oneDNN, whose LSTM is one operator without a decomposition."""
+    """Trace without oneDNN: with it, an LSTM is one operator that has no decomposition."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -203,7 +237,7 @@ def _is_mutable(new: Node) -> bool:
 
 
 def _writes_to_view(new: Node) -> bool:
-    """Whether what the first argument shares memory with would have to change as well."""
+    """Return True if an in-place call also changes another value than its first argument, or has no functional form."""
     if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
         return True
     written = new.args[0] if new.args else None
@@ -211,10 +245,11 @@ def _writes_to_view(new: Node) -> bool:
     return isinstance(target, OpOverload) and any(result.alias_info is not None for result in target._schema.returns)
 
 
-def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, relaid: set[Node]) -> list[Node]:
-    """Copy a traced graph in front of `node`, whose uses then read its results.
+def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, layout_changed: set[Node]) -> list[Node]:
+    """Copy a traced graph in front of `node`; the users of `node` then read the results of the copy.
 
-    Where a decomposition writes to a value of its own, later nodes read the result of the functional operator.
+    If a decomposition writes to one of its own values, the functional operator replaces the in-place one, and later
+    nodes read its result.
     """
     inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
     lookup = partial(inner.__getitem__)
@@ -229,17 +264,23 @@ def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, relai
         elif new.op == "output":
             results = torch.fx.map_arg(new.args[0], lookup)
         elif new.op == "get_attr":
-            raise CompileError(f"{describe(node)}: its decomposition needs a constant; fold it before compiling")
+            raise CompileError(
+                f"{describe(node)}: its decomposition creates a constant tensor; "
+                "create this tensor in the model instead"
+            )
     if isinstance(results, Node):
-        _note_layout(node, results, relaid)
+        _note_layout(node, results, layout_changed)
         replace(node, results)
         return editor.created
     for user in list(node.users):
         if user.target is not operator.getitem:
-            raise CompileError(f"{describe(node)} returns several values and {user.name} takes them at once")
+            raise CompileError(
+                f"{describe(node)} returns several values and {user.name} reads all of them at once; "
+                "read each one by its index"
+            )
         index = user.args[1]
         assert isinstance(index, int)
-        _note_layout(user, results[index], relaid)
+        _note_layout(user, results[index], layout_changed)
         replace(user, results[index])
     node.graph.erase_node(node)
     return editor.created

@@ -1,6 +1,6 @@
-"""Decompositions that torch lacks, or whose result no runtime has kernels for, as plain torch functions.
+"""Decompositions that torch lacks, or for whose results no runtime has kernels, as functions of tensors.
 
-`decompose` traces them; direct rewrites, which need no tracing, are in `rewrites.py`.
+`decompose` traces these functions. Direct rewrites, which need no tracing, are in `rewrites.py`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 Decomposition = Callable[..., Any]
-"""Takes the operator's arguments and gives its results."""
+"""A function with the operator's arguments and results."""
 
 Applies = Callable[[Node], bool]
+"""Returns True for a call that a decomposition supports."""
 
 _Function = TypeVar("_Function", bound=Decomposition)
 
@@ -29,13 +30,13 @@ _TABLE: dict[OpOverload, tuple[Decomposition, Applies]] = {}
 
 
 def decomposition_of(node: Node) -> Decomposition | None:
-    """The function that computes what the call `node` does, if there is one here."""
+    """Return the function here that computes the same as the call `node`, or None."""
     function, applies = _TABLE.get(node.target, (None, None)) if isinstance(node.target, OpOverload) else (None, None)
     return function if applies is not None and applies(node) else None
 
 
 def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Callable[[_Function], _Function]:
-    """Register the decorated function for the calls of `targets` that `applies` accepts."""
+    """Register the decorated function for the calls of `targets` for which `applies` returns True."""
 
     def register(function: _Function) -> _Function:
         _TABLE.update(dict.fromkeys(targets, (function, applies)))
@@ -51,7 +52,10 @@ def _is_wrapping_pad(node: Node) -> bool:
 
 @decomposes(aten.pad.default, applies=_is_wrapping_pad)
 def _circular_pad(value: Tensor, pad: Sequence[int], mode: str, unused: float | None = None) -> Tensor:
-    """Join the end, the whole and the start along each dim; torch's own decomposition writes into slices."""
+    """Pad in mode "circular": along each dim, put the end of the tensor before it and its start after it.
+
+    torch's own decomposition writes into slices of the result, which is not functional.
+    """
     for index in range(len(pad) // 2):
         dim, before, after = value.dim() - 1 - index, pad[2 * index], pad[2 * index + 1]
         size = value.shape[dim]
@@ -70,7 +74,10 @@ def _col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    """`torch.nn.Fold`. Blocks side by side are only moved; what overlaps is added up by index."""
+    """Decompose `torch.nn.Fold`. Blocks that lie side by side and fill the image only need a permutation.
+
+    Overlapping blocks go through torch's decomposition, which adds them up by index.
+    """
     sizes = [size // kernel for size, kernel in zip(output_size, kernel_size, strict=True)]
     side_by_side = list(stride) == list(kernel_size) and list(dilation) == [1, 1] and list(padding) == [0, 0]
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
@@ -85,7 +92,7 @@ def _col2im(
 
 @decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))
 def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Take the top k for k = size; as in torch, the order of equal elements is unspecified."""
+    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch."""
     size = value.shape[dim] if value.dim() else 1
     values, indices = torch.topk(value, size, dim, largest=descending, sorted=True)
     return values, indices
@@ -98,28 +105,37 @@ def _sorted_size(node: Node) -> Any:
 
 @decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """The product over each prefix, later factors replaced by 1: as exact as one after another, n^2 products for n."""
+    """Multiply each prefix of the last dim: row i of an n x n table has the first i + 1 elements, then ones.
+
+    `prod` of a row multiplies in the same order as torch's `cumprod`, so that the results are equal, including overflow
+    and underflow. Sums of logarithms would need fewer operations, n instead of n^2, but are inexact and fail for
+    negative elements.
+    """
     if dtype is None:
         dtype = value.dtype if value.is_floating_point() else torch.int64
     value = value.to(dtype)
     if value.dim() == 0:
         return value.clone()
     last = value.transpose(dim, -1).unsqueeze(-2)
-    place = torch.arange(last.shape[-1], device=value.device)
-    prefix = place.unsqueeze(0) <= place.unsqueeze(1)
+    index = torch.arange(last.shape[-1], device=value.device)
+    prefix = index.unsqueeze(0) <= index.unsqueeze(1)
     return torch.where(prefix, last, torch.ones((), dtype=dtype)).prod(-1).transpose(dim, -1)
 
 
 def _count_below(value: Tensor, boundaries: Tensor, right: bool) -> Tensor:
-    """How many of the sorted `boundaries`, in the last dim, are below `value`, or with `right` not above; NaN is above all."""
-    stop = boundaries > value.unsqueeze(-1) if right else boundaries >= value.unsqueeze(-1)
-    return torch.logical_not(stop).to(torch.int64).sum(-1)
+    """Count, for each element of `value`, the `boundaries` that are less than it, or with `right` not greater.
+
+    `boundaries` is sorted in its last dim. A NaN in `value` counts as greater than all boundaries, because every
+    comparison with NaN is False.
+    """
+    is_above = boundaries > value.unsqueeze(-1) if right else boundaries >= value.unsqueeze(-1)
+    return torch.logical_not(is_above).to(torch.int64).sum(-1)
 
 
 @decomposes(aten.bucketize.Tensor)
 def _bucketize(value: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    found = _count_below(value, boundaries, right)
-    return found.to(torch.int32) if out_int32 else found
+    count = _count_below(value, boundaries, right)
+    return count.to(torch.int32) if out_int32 else count
 
 
 @decomposes(aten.searchsorted.Tensor, applies=lambda node: argument(node, "sorter") is None)
@@ -133,13 +149,13 @@ def _searchsorted(
     sorter: None = None,
 ) -> Tensor:
     rows = boundaries if boundaries.dim() == 1 else boundaries.unsqueeze(-2)
-    found = _count_below(value, rows, right or side == "right")
-    return found.to(torch.int32) if out_int32 else found
+    count = _count_below(value, rows, right or side == "right")
+    return count.to(torch.int32) if out_int32 else count
 
 
 @decomposes(aten.bilinear.default)
 def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A linear layer of the first input, then a product with the second one for each output: out_o = x^T W_o y + b_o."""
+    """Compute out_o = x^T W_o y + b_o: one linear layer gives x^T W_o for all o, then a product with y is summed."""
     outputs, left, right = weight.shape
     rows = torch.nn.functional.linear(first, weight.permute(0, 2, 1).reshape(outputs * right, left))
     products = rows.reshape(*first.shape[:-1], outputs, right) * second.unsqueeze(-2)

@@ -1,7 +1,7 @@
-"""Direct rewrites of frequent operators into the edge dialect: one node in, a few out, nothing traced.
+"""Direct rewrites of frequent operators into the edge dialect: a few nodes replace one node, without tracing.
 
-Each function gets an editor and the node, and returns the node that takes its place. What is not here goes through
-torch's decompositions (`decompose.py`).
+Each function gets an editor and a node, and returns the node that replaces it. Operators without a rewrite are traced
+through a decomposition (`decompose.py`).
 """
 
 from __future__ import annotations
@@ -42,173 +42,167 @@ def _input(node: Node) -> Node:
 
 
 @rewrites(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
-def _convolution(edit: Editor, node: Node) -> Node | None:
+def _convolution(editor: Editor, node: Node) -> Node | None:
     rank = len(argument(node, "weight").meta["val"].shape) - 2
     if len(_input(node).meta["val"].shape) != rank + 2:
         return None
     stride, padding, dilation = (for_each(argument(node, name), rank) for name in ("stride", "padding", "dilation"))
     bias, groups = argument(node, "bias"), argument(node, "groups")
-    return edit.call(
-        aten.convolution.default, _input(node), argument(node, "weight"), bias, stride, padding, dilation,
-        False, [0] * rank, groups, val=node.meta["val"],
-    )  # fmt: skip
+    options = (stride, padding, dilation, False, [0] * rank, groups)
+    weight, val = argument(node, "weight"), node.meta["val"]
+    return editor.call(aten.convolution.default, _input(node), weight, bias, *options, val=val)
 
 
 @rewrites(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
-def _transposed_convolution(edit: Editor, node: Node) -> Node | None:
+def _transposed_convolution(editor: Editor, node: Node) -> Node | None:
     rank = len(argument(node, "weight").meta["val"].shape) - 2
     if len(_input(node).meta["val"].shape) != rank + 2:
         return None
     names = ("stride", "padding", "dilation", "output_padding")
     stride, padding, dilation, output_padding = (for_each(argument(node, name), rank) for name in names)
     bias, groups = argument(node, "bias"), argument(node, "groups")
-    return edit.call(
-        aten.convolution.default, _input(node), argument(node, "weight"), bias, stride, padding, dilation,
-        True, output_padding, groups, val=node.meta["val"],
-    )  # fmt: skip
+    options = (stride, padding, dilation, True, output_padding, groups)
+    weight, val = argument(node, "weight"), node.meta["val"]
+    return editor.call(aten.convolution.default, _input(node), weight, bias, *options, val=val)
 
 
 @rewrites(aten.batch_norm.default)
-def _batch_norm(edit: Editor, node: Node) -> Node | None:
+def _batch_norm(editor: Editor, node: Node) -> Node | None:
     mean, var = argument(node, "running_mean"), argument(node, "running_var")
     if argument(node, "training") or mean is None or var is None:
         return None
+    weight, bias, momentum, eps = (argument(node, name) for name in ("weight", "bias", "momentum", "eps"))
     val = node.meta["val"]
     empty = val.new_empty(0)
-    normed = edit.call(
-        aten._native_batch_norm_legit_no_training.default, _input(node), argument(node, "weight"),
-        argument(node, "bias"), mean, var, argument(node, "momentum"), argument(node, "eps"), val=(val, empty, empty),
-    )  # fmt: skip
-    return first(edit, normed)
+    target, vals = aten._native_batch_norm_legit_no_training.default, (val, empty, empty)
+    normed = editor.call(target, _input(node), weight, bias, mean, var, momentum, eps, val=vals)
+    return _first_result(editor, normed)
 
 
-def first(edit: Editor, node: Node, index: int = 0) -> Node:
-    """Result `index` of a node that returns several."""
-    return edit.call(operator.getitem, node, index, val=node.meta["val"][index])
+def _first_result(editor: Editor, node: Node) -> Node:
+    return editor.call(operator.getitem, node, 0, val=node.meta["val"][0])
 
 
 @rewrites(aten.max_pool2d.default)
-def _max_pool2d(edit: Editor, node: Node) -> Node | None:
+def _max_pool2d(editor: Editor, node: Node) -> Node | None:
     if len(_input(node).meta["val"].shape) != 4:
         return None
-    names = ("stride", "padding", "dilation")
     kernel = for_each(argument(node, "kernel_size"), 2)
-    stride, padding, dilation = (for_each(argument(node, name) or kernel, 2) if name == "stride" else
-                                 for_each(argument(node, name), 2) for name in names)  # fmt: skip
-    val = node.meta["val"]
-    pooled = edit.call(
-        aten.max_pool2d_with_indices.default, _input(node), kernel, stride, padding, dilation,
-        argument(node, "ceil_mode"), val=(val, torch.empty_like(val, dtype=torch.int64)),
-    )  # fmt: skip
-    return first(edit, pooled)
+    stride = for_each(argument(node, "stride") or kernel, 2)
+    padding, dilation = (for_each(argument(node, name), 2) for name in ("padding", "dilation"))
+    target, val = aten.max_pool2d_with_indices.default, node.meta["val"]
+    vals = (val, torch.empty_like(val, dtype=torch.int64))
+    pooled = editor.call(target, _input(node), kernel, stride, padding, dilation, argument(node, "ceil_mode"), val=vals)
+    return _first_result(editor, pooled)
 
 
 @rewrites(aten.adaptive_avg_pool2d.default)
-def _adaptive_avg_pool2d(edit: Editor, node: Node) -> Node | None:
+def _adaptive_avg_pool2d(editor: Editor, node: Node) -> Node | None:
     source, size = _input(node), list(argument(node, "output_size"))
     if len(source.meta["val"].shape) != 4:
         return None
     if size == [1, 1]:
-        return edit.call(aten.mean.dim, source, [-1, -2], True)
-    return edit.call(aten._adaptive_avg_pool2d.default, source, size)
+        return editor.call(aten.mean.dim, source, [-1, -2], True)
+    return editor.call(aten._adaptive_avg_pool2d.default, source, size)
 
 
 @rewrites(aten.flatten.using_ints, aten.reshape.default, aten.unflatten.int, aten.view_as.default)
-def _reshape(edit: Editor, node: Node) -> Node | None:
+def _reshape(editor: Editor, node: Node) -> Node | None:
     sizes = [size if isinstance(size, int) else -1 for size in node.meta["val"].shape]
     if sizes.count(-1) > 1:
         return None
-    return edit.call(aten.view_copy.default, _input(node), sizes)
+    return editor.call(aten.view_copy.default, _input(node), sizes)
 
 
 @rewrites(aten.contiguous.default, aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
-def _identity(edit: Editor, node: Node) -> Node | None:
+def _identity(editor: Editor, node: Node) -> Node | None:
     source = _input(node)
     same = same_sizes(source.meta["val"].stride(), node.meta["val"].stride())
-    return source if same else edit.call(aten.clone.default, source, memory_format=torch.contiguous_format)
+    return source if same else editor.call(aten.clone.default, source, memory_format=torch.contiguous_format)
 
 
 @rewrites(aten._conj.default, aten.conj.default, aten.conj_physical.default)
-def _conj(edit: Editor, node: Node) -> Node | None:
+def _conj(editor: Editor, node: Node) -> Node | None:
     if not _input(node).meta["val"].is_complex():
         return _input(node)
-    return edit.call(aten._conj_physical.default, _input(node))
+    return editor.call(aten._conj_physical.default, _input(node))
 
 
 @rewrites(aten.item.default)
-def _item(edit: Editor, node: Node) -> Node:
-    return edit.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])  # the symbol stays
+def _item(editor: Editor, node: Node) -> Node:
+    # A computed `val` would have a new symbol; users of the node refer to the old one.
+    return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 
 @rewrites(aten.rrelu.default)
-def _rrelu(edit: Editor, node: Node) -> Node | None:
+def _rrelu(editor: Editor, node: Node) -> Node | None:
     if argument(node, "training"):
         return None
     slope = (argument(node, "lower") + argument(node, "upper")) / 2
-    return edit.call(aten.leaky_relu.default, _input(node), slope, val=node.meta["val"])
+    return editor.call(aten.leaky_relu.default, _input(node), slope, val=node.meta["val"])
 
 
 @rewrites(aten.silu.default)
-def _silu(edit: Editor, node: Node) -> Node:
+def _silu(editor: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]
-    return edit.call(aten.mul.Tensor, source, edit.call(aten.sigmoid.default, source, val=val), val=val)
+    return editor.call(aten.mul.Tensor, source, editor.call(aten.sigmoid.default, source, val=val), val=val)
 
 
 @rewrites(aten.relu6.default)
-def _relu6(edit: Editor, node: Node) -> Node:
-    return edit.call(aten.hardtanh.default, _input(node), 0.0, 6.0, val=node.meta["val"])
+def _relu6(editor: Editor, node: Node) -> Node:
+    return editor.call(aten.hardtanh.default, _input(node), 0.0, 6.0, val=node.meta["val"])
 
 
 @rewrites(aten.hardsigmoid.default)
-def _hardsigmoid(edit: Editor, node: Node) -> Node:
+def _hardsigmoid(editor: Editor, node: Node) -> Node:
     source, val = _input(node), node.meta["val"]
-    shifted = edit.call(aten.add.Scalar, source, 3.0, val=val)
-    clamped = edit.call(aten.clamp.default, shifted, 0.0, 6.0, val=val)
-    return edit.call(aten.div.Scalar, clamped, 6.0, val=val)
+    shifted = editor.call(aten.add.Scalar, source, 3.0, val=val)
+    clamped = editor.call(aten.clamp.default, shifted, 0.0, 6.0, val=val)
+    return editor.call(aten.div.Scalar, clamped, 6.0, val=val)
 
 
 @rewrites(aten.hardswish.default)
-def _hardswish(edit: Editor, node: Node) -> Node:
-    return edit.call(aten.mul.Tensor, _input(node), _hardsigmoid(edit, node), val=node.meta["val"])
+def _hardswish(editor: Editor, node: Node) -> Node:
+    return editor.call(aten.mul.Tensor, _input(node), _hardsigmoid(editor, node), val=node.meta["val"])
 
 
 @rewrites(aten.matmul.default)
-def _matmul(edit: Editor, node: Node) -> Node | None:
+def _matmul(editor: Editor, node: Node) -> Node | None:
     left, right = node.args
     assert isinstance(left, Node) and isinstance(right, Node)
     ranks = (left.meta["val"].dim(), right.meta["val"].dim())
     if ranks == (2, 2):
-        return edit.call(aten.mm.default, left, right, val=node.meta["val"])
+        return editor.call(aten.mm.default, left, right, val=node.meta["val"])
     if ranks[0] != ranks[1] or ranks[0] < 3:
         return None
     a, b, out = left.meta["val"].shape, right.meta["val"].shape, node.meta["val"].shape
     if ranks == (3, 3) and a[0] == b[0]:
-        return edit.call(aten.bmm.default, left, right, val=node.meta["val"])
+        return editor.call(aten.bmm.default, left, right, val=node.meta["val"])
     if list(a[:-2]) != list(b[:-2]) or not all(isinstance(size, int) for size in (*a, *b)):
         return None
     batch = 1
     for size in a[:-2]:
         batch = batch * size
-    flat = [edit.call(aten.view_copy.default, x, [batch, *x.meta["val"].shape[-2:]]) for x in (left, right)]
-    return edit.call(aten.view_copy.default, edit.call(aten.bmm.default, *flat), list(out))
+    flat = [editor.call(aten.view_copy.default, x, [batch, *x.meta["val"].shape[-2:]]) for x in (left, right)]
+    return editor.call(aten.view_copy.default, editor.call(aten.bmm.default, *flat), list(out))
 
 
 @rewrites(aten.softmax.int)
-def _softmax(edit: Editor, node: Node) -> Node | None:
+def _softmax(editor: Editor, node: Node) -> Node | None:
     if argument(node, "dtype") is not None:
         return None
-    return edit.call(aten._softmax.default, _input(node), argument(node, "dim"), False, val=node.meta["val"])
+    return editor.call(aten._softmax.default, _input(node), argument(node, "dim"), False, val=node.meta["val"])
 
 
 @rewrites(aten.layer_norm.default)
-def _layer_norm(edit: Editor, node: Node) -> Node:
+def _layer_norm(editor: Editor, node: Node) -> Node:
     shape, eps = argument(node, "normalized_shape"), argument(node, "eps")
     weight, bias = argument(node, "weight"), argument(node, "bias")
-    return first(edit, edit.call(aten.native_layer_norm.default, _input(node), shape, weight, bias, eps))
+    return _first_result(editor, editor.call(aten.native_layer_norm.default, _input(node), shape, weight, bias, eps))
 
 
 @rewrites(aten.group_norm.default)
-def _group_norm(edit: Editor, node: Node) -> Node | None:
+def _group_norm(editor: Editor, node: Node) -> Node | None:
     source = _input(node)
     shape = source.meta["val"].shape
     if not all(isinstance(size, int) for size in shape):
@@ -216,30 +210,30 @@ def _group_norm(edit: Editor, node: Node) -> Node | None:
     pixels = math.prod(shape[2:])
     weight, bias, groups, eps = (argument(node, name) for name in ("weight", "bias", "num_groups", "eps"))
     target = aten.native_group_norm.default
-    return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, groups, eps))
+    return _first_result(editor, editor.call(target, source, weight, bias, shape[0], shape[1], pixels, groups, eps))
 
 
 @rewrites(aten.instance_norm.default)
-def _instance_norm(edit: Editor, node: Node) -> Node | None:
-    """A group norm with as many groups as channels, where the statistics are the input's own."""
+def _instance_norm(editor: Editor, node: Node) -> Node | None:
+    """Rewrite into a group norm with one group for each channel, if the input's own statistics are used."""
     source = _input(node)
     shape = source.meta["val"].shape
     if not argument(node, "use_input_stats") or not all(isinstance(size, int) for size in shape):
         return None
     weight, bias, eps = (argument(node, name) for name in ("weight", "bias", "eps"))
     target, pixels = aten.native_group_norm.default, math.prod(shape[2:])
-    return first(edit, edit.call(target, source, weight, bias, shape[0], shape[1], pixels, shape[1], eps))
+    return _first_result(editor, editor.call(target, source, weight, bias, shape[0], shape[1], pixels, shape[1], eps))
 
 
 @rewrites(aten.linalg_vector_norm.default)
-def _euclidean_norm(edit: Editor, node: Node) -> Node | None:
+def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
     source, dims = _input(node), argument(node, "dim")
     if argument(node, "ord") != 2 or argument(node, "dtype") is not None:
         return None
     dims = list(range(source.meta["val"].dim())) if dims is None else dims
-    squares = edit.call(aten.mul.Tensor, source, source)
-    total = edit.call(aten.sum.dim_IntList, squares, dims, argument(node, "keepdim"))
-    return edit.call(aten.sqrt.default, total, val=node.meta["val"])
+    squares = editor.call(aten.mul.Tensor, source, source)
+    total = editor.call(aten.sum.dim_IntList, squares, dims, argument(node, "keepdim"))
+    return editor.call(aten.sqrt.default, total, val=node.meta["val"])
 
 
 _SHIFTS = {
@@ -251,9 +245,9 @@ _SHIFTS = {
 
 
 @rewrites(*_SHIFTS)
-def _shift(edit: Editor, node: Node) -> Node:
+def _shift(editor: Editor, node: Node) -> Node:
     assert isinstance(node.target, OpOverload)
-    return edit.call(_SHIFTS[node.target], *node.args, val=node.meta["val"])
+    return editor.call(_SHIFTS[node.target], *node.args, val=node.meta["val"])
 
 
 _SCALAR_FORMS = {
@@ -263,20 +257,21 @@ _SCALAR_FORMS = {
 
 
 @rewrites(*_SCALAR_FORMS)
-def _scalar_operand(edit: Editor, node: Node) -> Node | None:
-    """`add.Tensor(x, 2.0)` as torch exports it is `add.Scalar(x, 2.0)` by schema."""
+def _scalar_operand(editor: Editor, node: Node) -> Node | None:
+    """Rewrite `add.Tensor(x, 2.0)`, which `torch.export` makes, into `add.Scalar(x, 2.0)`."""
     left, right = node.args[:2]
     assert isinstance(node.target, OpOverload)
     if not isinstance(left, Node) or (isinstance(right, Node) and isinstance(right.meta["val"], torch.Tensor)):
         return None
-    return edit.call(_SCALAR_FORMS[node.target], *node.args, val=node.meta["val"], **node.kwargs)
+    return editor.call(_SCALAR_FORMS[node.target], *node.args, val=node.meta["val"], **node.kwargs)
 
 
 @rewrites(aten.scaled_dot_product_attention.default)
-def _attention(edit: Editor, node: Node) -> Node | None:
-    """softmax(q k^T scale) v over [batch, heads, length, channels]; torch's own decomposition handles the rest.
+def _attention(editor: Editor, node: Node) -> Node | None:
+    """Rewrite attention without a mask on [batch, heads, length, channels] into softmax(q k^T scale) v.
 
-    That one also guards against rows that are masked altogether, which cannot occur without a mask.
+    torch's decomposition handles all other forms. It also handles rows whose elements are all masked, which cannot
+    occur without a mask.
     """
     query, key, value = (argument(node, name) for name in ("query", "key", "value"))
     shapes = [list(x.meta["val"].shape) for x in (query, key, value)]
@@ -287,12 +282,12 @@ def _attention(edit: Editor, node: Node) -> Node | None:
     batch, heads, length, channels = shapes[0]
     scale = argument(node, "scale")
     scale = 1 / math.sqrt(channels) if scale is None else scale
-    scaled = edit.call(aten.mul.Scalar, query, scale)
+    scaled = editor.call(aten.mul.Scalar, query, scale)
     flat = [
-        edit.call(aten.view_copy.default, x, [batch * heads, *shape[2:]])
+        editor.call(aten.view_copy.default, x, [batch * heads, *shape[2:]])
         for x, shape in zip((scaled, key, value), shapes, strict=True)
     ]
-    scores = edit.call(aten.bmm.default, flat[0], edit.call(aten.permute_copy.default, flat[1], [0, 2, 1]))
-    weights = edit.call(aten._softmax.default, scores, -1, False)
-    mixed = edit.call(aten.bmm.default, weights, flat[2])
-    return edit.call(aten.view_copy.default, mixed, [batch, heads, length, shapes[2][3]])
+    scores = editor.call(aten.bmm.default, flat[0], editor.call(aten.permute_copy.default, flat[1], [0, 2, 1]))
+    weights = editor.call(aten._softmax.default, scores, -1, False)
+    mixed = editor.call(aten.bmm.default, weights, flat[2])
+    return editor.call(aten.view_copy.default, mixed, [batch, heads, length, shapes[2][3]])

@@ -1,6 +1,7 @@
-"""Complex tensors between a Fourier transform and real numbers: what moves them moves their real and imaginary parts.
+"""Rewrites for complex tensors between a Fourier transform and real numbers.
 
-The dialect has complex tensors only as results of a transform and as inputs of the reverse one.
+The dialect has complex tensors only as results of a transform and as inputs of the inverse transform. Operators that
+move data of a complex tensor are rewritten to move its real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -28,36 +29,41 @@ _MOVES: dict[Any, tuple[Any, tuple[str, ...]]] = {
     )
     for target in targets
 }
-"""Target -> its copying form, and the names of the arguments that are dims."""
+"""The copying form of each operator that moves data, and the names of its arguments that are dims."""
 
 _CONVERSIONS = (aten._to_copy.default, aten.to.dtype)
 
 
-def _parts(edit: Editor, value: Node) -> Node:
-    """Real and imaginary parts of `value` in a last dim of 2; moves of `value` are applied to them."""
-    value = _itself(value)
+def _parts(editor: Editor, value: Node) -> Node:
+    """Return the real and imaginary parts of `value` in a new last dim of size 2.
+
+    If `value` is the result of data movement, the same movement is applied to the parts of its source.
+    """
+    value = _skip_copies(value)
     if value.target not in _MOVES:
-        return edit.call(aten.view_as_real_copy.default, value)
+        return editor.call(aten.view_as_real_copy.default, value)
     copy, names = _MOVES[value.target]
     source = value.args[0]
     assert isinstance(source, Node)
     rank = source.meta["val"].dim()
     arguments = [spec.name for spec in copy._schema.arguments[1:]]
-    values = [_counted(argument(value, name), rank) if name in names else argument(value, name) for name in arguments]
+    values = [
+        _from_front(argument(value, name), rank) if name in names else argument(value, name) for name in arguments
+    ]
     if copy is aten.permute_copy.default:
-        values[0].append(rank)
-    return edit.call(copy, _parts(edit, source), *values)
+        values[0].append(rank)  # the dim of the parts stays last
+    return editor.call(copy, _parts(editor, source), *values)
 
 
-def _itself(value: Node) -> Node:
-    """The value that `value` is a copy of."""
+def _skip_copies(value: Node) -> Node:
+    """Return the value of which `value` is a copy, or `value` itself."""
     while value.target is aten.clone.default:
         value = value.args[0]  # type: ignore[assignment]
     return value
 
 
-def _counted(dims: Any, rank: int) -> Any:
-    """Dims from the front, where one more follows at the back."""
+def _from_front(dims: Any, rank: int) -> Any:
+    """Count negative dims from the front, since the parts have one more dim at the back."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
@@ -67,34 +73,36 @@ def _complex_input(node: Node) -> Node | None:
 
 
 @rewrites(aten.view_as_real.default)
-def _view_as_real(edit: Editor, node: Node) -> Node | None:
+def _view_as_real(editor: Editor, node: Node) -> Node | None:
     source = _complex_input(node)
-    return None if source is None else _parts(edit, source)
+    return None if source is None else _parts(editor, source)
 
 
 @rewrites(aten.abs.default)
-def _abs(edit: Editor, node: Node) -> Node | None:
+def _abs(editor: Editor, node: Node) -> Node | None:
     source = _complex_input(node)
     if source is None:
         return None
-    parts = _parts(edit, source)
-    return edit.call(aten.sqrt.default, edit.call(aten.sum.dim_IntList, edit.call(aten.mul.Tensor, parts, parts), [-1]))
+    parts = _parts(editor, source)
+    return editor.call(
+        aten.sqrt.default, editor.call(aten.sum.dim_IntList, editor.call(aten.mul.Tensor, parts, parts), [-1])
+    )
 
 
 @rewrites(aten.angle.default)
-def _angle(edit: Editor, node: Node) -> Node | None:
+def _angle(editor: Editor, node: Node) -> Node | None:
     source = _complex_input(node)
     if source is None:
         return None
-    parts = _parts(edit, source)
-    real, imaginary = (edit.call(aten.select_copy.int, parts, -1, index) for index in (0, 1))
-    return edit.call(aten.atan2.default, imaginary, real)
+    parts = _parts(editor, source)
+    real, imaginary = (editor.call(aten.select_copy.int, parts, -1, index) for index in (0, 1))
+    return editor.call(aten.atan2.default, imaginary, real)
 
 
 @rewrites(aten._fft_c2c.default)
-def _transform_of_real_numbers(edit: Editor, node: Node) -> Node | None:
-    """Transform real numbers without making them complex first: `torch.fft.fft` of a real tensor does."""
-    source = _itself(node.args[0])  # type: ignore[arg-type]
+def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
+    """Transform a real tensor directly; `torch.fft.fft` converts it to complex numbers first."""
+    source = _skip_copies(node.args[0])  # type: ignore[arg-type]
     if source.target not in _CONVERSIONS or not argument(node, "forward"):
         return None
     real = source.args[0]
@@ -102,43 +110,44 @@ def _transform_of_real_numbers(edit: Editor, node: Node) -> Node | None:
     dtype = real.meta["val"].dtype
     if not dtype.is_floating_point or dtype.to_complex() is not node.meta["val"].dtype:
         return None
-    with edit.mode:
+    with editor.mode:
         val = node.meta["val"].contiguous()
     normalization = argument(node, "normalization")
-    return edit.call(aten._fft_r2c.default, real, argument(node, "dim"), normalization, False, val=val)
+    return editor.call(aten._fft_r2c.default, real, argument(node, "dim"), normalization, False, val=val)
 
 
 @rewrites(aten.permute.default, aten.transpose.int, aten.squeeze.dim, aten.squeeze.dims)
-def _moved_transform(edit: Editor, node: Node) -> Node | None:
-    """A moved transform of real numbers is the transform of the moved ones, along the dims where they went."""
+def _moved_transform(editor: Editor, node: Node) -> Node | None:
+    """Move the data before a transform of real numbers instead of after it, and transform along the new dims."""
     source = _complex_input(node)
-    transform = None if source is None else _itself(source)
+    transform = None if source is None else _skip_copies(source)
     if transform is None or transform.target is not aten._fft_r2c.default:
         return None
     rank, real = transform.meta["val"].dim(), transform.args[0]
     transformed = [dim % rank for dim in argument(transform, "dim")]
     if node.target in (aten.squeeze.dim, aten.squeeze.dims):
-        given = _counted(argument(node, "dim"), rank)
-        dropped = [dim for dim in (given if isinstance(given, list) else [given]) if _has_one(transform, dim)]
+        squeezed = _from_front(argument(node, "dim"), rank)
+        squeezed = squeezed if isinstance(squeezed, list) else [squeezed]
+        dropped = [dim for dim in squeezed if _has_size_one(transform, dim)]
         if any(dim in transformed for dim in dropped):
             return None
-        moved = edit.call(aten.squeeze_copy.dims, real, dropped)
+        moved = editor.call(aten.squeeze_copy.dims, real, dropped)
         dims = [dim - sum(other < dim for other in dropped) for dim in transformed]
     else:
         order = list(range(rank))
         if node.target is aten.transpose.int:
-            one, other = (argument(node, name) % rank for name in ("dim0", "dim1"))
-            order[one], order[other] = other, one
+            dim0, dim1 = (argument(node, name) % rank for name in ("dim0", "dim1"))
+            order[dim0], order[dim1] = dim1, dim0
         else:
-            order = _counted(argument(node, "dims"), rank)
-        moved = edit.call(aten.permute_copy.default, real, order)
+            order = _from_front(argument(node, "dims"), rank)
+        moved = editor.call(aten.permute_copy.default, real, order)
         dims = [order.index(dim) for dim in transformed]
-    with edit.mode:
+    with editor.mode:
         val = node.meta["val"].contiguous()
-    kept = [argument(transform, name) for name in ("normalization", "onesided")]
-    return edit.call(aten._fft_r2c.default, moved, dims, *kept, val=val)
+    options = [argument(transform, name) for name in ("normalization", "onesided")]
+    return editor.call(aten._fft_r2c.default, moved, dims, *options, val=val)
 
 
-def _has_one(node: Node, dim: int) -> bool:
+def _has_size_one(node: Node, dim: int) -> bool:
     size = node.meta["val"].shape[dim]
     return isinstance(size, int) and size == 1

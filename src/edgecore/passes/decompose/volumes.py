@@ -1,7 +1,7 @@
-"""Convolution and pooling of volumes [N, C, D, H, W] in terms of images, which every runtime has kernels for.
+"""Decompositions of 3-d convolution and pooling into operators on images.
 
-Each function takes what its ATen operator takes, and is traced in its place (`decompose.py`). N and the sizes of a volume
-may be symbolic.
+Every runtime has kernels for images. Each function has the arguments of its ATen operator; `decompose` traces it. In a
+volume [N, C, D, H, W], the sizes N, D, H and W may be symbolic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Numbers = Sequence[int]
 
 
 def is_volume_convolution(node: Node) -> bool:
-    """Tell a convolution of three spatial dims."""
+    """Return True for a convolution with three spatial dims."""
     return node.target is aten.convolution.default and node.args[1].meta["val"].dim() == 5  # type: ignore[union-attr]
 
 
@@ -38,39 +38,52 @@ def convolution(
     output_padding: Numbers,
     groups: int,
 ) -> Tensor:
-    """Convolve the planes that each entry of the kernel's depth reads, or columns with a kernel of one pixel."""
-    stride, padding, dilation, extra = (for_each(one, 3) for one in (stride, padding, dilation, output_padding))
+    """Decompose a 3-d convolution into 2-d convolutions.
+
+    A kernel of size [depth, 1, 1] convolves only along D: this is a 2-d convolution of images [N, C, D, H * W]. For
+    other kernels, entry d of the kernel's depth is a 2-d kernel. The planes [N, C, H, W] that entry d reads are
+    convolved with this 2-d kernel, and the results of all entries are summed.
+    """
+    stride, padding, dilation = (for_each(value, 3) for value in (stride, padding, dilation))
+    output_padding = for_each(output_padding, 3)
     kernel = weight.shape[2:]
-    if kernel[1:] == (1, 1) and stride[1:] == [1, 1] and not any(padding[1:] + extra[1:]):
-        columns: Tensor = aten.convolution.default(
-            volume.flatten(3), weight.flatten(3), bias, [stride[0], 1], [padding[0], 0], [dilation[0], 1], transposed,
-            [extra[0], 0], groups,
-        )  # fmt: skip
+    if kernel[1:] == (1, 1) and stride[1:] == [1, 1] and not any(padding[1:] + output_padding[1:]):
+        depth_options = ([stride[0], 1], [padding[0], 0], [dilation[0], 1], transposed, [output_padding[0], 0], groups)
+        columns: Tensor = aten.convolution.default(volume.flatten(3), weight.flatten(3), bias, *depth_options)
         return columns.reshape(*columns.shape[:3], *volume.shape[3:])
-    around = (stride[1:], padding[1:], dilation[1:], transposed, extra[1:], groups)
+    options = (stride[1:], padding[1:], dilation[1:], transposed, output_padding[1:], groups)
     planes = volume.transpose(1, 2)
     if transposed:
-        size = (kernel[0] - 1) * dilation[0] + 1 + extra[0] - 2 * padding[0]
-        convolved = _transposed(planes, weight, bias, stride[0], padding[0], dilation[0], size, around)
+        size = (kernel[0] - 1) * dilation[0] + 1 + output_padding[0] - 2 * padding[0]
+        convolved = _transposed(planes, weight, bias, stride[0], padding[0], dilation[0], size, options)
     else:
         if padding[0]:
-            planes = _padded(planes, padding[0], padding[0])
+            planes = _pad_depth(planes, padding[0], padding[0])
         last = dilation[0] * (kernel[0] - 1)
         taps = [planes[:, at : at - last or None : stride[0]] for at in range(0, last + 1, dilation[0])]
-        convolved = _convolve(taps, weight, bias, around)
+        convolved = _convolve(taps, weight, bias, options)
     return convolved.transpose(1, 2)
 
 
-def _padded(planes: Tensor, before: int, after: int) -> Tensor:
+def _pad_depth(planes: Tensor, before: int, after: int) -> Tensor:
     return torch.constant_pad_nd(planes, [0, 0, 0, 0, 0, 0, before, after])
 
 
-def _convolve(taps: list[Tensor], weight: Tensor, bias: Tensor | None, around: tuple[Any, ...]) -> Tensor:
-    """Sum the convolutions of taps [N, L, C, H, W], one for each entry of the kernel's depth: [N, L, O, H', W'].
+def _convolve(taps: list[Tensor], weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor:
+    """Sum 2-d convolutions, one for each entry of the kernel's depth.
 
-    Without groups they are one convolution, whose input channels are those of all taps.
+    Without groups they become one convolution: the input channels of all entries are concatenated.
+
+    Args:
+        taps: The planes that each entry reads, [N, planes, C, H, W].
+        weight: The 3-d kernel, with dim 2 as depth.
+        bias: The bias, which is added once.
+        options: The arguments of the 2-d convolutions after the bias.
+
+    Returns:
+        [N, planes, output channels, H', W'].
     """
-    transposed, groups = around[3], around[5]
+    transposed, groups = options[3], options[5]
     images = [tap.flatten(0, 1) for tap in taps]
     kernels = list(weight.unbind(2))
     if groups == 1 and len(taps) > 1:
@@ -78,8 +91,8 @@ def _convolve(taps: list[Tensor], weight: Tensor, bias: Tensor | None, around: t
         kernels = [torch.cat(kernels, 0 if transposed else 1)]
     total: Any = None
     for image, kernel in zip(images, kernels, strict=True):
-        part = aten.convolution.default(image, kernel, bias if total is None else None, *around)
-        total = part if total is None else total + part
+        term = aten.convolution.default(image, kernel, bias if total is None else None, *options)
+        total = term if total is None else total + term
     return total.unflatten(0, taps[0].shape[:2])  # type: ignore[no-any-return]
 
 
@@ -91,42 +104,57 @@ def _transposed(
     padding: int,
     dilation: int,
     size: int,
-    around: tuple[Any, ...],
+    options: tuple[Any, ...],
 ) -> Tensor:
-    """Compute every `stride`-th plane of the result at once, then weave these phases together.
+    """Compute a transposed convolution along the depth as one ordinary convolution for each phase of the result.
 
-    Output q * stride + r sums input q + s times kernel entry k, for all k with r + padding - k * dilation = s * stride.
-    `size` is the depth of the result for an input of one plane.
+    Input plane i contributes kernel entry k to output plane o = i * stride - padding + k * dilation. For the planes of
+    phase r, o = q * stride + r, this means i = q + s with s * stride = r + padding - k * dilation. So all planes of a
+    phase use the same entries k, namely those for which s is an integer, and each entry reads the input shifted by s
+    planes. The results of the phases are interleaved.
+
+    Args:
+        planes: [N, D, C, H, W].
+        weight: The 3-d kernel.
+        bias: The bias.
+        stride: The stride along the depth.
+        padding: The padding along the depth.
+        dilation: The dilation along the depth.
+        size: The depth of the result for an input of one plane.
+        options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    more = -(-size // stride) - 1  # planes of a phase beyond those of the input
-    readers: list[list[tuple[int, int]]] = []
+    extra = -(-size // stride) - 1  # a phase has so many planes more than the input
+    entries: list[list[tuple[int, int]]] = []  # for each phase: (kernel entry, shift)
     for phase in range(stride):
-        places = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
-        readers.append([(entry, place // stride) for entry, place in places if place % stride == 0])
-    shifts = [shift for phase in readers for _, shift in phase]
-    before, after = max(0, -min(shifts)), max(0, max(shifts) + more)
-    planes = _padded(planes, before, after)
-    surplus = before + after - more
+        offsets = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
+        entries.append([(entry, offset // stride) for entry, offset in offsets if offset % stride == 0])
+    shifts = [shift for phase_entries in entries for _, shift in phase_entries]
+    before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
+    planes = _pad_depth(planes, before, after)
+    surplus = before + after - extra  # the padded input has so many planes more than a phase
     phases: list[Tensor | None] = []
-    for reader in readers:
-        starts = [before + shift for _, shift in reader]
+    for phase_entries in entries:
+        starts = [before + shift for _, shift in phase_entries]
         taps = [planes[:, start : start - surplus or None] for start in starts]
-        kernels = [weight[:, :, entry] for entry, _ in reader]
-        phases.append(_convolve(taps, torch.stack(kernels, 2), bias, around) if reader else None)
-    given = next(phase for phase in phases if phase is not None)
-    nothing = torch.zeros_like(given) if bias is None else torch.zeros_like(given) + bias.view(-1, 1, 1)
-    woven = torch.stack([nothing if phase is None else phase for phase in phases], 2) if stride > 1 else given
-    return woven.flatten(1, 2)[:, : (depth - 1) * stride + size] if stride > 1 else woven
+        kernels = [weight[:, :, entry] for entry, _ in phase_entries]
+        phases.append(_convolve(taps, torch.stack(kernels, 2), bias, options) if phase_entries else None)
+    computed = next(result for result in phases if result is not None)
+    # A phase without kernel entries, as with a stride larger than the kernel, has only the bias.
+    empty = torch.zeros_like(computed) if bias is None else torch.zeros_like(computed) + bias.view(-1, 1, 1)
+    if stride == 1:
+        return computed
+    interleaved = torch.stack([empty if result is None else result for result in phases], 2).flatten(1, 2)
+    return interleaved[:, : (depth - 1) * stride + size]
 
 
 def _planes(volume: Tensor) -> Tensor:
-    """The planes of a volume [..., D, H, W], an image of one channel each."""
+    """Return the planes of a volume [..., D, H, W] as images with one channel."""
     return volume.flatten(0, -3).unsqueeze(1)
 
 
 def _columns(planes: Tensor, volume: Tensor) -> Tensor:
-    """Arrange results that were computed from the planes of `volume` as images [D, H * W]."""
+    """Arrange results for the planes of `volume`, [planes, 1, H, W], as images [D, H * W], to pool along the depth."""
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 
 
@@ -139,26 +167,30 @@ def max_pool_with_indices(
     dilation: Numbers = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The maximum of maxima, of each plane's windows and then along the depth, and its place in the volume.
+    """Pool each plane, then pool the maxima along the depth; compute the index of each maximum in the volume.
 
-    Of equal numbers the first counts in both steps, as in the order of the whole window; of NaNs the last.
+    The pooling kernel returns the index of the first of equal maxima, and of the last NaN. Doing so in both steps gives
+    the same index as one step over the window in row-major order.
     """
-    kernel, steps, pads, gaps = (for_each(one, 3) for one in (kernel_size, stride or kernel_size, padding, dilation))
-    maxima, places = aten.max_pool2d_with_indices.default(
+    kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
+    gaps = for_each(dilation, 3)
+    maxima, plane_indices = aten.max_pool2d_with_indices.default(
         _planes(volume), kernel[1:], steps[1:], pads[1:], gaps[1:], ceil_mode
     )
-    along = ([given[0], plain] for given, plain in ((kernel, 1), (steps, 1), (pads, 0), (gaps, 1)))
-    result, rows = aten.max_pool2d_with_indices.default(_columns(maxima, volume), *along, ceil_mode)
+    along_depth = ([values[0], neutral] for values, neutral in ((kernel, 1), (steps, 1), (pads, 0), (gaps, 1)))
+    result, indices = aten.max_pool2d_with_indices.default(_columns(maxima, volume), *along_depth, ceil_mode)
     shape = (*volume.shape[:-3], result.shape[2], *maxima.shape[2:])
-    flat, pixels = rows.flatten(1), maxima.shape[2] * maxima.shape[3]
+    # An index is depth * pixels + pixel of the maxima; the first step knows the index of this maximum in its plane.
+    flat, pixels = indices.flatten(1), maxima.shape[2] * maxima.shape[3]
     depths = torch.div(flat, pixels, rounding_mode="floor")
-    found = _columns(places, volume).flatten(1).gather(1, flat) + depths * (volume.shape[-2] * volume.shape[-1])
-    return result.reshape(shape), found.reshape(shape)
+    in_plane = _columns(plane_indices, volume).flatten(1).gather(1, flat)
+    in_volume = in_plane + depths * (volume.shape[-2] * volume.shape[-1])
+    return result.reshape(shape), in_volume.reshape(shape)
 
 
 @decomposes(aten.max_pool3d.default)
 def max_pool(volume: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The maximum of maxima."""
+    """Pool as `max_pool_with_indices` does, without the indices."""
     maxima, _ = max_pool_with_indices(volume, *args, **kwargs)
     return maxima
 
@@ -173,21 +205,25 @@ def average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The average of averages: what a window counts is the product of what it counts along each dim."""
-    kernel, steps, pads = (for_each(one, 3) for one in (kernel_size, stride or kernel_size, padding))
+    """Average each plane, then average the results along the depth.
+
+    This equals one average over the window, because the number of elements that a window counts is the product of the
+    numbers that it counts along each dim.
+    """
+    kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
     divisors = (None, None) if divisor_override is None else (kernel[1] * kernel[2], kernel[0])
     planes = aten.avg_pool2d.default(
         _planes(volume), kernel[1:], steps[1:], pads[1:], ceil_mode, count_include_pad, divisors[0]
     )
-    along = ([given[0], plain] for given, plain in ((kernel, 1), (steps, 1), (pads, 0)))
-    columns = aten.avg_pool2d.default(_columns(planes, volume), *along, ceil_mode, count_include_pad, divisors[1])
+    along_depth = ([values[0], neutral] for values, neutral in ((kernel, 1), (steps, 1), (pads, 0)))
+    columns = aten.avg_pool2d.default(_columns(planes, volume), *along_depth, ceil_mode, count_include_pad, divisors[1])
     result: Tensor = columns.reshape(*volume.shape[:-3], columns.shape[2], *planes.shape[2:])
     return result if divisor_override is None else result * (kernel[0] * kernel[1] * kernel[2] / divisor_override)
 
 
 @decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
-    """The average of averages, as windows are products of ranges."""
+    """Average each plane, then average the results along the depth: a window is a product of ranges."""
     depth, height, width = output_size
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)

@@ -1,4 +1,4 @@
-// Functions of two tensors, with broadcasting.
+// Trials of elementwise functions of two tensors, with broadcasting.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ struct Function {
   const char *name;
   xnn_binary_operator operation;
   double (*compute)(double a, double b);
-  double steps;  // allowed in int8: the fixed-point kernels round each factor
+  double steps;  // allowed difference for int8 outputs, in steps: 0.5 for rounding, the rest for fixed-point factors
 };
 
 const Function kFunctions[] = {
@@ -35,8 +35,8 @@ struct Shapes {
 std::vector<Shapes> all_shapes(Extent extent) {
   if (extent == Extent::kShort) return {{{67}, {67}}, {{3, 35}, {35}}};
   std::vector<Shapes> all;
-  const size_t most = extent == Extent::kFull ? 140 : 20;
-  for (size_t n = 1; n <= most; ++n) all.push_back({{n}, {n}});
+  const size_t max_size = extent == Extent::kFull ? 140 : 20;
+  for (size_t n = 1; n <= max_size; ++n) all.push_back({{n}, {n}});
   for (size_t n : {31u, 33u, 63u, 65u, 129u, 1027u}) all.push_back({{n}, {n}});
   for (size_t n : {1u, 4u, 7u, 8u, 16u, 33u, 70u}) {
     all.push_back({{n}, {1}});
@@ -50,14 +50,14 @@ std::vector<Shapes> all_shapes(Extent extent) {
   return all;
 }
 
-// The elements of `numbers` of shape `dims`, repeated to `whole`.
-std::vector<double> broadcast(const std::vector<double> &numbers, const Dims &dims, const Dims &whole) {
-  std::vector<double> result(element_count(whole));
+// Broadcasts `numbers` of shape `dims` to `output_dims`.
+std::vector<double> broadcast(const std::vector<double> &numbers, const Dims &dims, const Dims &output_dims) {
+  std::vector<double> result(element_count(output_dims));
   for (size_t i = 0; i < result.size(); ++i) {
     size_t rest = i, at = 0, stride = 1;
-    for (size_t d = 1; d <= whole.size(); ++d) {
-      const size_t index = rest % whole[whole.size() - d];
-      rest /= whole[whole.size() - d];
+    for (size_t d = 1; d <= output_dims.size(); ++d) {
+      const size_t index = rest % output_dims[output_dims.size() - d];
+      rest /= output_dims[output_dims.size() - d];
       if (d > dims.size()) continue;
       const size_t size = dims[dims.size() - d];
       at += (size == 1 ? 0 : index) * stride;
@@ -69,39 +69,39 @@ std::vector<double> broadcast(const std::vector<double> &numbers, const Dims &di
 }
 
 Dims broadcast_dims(const Shapes &shapes) {
-  Dims whole = shapes.a.size() > shapes.b.size() ? shapes.a : shapes.b;
+  Dims output_dims = shapes.a.size() > shapes.b.size() ? shapes.a : shapes.b;
   for (const Dims &dims : {shapes.a, shapes.b}) {
     for (size_t d = 1; d <= dims.size(); ++d) {
-      whole[whole.size() - d] = std::max(whole[whole.size() - d], dims[dims.size() - d]);
+      output_dims[output_dims.size() - d] = std::max(output_dims[output_dims.size() - d], dims[dims.size() - d]);
     }
   }
-  return whole;
+  return output_dims;
 }
 
-// One node, run twice: with buffers at the end of pages and at their start.
+// Runs a node twice, with buffers at the start of pages and at their end.
 void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
                 double limit) {
-  Net net;
-  const uint32_t x = net.input(a), y = net.input(b), z = net.output(output);
+  TestGraph graph;
+  const uint32_t x = graph.input(a), y = graph.input(b), z = graph.output(output);
   const xnn_binary_params params = {-limit, limit};
-  net.node(xnn_define_binary(net.subgraph(), f.operation, &params, x, y, z, 0));
+  graph.node(xnn_define_binary(graph.subgraph(), f.operation, &params, x, y, z, 0));
   const std::string shape = shape_text(shapes.a) + " and " + shape_text(shapes.b);
-  if (!net.build() || !net.run({&a, &b}, {&output}) || !net.run({&a, &b}, {&output})) {
-    return trial->refused(shape, net.status());
+  if (!graph.build() || !graph.run({&a, &b}, {&output}) || !graph.run({&a, &b}, {&output})) {
+    return trial->add_failure(shape, graph.status());
   }
-  const Dims whole = broadcast_dims(shapes);
-  const std::vector<double> left = broadcast(a.numbers(), shapes.a, whole);
-  const std::vector<double> right = broadcast(b.numbers(), shapes.b, whole);
+  const Dims output_dims = broadcast_dims(shapes);
+  const std::vector<double> left = broadcast(a.numbers(), shapes.a, output_dims);
+  const std::vector<double> right = broadcast(b.numbers(), shapes.b, output_dims);
   std::vector<double> expected(left.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     expected[i] = std::clamp(f.compute(left[i], right[i]), -limit, limit);
     if (output.type == xnn_datatype_fp32) expected[i] = static_cast<double>(static_cast<float>(expected[i]));
-    if (output.type == xnn_datatype_fp16) expected[i] = round_to_half(expected[i]);
+    if (output.type == xnn_datatype_fp16) expected[i] = round_to_fp16(expected[i]);
   }
   if (output.type == xnn_datatype_qint8 || output.type == xnn_datatype_quint8) {
     return trial->compare_steps(shape, output, expected, f.steps);
   }
-  // Divisions may be rounded twice in fp16.
+  // All results must equal the rounded reference, but a division may differ by a unit in the last place.
   const double unit = output.type == xnn_datatype_fp16 ? 0x1.0p-10 : 0x1.0p-23;
   std::vector<double> allowed;
   for (double number : expected) {
@@ -113,7 +113,7 @@ void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Ten
 void run_float(Trial *trial, const Function &f, xnn_datatype type) {
   size_t index = 0;
   for (const Shapes &shapes : all_shapes(trial->extent)) {
-    Tensor a = float32_tensor(shapes.a), b = float32_tensor(shapes.b), output = float32_tensor(broadcast_dims(shapes));
+    Tensor a = fp32_tensor(shapes.a), b = fp32_tensor(shapes.b), output = fp32_tensor(broadcast_dims(shapes));
     a.type = b.type = output.type = type;
     a.set(trial->uniforms(element_count(a.dims), -9, 9));
     std::vector<double> right = trial->uniforms(element_count(b.dims), 0.5, 9);
@@ -129,7 +129,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   struct Scales {
     float a, b, output;
   };
-  // The last two: sums within 2^-10 .. 2^8 of the output's scale, products within 2^-16 .. 2^8.
+  // The last two rows are at the limits of what the delegate accepts: for sums, input scale / output scale from 2^-10
+  // to 2^8; for products, product of the input scales / output scale from 2^-16 to 2^8.
   const bool multiplies = f.operation == xnn_binary_multiply;
   const Scales scales[] = {{0.05f, 0.03f, 0.06f},
                            {0.05f, 0.05f, 0.05f},

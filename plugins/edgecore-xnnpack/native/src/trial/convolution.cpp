@@ -1,4 +1,4 @@
-// Convolutions over NHWC: as matrix products, over rows of pointers, depthwise, transposed.
+// Trials of NHWC convolutions: by GEMM (1x1), by indirect GEMM, depthwise, and transposed.
 #include <cmath>
 #include <limits>
 
@@ -12,10 +12,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
-  uint32_t adjustment = 0;  // of a transposed one: more rows and columns at the end
+  uint32_t adjustment = 0;  // transposed convolutions: additional rows and columns at the end of the output
 };
 
-// One convolution. A depthwise one has `groups` input channels and `group_outputs` outputs for each.
+// A convolution. If it is depthwise, it has `groups` input channels and `group_outputs` output channels for each.
 struct Convolution {
   Window window;
   uint32_t groups, group_inputs, group_outputs;
@@ -33,7 +33,7 @@ struct Convolution {
   }
 };
 
-std::string Shape(const Convolution &c) {
+std::string case_text(const Convolution &c) {
   const Window &w = c.window;
   char text[200];
   std::snprintf(text, sizeof(text),
@@ -43,8 +43,8 @@ std::string Shape(const Convolution &c) {
   return text;
 }
 
-// Adds input (y, x) times tap (i, j) to output (oy, ox) for all channels. Filters are [outputs, h, w, group_inputs], of
-// depthwise ones [1, h, w, outputs].
+// Adds an input pixel times a tap of the filter to an output pixel, for all channels. Filters are
+// [outputs, h, w, group_inputs], those of depthwise convolutions [1, h, w, outputs].
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;
@@ -73,14 +73,15 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
   for (size_t b = 0; b < c.batch; ++b) {
     for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
       const size_t i = tap / w.width * w.dilation, j = tap % w.width * w.dilation;
-      // Forward: an output reads input o * stride + tap - padding. Transposed: the same with the two exchanged.
+      // Output position o reads input position o * stride + tap - padding. A transposed convolution has the same pairs
+      // with input and output exchanged.
       const size_t rows = c.is_transposed ? c.height : output[1], columns = c.is_transposed ? c.width : output[2];
       const size_t other_rows = c.is_transposed ? output[1] : c.height;
       const size_t other_columns = c.is_transposed ? output[2] : c.width;
       for (size_t y = 0; y < rows; ++y) {
         for (size_t x = 0; x < columns; ++x) {
           const size_t other_y = y * w.stride + i - w.padding, other_x = x * w.stride + j - w.padding;
-          if (other_y >= other_rows || other_x >= other_columns) continue;  // wraps around below 0
+          if (other_y >= other_rows || other_x >= other_columns) continue;  // unsigned: a negative index is large
           const size_t in_y = c.is_transposed ? y : other_y, in_x = c.is_transposed ? x : other_x;
           const size_t out_y = c.is_transposed ? other_y : y, out_x = c.is_transposed ? other_x : x;
           const size_t at = ((b * output[1] + out_y) * output[2] + out_x) * outputs;
@@ -110,49 +111,49 @@ xnn_status define(const Convolution &c, xnn_subgraph_t graph, double limit, uint
                                    c.groups, c.group_inputs, c.group_outputs, low, high, x, filter, bias, y, 0);
 }
 
-constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // of qint8; quint8 has 128 more
+constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points for qint8; 128 is added for quint8
 
 void run_convolution(Trial *trial, const LayerTypes &types, size_t index, const Convolution &c) {
   if (!c.fits()) return;
   const Window &w = c.window;
   const uint32_t outputs = c.groups * c.group_outputs;
-  const size_t sum = static_cast<size_t>(w.height) * w.width * c.group_inputs;
+  const size_t terms = static_cast<size_t>(w.height) * w.width * c.group_inputs;
   const bool has_bias = index % 4 != 3;
   const double limit = index % 5 == 2 && !is_int8(types.output) ? 2 : kInfinity;
-  Steps steps;
-  const int32_t more = types.input == xnn_datatype_quint8 ? 128 : 0;
-  steps.input_zero = kZeros[index % 4] + more;
-  steps.output_zero = kZeros[(index / 2 + 1) % 4] + more;
-  steps.requantization = 0.02f / std::sqrt(static_cast<float>(sum));
+  LayerScales scales;
+  const int32_t offset = types.input == xnn_datatype_quint8 ? 128 : 0;
+  scales.input_zero = kZeros[index % 4] + offset;
+  scales.output_zero = kZeros[(index / 2 + 1) % 4] + offset;
+  scales.requantization = 0.02f / std::sqrt(static_cast<float>(terms));
 
   const Dims filter_dims =
       c.is_depthwise ? Dims{1, w.height, w.width, outputs} : Dims{outputs, w.height, w.width, c.group_inputs};
   const Dims input_dims = {c.batch, c.height, c.width, static_cast<size_t>(c.groups) * c.group_inputs};
   const Dims output_dims = {c.batch, c.output_size(c.height, w.height), c.output_size(c.width, w.width), outputs};
-  const Weights weights = draw_weights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, steps, sum);
-  // Images of dynamically quantized convolutions have one scale each.
-  const Tensor input = draw_input(trial, types, input_dims, element_count(input_dims) / c.batch, steps);
-  Tensor output = declare_output(types, output_dims, steps);
+  const Weights weights = draw_weights(trial, types, filter_dims, c.is_depthwise ? 3 : 0, 0, scales, terms);
+  // Dynamically quantized convolutions have a scale for each image.
+  const Tensor input = draw_input(trial, types, input_dims, element_count(input_dims) / c.batch, scales);
+  Tensor output = declare_output(types, output_dims, scales);
 
-  Net net;
-  const uint32_t x = net.input(input), filter = net.constant(weights.filter);
-  const uint32_t bias = has_bias ? net.constant(weights.bias) : XNN_INVALID_VALUE_ID;
-  const uint32_t y = net.output(output);
-  net.node(define(c, net.subgraph(), limit, rounded_input(&net, types, input, x, 3), filter, bias, y));
-  if (!net.build() || !net.run({&input}, {&output}) || (index % 2 == 0 && !net.run({&input}, {&output}))) {
-    return trial->refused(Shape(c), net.status());
+  TestGraph graph;
+  const uint32_t x = graph.input(input), filter = graph.constant(weights.filter);
+  const uint32_t bias = has_bias ? graph.constant(weights.bias) : XNN_INVALID_VALUE_ID;
+  const uint32_t y = graph.output(output);
+  graph.node(define(c, graph.subgraph(), limit, quantize_input(&graph, types, input, x, 3), filter, bias, y));
+  if (!graph.build() || !graph.run({&input}, {&output}) || (index % 2 == 0 && !graph.run({&input}, {&output}))) {
+    return trial->add_failure(case_text(c), graph.status());
   }
   std::vector<double> sums, magnitudes;
   convolve(c, input.numbers(), weights, has_bias, output_dims, &sums, &magnitudes);
-  compare_layer(trial, Shape(c), types, output, sums, magnitudes, sum, -limit, limit);
+  compare_layer(trial, case_text(c), types, output, sums, magnitudes, terms, -limit, limit);
 }
 
-// Pixels, 1 to 70 of the output with many tiles' remainders; widths of 1 to 5 with heights of up to 14.
 struct Size {
   size_t batch, height, width;
 };
 
-std::vector<Size> xnn_dims(Extent extent, uint32_t kernel) {
+// Sizes of the input, whose outputs have numbers of pixels with many remainders modulo the kernels' tiles.
+std::vector<Size> test_sizes(Extent extent, uint32_t kernel) {
   if (extent == Extent::kShort) return {{1, kernel + 3, kernel + 4}};
   if (extent == Extent::kQuick) return {{1, kernel, kernel + 1}, {2, kernel + 4, kernel + 3}};
   std::vector<Size> sizes;
@@ -166,22 +167,22 @@ std::vector<uint32_t> channel_counts(Extent extent) {
   return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 70, 97, 129};
 }
 
-void run_all(Trial *trial, const LayerTypes &types, const std::vector<Window> &windows, bool is_depthwise,
-             bool is_transposed) {
+void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window> &windows, bool is_depthwise,
+                 bool is_transposed) {
   const std::vector<uint32_t> channels = channel_counts(trial->extent);
   size_t index = 0;
   for (const Window &window : windows) {
-    for (uint32_t one : channels) {
-      for (const Size &size : xnn_dims(trial->extent, window.height)) {
+    for (uint32_t count : channels) {
+      for (const Size &size : test_sizes(trial->extent, window.height)) {
         Convolution c = {window, 1, 1, 1, size.batch, size.height, size.width, is_depthwise, is_transposed};
         const uint32_t other = channels[(index * 5 + 2) % channels.size()];
         if (is_depthwise) {
-          c.groups = one;
+          c.groups = count;
           c.group_outputs = index % 6 == 5 ? 2 : 1;
         } else {
           c.groups = index % 4 == 3 ? 2 : 1;
           c.group_inputs = other;
-          c.group_outputs = one;
+          c.group_outputs = count;
         }
         run_convolution(trial, types, index++, c);
         if (trial->outcome.unsupported) return;
@@ -192,34 +193,35 @@ void run_all(Trial *trial, const LayerTypes &types, const std::vector<Window> &w
 }
 
 void regular(Trial *trial, const LayerTypes &types) {
-  run_all(trial, types, {{1, 1, 1, 1, 0}, {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 2, 1, 2, 2}, {2, 2, 2, 1, 0}}, false,
-          false);
+  run_windows(trial, types, {{1, 1, 1, 1, 0}, {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 2, 1, 2, 2}, {2, 2, 2, 1, 0}},
+              false, false);
 }
 
 void depthwise(Trial *trial, const LayerTypes &types) {
-  run_all(trial, types,
-          {{3, 3, 1, 1, 1},
-           {3, 3, 2, 1, 1},
-           {5, 5, 1, 1, 2},
-           {5, 5, 2, 1, 2},
-           {7, 7, 1, 1, 3},
-           {7, 7, 2, 1, 3},
-           {2, 2, 1, 1, 0},
-           {3, 1, 1, 1, 0},
-           {3, 3, 1, 2, 2},
-           {4, 6, 1, 1, 2},
-           {9, 9, 1, 1, 4}},
-          true, false);
+  run_windows(trial, types,
+              {{3, 3, 1, 1, 1},
+               {3, 3, 2, 1, 1},
+               {5, 5, 1, 1, 2},
+               {5, 5, 2, 1, 2},
+               {7, 7, 1, 1, 3},
+               {7, 7, 2, 1, 3},
+               {2, 2, 1, 1, 0},
+               {3, 1, 1, 1, 0},
+               {3, 3, 1, 2, 2},
+               {4, 6, 1, 1, 2},
+               {9, 9, 1, 1, 4}},
+              true, false);
 }
 
 void transposed(Trial *trial, const LayerTypes &types) {
-  run_all(trial, types,
-          {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1}, {3, 3, 2, 2, 1}},
-          false, true);
+  run_windows(
+      trial, types,
+      {{2, 2, 2, 1, 0}, {3, 3, 2, 1, 1, 1}, {4, 4, 2, 1, 1}, {3, 3, 1, 1, 1}, {3, 2, 3, 1, 0, 1}, {3, 3, 2, 2, 1}},
+      false, true);
 }
 
 constexpr LayerTypes kF32 = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
-// The delegate widens 16-bit filters; XNNPACK's subgraphs take no others.
+// fp16 convolutions have fp32 filters: XNNPACK's subgraph supports no fp16 filters, so the delegate widens them.
 constexpr LayerTypes kF16 = {xnn_datatype_fp16, xnn_datatype_fp32, xnn_datatype_fp16, false};
 constexpr LayerTypes kInt8 = {xnn_datatype_qint8, xnn_datatype_qint8, xnn_datatype_qint8, false};
 constexpr LayerTypes kChannels = {xnn_datatype_qint8, xnn_datatype_qcint8, xnn_datatype_qint8, false};

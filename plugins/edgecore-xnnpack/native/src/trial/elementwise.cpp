@@ -1,4 +1,4 @@
-// Functions of one tensor, conversions, softmax.
+// Trials of elementwise functions of one tensor, conversions and softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,19 +13,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kAlpha = 0.75, kSlope = 0.125, kLimit = 1.5;
 
 // Kinds of special inputs.
-enum Special : unsigned { kNan = 1, kInfinite = 2, kGreatest = 4, kZero = 8, kSubnormal = 16, kNegative = 32 };
+enum Special : unsigned { kNan = 1, kInfinite = 2, kLargest = 4, kZero = 8, kSubnormal = 16, kNegative = 32 };
 
 struct Function {
   const char *name;
   xnn_unary_operator operation;
   double (*compute)(double x);
-  double low, high;  // of inputs
-  double error;      // allowed in fp32, relative to the result; in fp16, if it is not 0, four units of the last place,
-                     // and 0 for subnormal results
-  double absolute;   // allowed beside, where terms cancel each other; in fp16 2^13 times as much
-  double steps;      // allowed in int8
-  // Where XNNPACK's fastest kernels give something else than IEEE 754: the README has the list for users.
-  unsigned unlike_f32 = 0, unlike_f16 = 0;
+  double low, high;  // range of the inputs
+  double error;     // allowed relative error in fp32. 0: exact, also in fp16; else compare_floats has the bound in fp16
+  double absolute;  // allowed absolute error in fp32, for functions whose terms cancel; in fp16 2^13 times as much
+  double steps;     // allowed difference of int8 outputs, in steps
+  // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
+  unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
 };
 
 double gelu(double x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); }
@@ -37,8 +36,9 @@ double clamp(double x) { return std::isnan(x) ? x : std::clamp(x, -kLimit, kLimi
 double square(double x) { return x * x; }
 double reciprocal_root(double x) { return 1 / std::sqrt(x); }
 
-// Rounded once or not at all: 0. Series and tables: a few units of the last place.
-constexpr double kUlp = 0x1.0p-23;
+// Functions that are exact or rounded once have an error of 0 (compare_floats rounds the reference); functions that are
+// computed by series or tables have a few units in the last place.
+constexpr double kUlp = 0x1.0p-23;  // of fp32, relative
 const Function kFunctions[] = {
     {"abs", xnn_unary_abs, std::fabs, -9, 9, 0, 0, 0.501},
     {"negate", xnn_unary_negate, [](double x) { return -x; }, -9, 9, 0, 0, 0.501},
@@ -46,49 +46,51 @@ const Function kFunctions[] = {
     {"floor", xnn_unary_floor, std::floor, -9, 9, 0, 0, 0.501},
     {"clamp", xnn_unary_clamp, clamp, -3, 3, 0, 0, 0.501, kNan, kNan},
     {"square", xnn_unary_square, square, -9, 9, kUlp / 2, 0, 0.501},
-    {"square root", xnn_unary_square_root, std::sqrt, 0, 99, 2 * kUlp, 0, 0.501, kInfinite | kGreatest,
+    {"square root", xnn_unary_square_root, std::sqrt, 0, 99, 2 * kUlp, 0, 0.501, kInfinite | kLargest,
      kInfinite | kNegative},
     {"reciprocal square root", xnn_unary_reciprocal_square_root, reciprocal_root, 0.01, 99, 4 * kUlp, 0, 0.501,
-     kInfinite | kGreatest | kZero | kSubnormal | kNegative, 0},
+     kInfinite | kLargest | kZero | kSubnormal | kNegative, 0},
     {"hardswish", xnn_unary_hardswish, hard_swish, -9, 9, 4 * kUlp, kUlp, 0.501},
     {"leaky relu", xnn_unary_leaky_relu, leaky_relu, -9, 9, kUlp, 0, 1.01},
     {"elu", xnn_unary_elu, elu, -9, 9, 8 * kUlp, kUlp, 0.501},
     {"sigmoid", xnn_unary_sigmoid, sigmoid, -20, 20, 8 * kUlp, 0, 0.501},
     {"tanh", xnn_unary_tanh, std::tanh, -9, 9, 8 * kUlp, 0, 0.501},
-    {"gelu", xnn_unary_gelu, gelu, -5, 9, 16 * kUlp, 8 * kUlp, 0.501, kInfinite | kGreatest, 0},
+    {"gelu", xnn_unary_gelu, gelu, -5, 9, 16 * kUlp, 8 * kUlp, 0.501, kInfinite | kLargest, 0},
     {"exp", xnn_unary_exp, std::exp, -20, 20, 8 * kUlp, 0, 0.501},
-    {"log", xnn_unary_log, std::log, 0.01, 99, 8 * kUlp, kUlp, 0.501, kGreatest, 0},
+    {"log", xnn_unary_log, std::log, 0.01, 99, 8 * kUlp, kUlp, 0.501, kLargest, 0},
     {"sine", xnn_unary_sine, std::sin, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
     {"cosine", xnn_unary_cosine, std::cos, -9, 9, 8 * kUlp, 2 * kUlp, 0.501},
 };
 
-std::vector<size_t> xnn_dims(Extent extent) {
+std::vector<size_t> test_sizes(Extent extent) {
   if (extent == Extent::kShort) return {67};
   std::vector<size_t> sizes;
-  const size_t most = extent == Extent::kFull ? 140 : 20;
-  for (size_t size = 1; size <= most; ++size) sizes.push_back(size);
+  const size_t max_size = extent == Extent::kFull ? 140 : 20;
+  for (size_t size = 1; size <= max_size; ++size) sizes.push_back(size);
   for (size_t size : {31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 1027u}) sizes.push_back(size);
   return sizes;
 }
 
 bool is_float(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
 
-// One node from `input` to `output`, run.
+// Runs a node twice, with buffers at the start of pages and at their end; returns false on failure.
 bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operation, const Tensor &input,
               Tensor *output) {
   xnn_unary_params params = {};
   if (operation == xnn_unary_elu) params.elu.alpha = static_cast<float>(kAlpha);
   if (operation == xnn_unary_leaky_relu) params.leaky_relu.negative_slope = static_cast<float>(kSlope);
   if (operation == xnn_unary_clamp) params.clamp = {static_cast<float>(-kLimit), static_cast<float>(kLimit)};
-  Net net;
-  const uint32_t x = net.input(input), y = net.output(*output);
-  net.node(xnn_define_unary(net.subgraph(), operation, &params, x, y, 0));
-  if (net.build() && net.run({&input}, {output}) && net.run({&input}, {output})) return true;
-  trial->refused(shape, net.status());
+  TestGraph graph;
+  const uint32_t x = graph.input(input), y = graph.output(*output);
+  graph.node(xnn_define_unary(graph.subgraph(), operation, &params, x, y, 0));
+  if (graph.build() && graph.run({&input}, {output}) && graph.run({&input}, {output})) return true;
+  trial->add_failure(shape, graph.status());
   return false;
 }
 
-// Results of fp32 or fp16; where fp16 rounds, one unit of its last place, too.
+// Compares an fp32 or fp16 output with `expected`, which is rounded to the type. With `error` != 0, fp32 results may
+// differ by that relative error and by the smallest denormal. fp16 results may differ by four units in the last place
+// (2^-8 relative), and denormal ones by 2^-14, the smallest normal number, because kernels flush denormals to zero.
 void compare_floats(Trial *trial, const std::string &shape, const Tensor &output, std::vector<double> expected,
                     double error, double absolute) {
   std::vector<double> allowed;
@@ -96,7 +98,7 @@ void compare_floats(Trial *trial, const std::string &shape, const Tensor &output
     double bound = std::fabs(number) * error + absolute;
     if (output.type == xnn_datatype_fp16) {
       bound += error == 0 ? 0 : std::max(std::fabs(number) * 0x1.0p-8, 0x1.0p-14) + absolute * 0x1.0p13;
-      number = round_to_half(number);
+      number = round_to_fp16(number);
     }
     if (output.type == xnn_datatype_fp32) {
       if (error != 0) bound += 0x1.0p-149;
@@ -107,12 +109,13 @@ void compare_floats(Trial *trial, const std::string &shape, const Tensor &output
   trial->compare(shape, output, expected, allowed);
 }
 
-// NaN, infinities, zeros, the smallest normal and subnormal numbers, the greatest: one of them beside ordinary ones.
+// Returns special inputs with both signs: NaN, infinity, 0, 1, the largest number, the smallest normal number, and two
+// denormals.
 std::vector<double> special_numbers(xnn_datatype type) {
-  const bool half = type == xnn_datatype_fp16;
+  const bool is_fp16 = type == xnn_datatype_fp16;
   std::vector<double> numbers = {std::nan(""), kInfinity, 0.0, 1.0};
-  for (double number : {half ? 65504.0 : 0x1.FFFFFEp127, half ? 0x1.0p-14 : 0x1.0p-126, half ? 0x1.0p-24 : 0x1.0p-149,
-                        half ? 0x1.8p-16 : 0x1.8p-130}) {
+  for (double number : {is_fp16 ? 65504.0 : 0x1.FFFFFEp127, is_fp16 ? 0x1.0p-14 : 0x1.0p-126,
+                        is_fp16 ? 0x1.0p-24 : 0x1.0p-149, is_fp16 ? 0x1.8p-16 : 0x1.8p-130}) {
     numbers.push_back(number);
   }
   const size_t count = numbers.size();
@@ -120,21 +123,22 @@ std::vector<double> special_numbers(xnn_datatype type) {
   return numbers;
 }
 
+// Returns the kinds of a special input, a combination of Special.
 unsigned kind_of(double number, xnn_datatype type) {
-  const bool half = type == xnn_datatype_fp16;
-  const double size = std::fabs(number);
+  const bool is_fp16 = type == xnn_datatype_fp16;
+  const double magnitude = std::fabs(number);
   unsigned kind = std::signbit(number) ? kNegative : 0;
   if (std::isnan(number)) kind = kNan;
   if (std::isinf(number)) kind |= kInfinite;
-  if (size == 0) kind |= kZero;
-  if (size > (half ? 65000.0 : 1e38)) kind |= kGreatest;
-  if (size > 0 && size < (half ? 0x1.0p-14 : 0x1.0p-126)) kind |= kSubnormal;
+  if (magnitude == 0) kind |= kZero;
+  if (magnitude > (is_fp16 ? 65000.0 : 1e38)) kind |= kLargest;
+  if (magnitude > 0 && magnitude < (is_fp16 ? 0x1.0p-14 : 0x1.0p-126)) kind |= kSubnormal;
   return kind;
 }
 
 void run_float(Trial *trial, const Function &f, xnn_datatype type) {
-  for (size_t size : xnn_dims(trial->extent)) {
-    Tensor input = float32_tensor({size}), output = input;
+  for (size_t size : test_sizes(trial->extent)) {
+    Tensor input = fp32_tensor({size}), output = input;
     input.type = output.type = type;
     input.set(trial->uniforms(size, f.low, f.high));
     const std::string shape = std::to_string(size) + " elements";
@@ -144,18 +148,20 @@ void run_float(Trial *trial, const Function &f, xnn_datatype type) {
     compare_floats(trial, shape, output, expected, f.error, f.absolute);
   }
   const std::vector<double> specials = special_numbers(type);
-  const bool half = type == xnn_datatype_fp16;
+  const bool is_fp16 = type == xnn_datatype_fp16;
   for (size_t at = 0; at < specials.size(); ++at) {
-    Tensor input = float32_tensor({at + 9}), output = input;
+    Tensor input = fp32_tensor({at + 9}), output = input;
     input.type = output.type = type;
     std::vector<double> numbers = trial->uniforms(at + 9, f.low, f.high);
     numbers[at] = specials[at];
     input.set(numbers);
-    if ((kind_of(specials[at], type) & (half ? f.unlike_f16 : f.unlike_f32)) != 0) continue;
+    if ((kind_of(specials[at], type) & (is_fp16 ? f.nonstandard_fp16 : f.nonstandard_fp32)) != 0) continue;
     char shape[60];
     std::snprintf(shape, sizeof(shape), "element %zu is %g", at, specials[at]);
     if (!run_node(trial, shape, f.operation, input, &output)) return;
-    // XNNPACK switches subnormal numbers off, and its kernels differ in where they become 0: any for any.
+    // XNNPACK runs with denormals flushed to zero, and its kernels differ in whether inputs, intermediate results or
+    // outputs are flushed. So a denormal result is accepted instead of another denormal or 0, and the function's value
+    // at 0 is accepted for a denormal input.
     const double flushed = std::fabs(specials[at]) < 0x1.0p-126 ? f.compute(0) : f.compute(specials[at]);
     const std::vector<double> got = output.numbers();
     std::vector<double> expected = input.numbers();
@@ -172,7 +178,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
   for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
     for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
-      // All 256 numbers, which lie in the domain of the function as far as the zero point lets them.
+      // All 256 integers occur at size 256 (3 is odd). Depending on the zero point, some are outside the function's
+      // domain.
       const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
       Tensor input = quantized_tensor(type, {size}, scale, zero),
              output = quantized_tensor(type, {size}, scale * 0.75f, zero);
@@ -180,12 +187,12 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
       const std::string shape = std::to_string(size) + " elements, zero point " + std::to_string(zero);
       if (!run_node(trial, shape, f.operation, input, &output)) return;
       std::vector<double> expected = input.numbers();
-      bool defined = true;
+      bool is_defined = true;
       for (double &number : expected) {
         number = f.compute(number);
-        defined = defined && !std::isnan(number);
+        is_defined = is_defined && !std::isnan(number);
       }
-      if (defined) trial->compare_steps(shape, output, expected, f.steps);
+      if (is_defined) trial->compare_steps(shape, output, expected, f.steps);
       if (trial->extent == Extent::kShort) return;
     }
   }
@@ -197,9 +204,10 @@ void elementwise(Trial *trial) {
   is_float(type) ? run_float(trial, kFunctions[kIndex], type) : run_int8(trial, kFunctions[kIndex], type);
 }
 
-// Between types. To 8 bits: half a step, and what the quotient is rounded by.
+// Converts between types. `steps` is the allowed difference of int8 outputs: 0.5 for rounding to integers, the rest for
+// rounding the ratio of the scales.
 void run_conversion(Trial *trial, Tensor input, Tensor output, double low, double high, double steps) {
-  for (size_t size : xnn_dims(trial->extent)) {
+  for (size_t size : test_sizes(trial->extent)) {
     input.dims = output.dims = {size};
     std::vector<double> numbers = trial->uniforms(size, low, high);
     if (is_float(input.type) && size > 3 && !is_float(output.type)) numbers[1] = kInfinity, numbers[2] = -1e4;
@@ -222,8 +230,8 @@ void convert(Trial *trial) {
     return std::clamp(zero, -128, 127) + (type == xnn_datatype_quint8 ? 128 : 0);
   };
   for (int zero : {-128, 127, 3}) {
-    const float most = from == xnn_datatype_quint8 ? 0x1.FFFCp+6f : 0x1.0p+7f;  // what the delegate accepts
-    for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, most}) {
+    const float max_ratio = from == xnn_datatype_quint8 ? 0x1.FFFCp+6f : 0x1.0p+7f;  // the delegate's limit
+    for (float ratio : {1.0f, 0.7f, 0x1.0p-8f, max_ratio}) {
       const bool both = !is_float(from) && !is_float(to);
       const float scale = is_float(from) ? 1.0f : 0.05f;
       const Tensor input = quantized_tensor(from, {}, scale, is_float(from) ? 0 : at(from, zero));
@@ -232,7 +240,8 @@ void convert(Trial *trial) {
                                              : both       ? scale / ratio
                                                           : 0.04f,
                                              is_float(to) ? 0 : at(to, both ? -zero : zero));
-      // The ratio of two scales has 8 bits behind the point: times 255 steps, half a step more.
+      // The kernels represent the ratio of two scales with 8 fractional bits: an error of up to 2^-9, which is half a
+      // step for 255 steps.
       run_conversion(trial, input, output, -9, 9, both ? 1.01 : 0.501);
       if (!both || trial->extent == Extent::kShort) break;
     }
@@ -243,16 +252,16 @@ void convert(Trial *trial) {
 template <int kType>
 void softmax(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
-  for (size_t size : xnn_dims(trial->extent)) {
+  for (size_t size : test_sizes(trial->extent)) {
     const size_t rows = size % 5 + 1;
-    Tensor input = float32_tensor({rows, size}), output = input;
+    Tensor input = fp32_tensor({rows, size}), output = input;
     input.type = output.type = type;
     input.set(trial->uniforms(rows * size, -9, 9));
-    Net net;
-    const uint32_t x = net.input(input), y = net.output(output);
-    net.node(xnn_define_softmax(net.subgraph(), x, y, 0));
+    TestGraph graph;
+    const uint32_t x = graph.input(input), y = graph.output(output);
+    graph.node(xnn_define_softmax(graph.subgraph(), x, y, 0));
     const std::string shape = shape_text(input.dims);
-    if (!net.build() || !net.run({&input}, {&output})) return trial->refused(shape, net.status());
+    if (!graph.build() || !graph.run({&input}, {&output})) return trial->add_failure(shape, graph.status());
     std::vector<double> expected = input.numbers();
     for (size_t row = 0; row < rows; ++row) {
       double sum = 0;

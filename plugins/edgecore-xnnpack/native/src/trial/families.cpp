@@ -8,7 +8,7 @@
 namespace edgecore::xnnpack::trial {
 
 double Trial::uniform(double low, double high) {
-  // Steele, Lea and Flood's splitmix64.
+  // The generator splitmix64 of Steele, Lea and Flood; the upper 53 bits become a double in [0, 1).
   state_ += 0x9E3779B97F4A7C15u;
   uint64_t mixed = state_;
   mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
@@ -29,7 +29,8 @@ void Trial::compare(const std::string &shape, const Tensor &got, const std::vect
   ++outcome.cases;
   const std::vector<double> numbers = got.numbers();
   if (numbers.size() != expected.size()) {
-    return wrong(shape + ": the output is " + shape_text(got.dims) + ", not of " + std::to_string(expected.size()));
+    return add_error(shape + ": the output is " + shape_text(got.dims) + " instead of " +
+                     std::to_string(expected.size()) + " elements");
   }
   for (size_t i = 0; i < numbers.size(); ++i) {
     const bool same = numbers[i] == expected[i] || (std::isnan(numbers[i]) && std::isnan(expected[i]));
@@ -42,7 +43,7 @@ void Trial::compare(const std::string &shape, const Tensor &got, const std::vect
     char text[160];
     std::snprintf(text, sizeof(text), ": element [%s] of %s is %.9g, expected %.9g (allowed %.3g)", index.c_str(),
                   shape_text(got.dims).c_str(), numbers[i], expected[i], allowed[i]);
-    return wrong(shape + text);
+    return add_error(shape + text);
   }
 }
 
@@ -57,17 +58,17 @@ void Trial::compare_steps(const std::string &shape, const Tensor &got, const std
   compare(shape, got, limited, std::vector<double>(expected.size(), steps * scale));
 }
 
-void Trial::refused(const std::string &shape, xnn_status status) {
+void Trial::add_failure(const std::string &shape, xnn_status status) {
   if (status == xnn_status_unsupported_hardware) {
     outcome.unsupported = true;
   } else {
     ++outcome.cases;
-    wrong(shape + ": XNNPACK refused it: " + status_name(status));
+    add_error(shape + ": XNNPACK refused the graph: " + status_name(status));
   }
 }
 
-void Trial::wrong(const std::string &text) {
-  if (outcome.wrong++ == 0) outcome.first = text;
+void Trial::add_error(const std::string &text) {
+  if (outcome.errors++ == 0) outcome.first_error = text;
 }
 
 std::vector<Family> families() {
@@ -94,12 +95,12 @@ Outcome run(const Family &family, Extent extent) {
   return trial.outcome;
 }
 
-std::string lines(Extent extent) {
+std::string run_all(Extent extent) {
   std::string lines;
   for (const Family &family : families()) {
     const Outcome outcome = run(family, extent);
-    const char *state = outcome.wrong != 0 ? "wrong" : outcome.unsupported ? "none" : "right";
-    const std::string detail = outcome.wrong != 0 ? outcome.first : std::to_string(outcome.cases) + " cases";
+    const char *state = outcome.errors != 0 ? "wrong" : outcome.unsupported ? "none" : "right";
+    const std::string detail = outcome.errors != 0 ? outcome.first_error : std::to_string(outcome.cases) + " cases";
     lines += outcome.family + "\t" + state + "\t" + detail + "\n";
   }
   return lines;

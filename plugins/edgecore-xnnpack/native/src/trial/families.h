@@ -1,54 +1,57 @@
-// Every kind of kernel that the delegate can use, run on small shapes and compared with a reference that is computed in
-// double precision from the definition of the operation.
+// Trials of the kernels: runs every kind of kernel that the delegate can use on small shapes, and compares the results
+// with a reference that is computed in double precision from the definition of the operation.
 //
-// The reference knows nothing of XNNPACK's way to compute. Where rounding is part of the result, inputs are chosen so
-// that it is exact (dynamic quantization: rows of whole steps), or the comparison says by how much it may differ.
+// The reference does not imitate XNNPACK's way of computing. Where a kernel rounds, either the inputs are chosen so
+// that the rounding is exact (with dynamic quantization: every element is an integer multiple of its row's scale), or
+// the comparison allows an error, whose bound is derived beside it.
 #ifndef EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 #define EDGECORE_XNNPACK_TRIAL_FAMILIES_H_
 
 #include <string>
 #include <vector>
 
-#include "trial/net.h"
+#include "trial/test_graph.h"
 
 namespace edgecore::xnnpack::trial {
 
 enum class Extent {
-  kShort,  // of a user's machine: all families in a second
-  kQuick,  // of every test run
-  kFull,
+  kShort,  // on a user's machine (edgecore doctor): all families in a second
+  kQuick,  // in every test run
+  kFull,   // every shape: minutes
 };
 
-// What one family gave.
+// The result of a family.
 struct Outcome {
   std::string family;
   uint64_t cases = 0;  // shapes that were run
-  uint64_t wrong = 0;
-  std::string first;         // the first that was wrong: shape, element, number, reference
+  uint64_t errors = 0;
+  std::string first_error;   // its shape, element, number and reference
   bool unsupported = false;  // XNNPACK has no such kernels for this processor
 };
 
-// Collects what a family does.
+// Draws the numbers of a family, compares its results and collects its outcome.
 class Trial {
  public:
-  explicit Trial(Extent size) : extent(size) {}
+  explicit Trial(Extent trial_extent) : extent(trial_extent) {}
 
   const Extent extent;
   Outcome outcome;
 
-  // Deterministic numbers. Uniform: in [low, high). Whole: in [low, high].
+  // Draw pseudo-random numbers, the same in each run: reals in [low, high), integers in [low, high].
   double uniform(double low, double high);
   int uniform_int(int low, int high);
   std::vector<double> uniforms(size_t count, double low, double high);
 
-  // Compares an output with `expected`, each within `allowed`. NaN must be NaN, and infinities themselves.
+  // Compares each element of an output with `expected`; the difference may be at most `allowed`. Infinities must be
+  // equal, and a NaN is expected where the reference is NaN.
   void compare(const std::string &shape, const Tensor &got, const std::vector<double> &expected,
                const std::vector<double> &allowed);
-  // The same with one bound for all, in steps of a quantized output's scale.
+  // Compares a quantized output; `steps` is the allowed difference in multiples of the output's scale. Limits
+  // `expected` to the numbers that the type can represent.
   void compare_steps(const std::string &shape, const Tensor &got, const std::vector<double> &expected, double steps);
-  // The graph did not build or run: unsupported hardware for the family, or wrong.
-  void refused(const std::string &shape, xnn_status status);
-  void wrong(const std::string &text);
+  // Records that a graph could not be built or run: the family is unsupported by the processor, or an error.
+  void add_failure(const std::string &shape, xnn_status status);
+  void add_error(const std::string &text);
 
  private:
   uint64_t state_ = 1;
@@ -63,7 +66,7 @@ struct Family {
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// All of them, of the files of this folder.
+// Families of all files, and of each file in this folder.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();
@@ -74,8 +77,9 @@ std::vector<Family> pooling_families();
 
 Outcome run(const Family &family, Extent extent);
 
-// All of them, a line each: "NAME\tright\t12 cases\n", or "wrong" with the first that was, or "none".
-std::string lines(Extent extent);
+// Runs all families. Returns a line for each: "NAME\tright\t12 cases\n", "NAME\twrong\tFIRST ERROR\n", or
+// "NAME\tnone\t0 cases\n" if XNNPACK has no such kernels for this processor.
+std::string run_all(Extent extent);
 
 }  // namespace edgecore::xnnpack::trial
 

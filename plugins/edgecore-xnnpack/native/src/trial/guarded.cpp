@@ -16,11 +16,11 @@ size_t page_size() {
 
 }  // namespace
 
-Guarded::~Guarded() {
+GuardedMemory::~GuardedMemory() {
   if (pages_ != nullptr) munmap(pages_, size_ + 2 * page_size());
 }
 
-uint8_t *Guarded::allocate(size_t bytes, size_t padding, size_t alignment, bool at_start) {
+uint8_t *GuardedMemory::allocate(size_t bytes, size_t padding, size_t alignment, bool at_start) {
   const size_t page = page_size();
   const size_t need = (bytes + padding + alignment + page - 1) / page * page;
   if (need > size_) {

@@ -1,4 +1,4 @@
-// Memory between pages that may not be touched.
+// Memory between guard pages, so that an access beyond a buffer faults.
 #ifndef EDGECORE_XNNPACK_TRIAL_GUARDED_H_
 #define EDGECORE_XNNPACK_TRIAL_GUARDED_H_
 
@@ -7,21 +7,24 @@
 
 namespace edgecore::xnnpack::trial {
 
-// Pages with one before and one after them that fault. The memory is kept, and grows.
-class Guarded {
+// A range of pages between two guard pages, which fault on any access. Later calls of allocate reuse the range, or
+// replace it if it is too small.
+class GuardedMemory {
  public:
-  Guarded() = default;
-  Guarded(const Guarded &) = delete;
-  Guarded &operator=(const Guarded &) = delete;
-  ~Guarded();
+  GuardedMemory() = default;
+  GuardedMemory(const GuardedMemory &) = delete;
+  GuardedMemory &operator=(const GuardedMemory &) = delete;
+  ~GuardedMemory();
 
-  // `bytes` aligned as `alignment` says, which end `padding` bytes before the upper guard, or begin at the lower one.
-  // What is around them is filled with ones, which are NaN as floats. NULL without memory.
+  // Returns a buffer of `bytes` bytes, aligned to `alignment`. It begins right after the lower guard page (`at_start`),
+  // or it ends `padding` bytes before the upper guard page, or a little earlier because of the alignment. The buffer
+  // and the bytes after it are filled with 0xFF, which is NaN in fp32 and fp16, so that a kernel that uses them gives
+  // NaN. Earlier buffers become invalid. Returns null if memory is exhausted.
   uint8_t *allocate(size_t bytes, size_t padding, size_t alignment, bool at_start);
 
  private:
-  uint8_t *pages_ = nullptr;  // the lower guard
-  size_t size_ = 0;           // between the guards
+  uint8_t *pages_ = nullptr;  // the lower guard page
+  size_t size_ = 0;           // bytes between the guard pages
 };
 
 }  // namespace edgecore::xnnpack::trial

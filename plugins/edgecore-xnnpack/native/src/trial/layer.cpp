@@ -10,14 +10,15 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-uint16_t brain_float(float number) {
+// Truncates to bf16; every drawn scale is used in its truncated form.
+uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
   return static_cast<uint16_t>(bits >> 16);
 }
 
-float from_brain_float(uint16_t half) {
-  const uint32_t bits = static_cast<uint32_t>(half) << 16;
+float from_bf16(uint16_t upper) {
+  const uint32_t bits = static_cast<uint32_t>(upper) << 16;
   float number;
   std::memcpy(&number, &bits, sizeof(number));
   return number;
@@ -30,7 +31,7 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Integers and their scales, one for each channel, or for all.
+// Draws an integer filter with a scale per tensor, per channel or per block.
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
   const size_t count = element_count(filter.dims);
@@ -42,7 +43,7 @@ void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights 
     filter.scales.push_back(static_cast<float>(trial->uniform(0.02, 0.04)));
   }
   for (size_t b = 0; block != 0 && b < count / block; ++b) {
-    filter.block_scales.push_back(brain_float(static_cast<float>(trial->uniform(0.02, 0.04))));
+    filter.block_scales.push_back(to_bf16(static_cast<float>(trial->uniform(0.02, 0.04))));
   }
   filter.block = block;
   filter.zero = nibbles ? kNibbleZero : types.filter == xnn_datatype_quint8 ? trial->uniform_int(0, 2) * 127 : 0;
@@ -50,15 +51,15 @@ void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights 
   const int high = nibbles ? 7 : low + 255;
   filter.bytes.assign(nibbles ? (count + 1) / 2 : count, 0);
   for (size_t i = 0; i < count; ++i) {
-    const int steps = trial->uniform_int(low, high);
+    const int integer = trial->uniform_int(low, high);
     float scale = filter.scale;
     if (has_channels) scale = filter.scales[channel_of(filter.dims, filter.channel_dim, i)];
-    if (block != 0) scale = from_brain_float(filter.block_scales[i / block]);
-    weights->filter_numbers.push_back(static_cast<double>(scale) * steps);
+    if (block != 0) scale = from_bf16(filter.block_scales[i / block]);
+    weights->filter_numbers.push_back(static_cast<double>(scale) * integer);
     if (nibbles) {
-      filter.bytes[i / 2] |= static_cast<uint8_t>((steps + kNibbleZero) << (i % 2 * 4));
+      filter.bytes[i / 2] |= static_cast<uint8_t>((integer + kNibbleZero) << (i % 2 * 4));
     } else {
-      filter.bytes[i] = static_cast<uint8_t>(steps + filter.zero);
+      filter.bytes[i] = static_cast<uint8_t>(integer + filter.zero);
     }
   }
 }
@@ -68,7 +69,7 @@ void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights 
 bool is_int8(xnn_datatype type) { return type == xnn_datatype_qint8 || type == xnn_datatype_quint8; }
 
 Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
-                     const Steps &steps, size_t sum) {
+                     const LayerScales &scales, size_t terms) {
   Weights weights;
   Tensor &filter = weights.filter;
   filter.type = types.filter;
@@ -76,10 +77,10 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   filter.channel_dim = channel_dim;
   const size_t channels = dims[channel_dim];
   if (is_float(types.filter)) {
-    // Sums of 16-bit numbers are rounded at each step in some kernels: whole ones stay exact.
-    const bool half = types.output == xnn_datatype_fp16;
+    // Some fp16 kernels round each partial sum to fp16. Sums of small integers are exact in fp16 (below 2048).
+    const bool is_fp16 = types.output == xnn_datatype_fp16;
     for (size_t i = 0; i < element_count(dims); ++i) {
-      weights.filter_numbers.push_back(half ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));
+      weights.filter_numbers.push_back(is_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1));
     }
     filter.set(weights.filter_numbers);
     weights.filter_numbers = filter.numbers();
@@ -91,15 +92,15 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   bias.dims = {channels};
   if (is_int8(types.output)) {
     bias.type = types.filter == xnn_datatype_qcint8 ? xnn_datatype_qcint32 : xnn_datatype_qint32;
-    bias.scale = steps.input_scale * filter.scale;
-    for (float scale : filter.scales) bias.scales.push_back(steps.input_scale * scale);
-    const int most = static_cast<int>(100 * std::sqrt(static_cast<double>(sum)));
+    bias.scale = scales.input_scale * filter.scale;
+    for (float scale : filter.scales) bias.scales.push_back(scales.input_scale * scale);
+    const int max_bias = static_cast<int>(100 * std::sqrt(static_cast<double>(terms)));
     std::vector<double> numbers;
-    for (size_t c = 0; c < channels; ++c) numbers.push_back(trial->uniform_int(-most, most));
+    for (size_t c = 0; c < channels; ++c) numbers.push_back(trial->uniform_int(-max_bias, max_bias));
     bias.set(numbers);
     for (size_t c = 0; c < channels; ++c) {
       const float scale = filter.scales.empty() ? filter.scale : filter.scales[c];
-      weights.bias_numbers.push_back(numbers[c] * static_cast<double>(steps.input_scale) * static_cast<double>(scale));
+      weights.bias_numbers.push_back(numbers[c] * static_cast<double>(scales.input_scale) * static_cast<double>(scale));
     }
     return weights;
   }
@@ -109,20 +110,20 @@ Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, si
   return weights;
 }
 
-Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps) {
+Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const LayerScales &scales) {
   Tensor input;
   input.type = types.input;
   input.dims = dims;
   const size_t count = element_count(dims);
   if (is_int8(types.input)) {
-    input.scale = steps.input_scale;
-    input.zero = steps.input_zero;
+    input.scale = scales.input_scale;
+    input.zero = scales.input_zero;
     for (size_t i = 0; i < count; ++i) input.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
     return input;
   }
   std::vector<double> numbers(count);
   for (size_t i = 0; i < count; ++i) {
-    if (!types.rounds_input) {
+    if (!types.quantizes_input) {
       numbers[i] = types.output == xnn_datatype_fp16 ? trial->uniform_int(-2, 2) : trial->uniform(-1, 1);
       continue;
     }
@@ -138,13 +139,13 @@ Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_
   return input;
 }
 
-Tensor declare_output(const LayerTypes &types, const Dims &dims, const Steps &steps) {
+Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales) {
   Tensor output;
   output.type = types.output;
   output.dims = dims;
   if (is_int8(types.output)) {
-    output.scale = steps.input_scale * 0.03125f / steps.requantization;
-    output.zero = steps.output_zero;
+    output.scale = scales.input_scale * 0.03125f / scales.requantization;
+    output.zero = scales.output_zero;
   }
   return output;
 }
@@ -154,7 +155,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                    double high) {
   for (double &number : expected) number = std::clamp(number, low, high);
   if (is_int8(types.output)) {
-    // Half a step by rounding; scales and sums of up to 2^24 are floats.
+    // Rounding to integers: half a step. Kernels multiply the sum by the scale in fp32: relative errors of a few 2^-24
+    // of at most 255 steps, below 1e-4.
     trial->compare_steps(shape, got, expected, 0.5 + 1e-4);
     return;
   }
@@ -162,7 +164,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                      types.filter != xnn_datatype_qcint4 && types.filter != xnn_datatype_qbint4;
   std::vector<double> allowed(expected.size());
   for (size_t i = 0; i < allowed.size(); ++i) {
-    // Each addition rounds a partial sum, which is at most the magnitude.
+    // Each of about `terms` operations rounds a partial sum in fp32, by at most 2^-24 of the sum's magnitude. An fp16
+    // output is rounded again.
     const double by_sum = exact ? 0 : 0x1.0p-24 * static_cast<double>(terms + 8) * magnitudes[i];
     allowed[i] = by_sum + (types.output == xnn_datatype_fp16 ? 0x1.0p-10 * std::fabs(expected[i]) : 0);
     if (exact) allowed[i] = 0;
@@ -170,14 +173,15 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
   trial->compare(shape, got, expected, allowed);
 }
 
-uint32_t rounded_input(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims) {
-  if (!types.rounds_input) return id;
+uint32_t quantize_input(TestGraph *graph, const LayerTypes &types, const Tensor &input, uint32_t id,
+                        size_t nonbatch_dims) {
+  if (!types.quantizes_input) return id;
   Tensor rounded;
   rounded.type = xnn_datatype_qdint8;
   rounded.dims = input.dims;
   rounded.nonbatch_dims = nonbatch_dims;
-  const uint32_t rounded_id = net->internal(rounded);
-  net->node(xnn_define_unary(net->subgraph(), xnn_unary_convert, nullptr, id, rounded_id, 0));
+  const uint32_t rounded_id = graph->internal(rounded);
+  graph->node(xnn_define_unary(graph->subgraph(), xnn_unary_convert, nullptr, id, rounded_id, 0));
   return rounded_id;
 }
 

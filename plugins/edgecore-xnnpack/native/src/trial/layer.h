@@ -1,4 +1,4 @@
-// Weights and inputs of layers, convolutions among them, and how far their results may lie from the reference.
+// Random weights and inputs of linear layers and convolutions, and the comparison of their results.
 #ifndef EDGECORE_XNNPACK_TRIAL_LAYER_H_
 #define EDGECORE_XNNPACK_TRIAL_LAYER_H_
 
@@ -6,16 +6,16 @@
 
 namespace edgecore::xnnpack::trial {
 
-// Types of a layer. With `filter` qcint8, qcint4 or qbint4 and a floating-point `input`, `rounds_input` says that the
-// input becomes qdint8 first.
+// The types of a layer. `quantizes_input`: dynamic quantization, so the fp32 or fp16 input is converted to qdint8
+// first.
 struct LayerTypes {
   xnn_datatype input;
   xnn_datatype filter;
   xnn_datatype output;
-  bool rounds_input;
+  bool quantizes_input;
 };
 
-// A layer's constants: tensors for XNNPACK, and the numbers that they stand for.
+// A layer's constants: as tensors for XNNPACK, and as real numbers for the reference.
 struct Weights {
   Tensor filter;
   Tensor bias;
@@ -23,8 +23,9 @@ struct Weights {
   std::vector<double> bias_numbers;    // by output channel
 };
 
-// Scales and zero points of a static int8 layer. `requantization` is about input * filter / output scale.
-struct Steps {
+// Scales and zero points of a statically quantized layer. `requantization` is approximately
+// input scale * filter scale / output scale.
+struct LayerScales {
   int32_t input_zero = 0;
   int32_t output_zero = 0;
   float input_scale = 0.0625f;
@@ -33,25 +34,29 @@ struct Steps {
 
 bool is_int8(xnn_datatype type);
 
-// Draws a filter of `dims`; its output channels are dim `channel_dim`, of 4-bit ones dim 0. `sum` is the number of
-// products in one output.
+// Draws a filter of shape `dims` and a bias. `channel_dim` is the dim of the output channels. `block` is the number of
+// inputs that share a scale (qbint4), else 0. `terms` is the number of products that an output sums up.
 Weights draw_weights(Trial *trial, const LayerTypes &types, const Dims &dims, size_t channel_dim, size_t block,
-                     const Steps &steps, size_t sum);
+                     const LayerScales &scales, size_t terms);
 
-// Draws an input. Where it is rounded, each `batch` of elements has whole steps of its own scale and covers 255 of
-// them, so that rounding changes nothing; where they begin differs from one to the next, and with it the zero point.
-Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const Steps &steps);
+// Draws an input of shape `dims`. Each group of `batch` consecutive elements is quantized with its own parameters, if
+// the input is quantized dynamically. Then the elements of a group are integer multiples of a power of two, and their
+// min and max (with 0) are 255 such steps apart. So the scale that XNNPACK computes, (max - min) / 255, is that power
+// of two, quantization is exact, and the reference needs no allowance for it. The lowest step, and thus the zero point,
+// differs between groups.
+Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_t batch, const LayerScales &scales);
 
-Tensor declare_output(const LayerTypes &types, const Dims &dims, const Steps &steps);
+Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales);
 
-// Compares with sums of products `expected`, limited to low..high; `magnitudes` are the sums of their absolute values,
-// of `terms` terms.
+// Compares an output with `expected`, sums of `terms` products that are limited to [low, high] here. `magnitudes` are
+// the sums of the absolute values of the products.
 void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
                    std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
                    double high);
 
-// The id that a layer's node reads: the input's, or that of its rounded form.
-uint32_t rounded_input(Net *net, const LayerTypes &types, const Tensor &input, uint32_t id, size_t nonbatch_dims);
+// Returns the id of the value that a layer's node reads: `id`, or that of the dynamically quantized input.
+uint32_t quantize_input(TestGraph *graph, const LayerTypes &types, const Tensor &input, uint32_t id,
+                        size_t nonbatch_dims);
 
 }  // namespace edgecore::xnnpack::trial
 

@@ -1,4 +1,4 @@
-// Fully connected layers and batched matrix products.
+// Trials of fully connected layers and batched matmuls.
 #include <cmath>
 #include <limits>
 
@@ -8,10 +8,11 @@ namespace edgecore::xnnpack::trial {
 
 namespace {
 
-constexpr size_t kMostRows = 70;
+constexpr size_t kMaxRows = 70;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Around 1, 2, 4, 8, 16, 32 and 64, the columns (nr) and inputs (kr) of XNNPACK's tiles, and their sums.
+// Sizes around 1, 2, 4, 8, 16, 32 and 64, which are the columns (nr) and inputs (kr) of XNNPACK's tiles, and around
+// sums of these.
 constexpr size_t kEdges[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129};
 
 struct Layer {
@@ -29,27 +30,27 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  if (extent == Extent::kFull) layers.push_back({520, 1030});  // more weights than the cache holds
+  if (extent == Extent::kFull) layers.push_back({520, 1030});  // larger than half of many L2 caches: several blocks
   return layers;
 }
 
 std::vector<size_t> row_counts(Extent extent, size_t layer) {
   std::vector<size_t> rows;
-  for (size_t m = kMostRows; m > 0; --m) {
-    const bool take = extent == Extent::kShort ? m <= 17 : extent == Extent::kFull || layer % 4 == 0 || m <= 17;
-    if (take) rows.push_back(m);
+  for (size_t m = kMaxRows; m > 0; --m) {
+    const bool is_included = m <= 17 || extent == Extent::kFull || (extent == Extent::kQuick && layer % 4 == 0);
+    if (is_included) rows.push_back(m);
   }
   return rows;
 }
 
-// Sums of rows of `a` [rows, inputs] times columns of `b` by their strides, with magnitudes.
-struct Product {
-  std::vector<double> sums, magnitudes;
+struct MatmulResult {
+  std::vector<double> sums, magnitudes;  // magnitudes: sums of the products' absolute values
 };
 
-Product multiply(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
-                 size_t column_stride, const double *bias) {
-  Product product;
+// Multiplies `a` [rows, inputs] by `b`, whose elements are addressed by two strides, and adds a bias unless it is null.
+MatmulResult matmul(const double *a, const double *b, size_t rows, size_t inputs, size_t columns, size_t input_stride,
+                    size_t column_stride, const double *bias) {
+  MatmulResult result;
   for (size_t m = 0; m < rows; ++m) {
     for (size_t n = 0; n < columns; ++n) {
       double sum = bias == nullptr ? 0 : bias[n], magnitude = std::fabs(sum);
@@ -58,14 +59,14 @@ Product multiply(const double *a, const double *b, size_t rows, size_t inputs, s
         sum += term;
         magnitude += std::fabs(term);
       }
-      product.sums.push_back(sum);
-      product.magnitudes.push_back(magnitude);
+      result.sums.push_back(sum);
+      result.magnitudes.push_back(magnitude);
     }
   }
-  return product;
+  return result;
 }
 
-std::string Shape(size_t rows, const Layer &layer, const char *more) {
+std::string case_text(size_t rows, const Layer &layer, const char *more) {
   return std::to_string(rows) + " rows, " + std::to_string(layer.inputs) + " inputs, " + std::to_string(layer.outputs) +
          " outputs" + more;
 }
@@ -76,8 +77,10 @@ void first_rows(const Tensor &all, size_t rows, Tensor *some) {
   some->dims[0] = rows;
 }
 
-// One layer with rows from 70 down to 1 in the same runtime, as the delegate resizes it.
-void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic, const Steps &steps) {
+// Runs a layer with different numbers of rows, from 70 down to 1, in the same runtime, as the delegate does when shapes
+// change. `index` selects the variant: transposed weights, no bias, an output range.
+void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic,
+               const LayerScales &scales) {
   size_t block = 0;
   if (types.filter == xnn_datatype_qbint4) {
     layer.inputs = (layer.inputs + 31) / 32 * 32;
@@ -86,91 +89,94 @@ void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer,
   const bool nibbles = types.filter == xnn_datatype_qcint4 || types.filter == xnn_datatype_qbint4;
   if (nibbles) layer.inputs += layer.inputs % 2;
   const bool transposed = !nibbles && index % 3 == 1;
-  // Kernels of float inputs and integer weights scale the bias with the sum; the compiler gives them none.
-  const bool scales_bias = types.input == types.output && !types.rounds_input && types.filter != types.input &&
+  // XNNPACK's kernels with float inputs and integer weights multiply also the bias by the weights' scale. The
+  // delegate's compiler never gives such layers a bias.
+  const bool scales_bias = types.input == types.output && !types.quantizes_input && types.filter != types.input &&
                            types.filter != xnn_datatype_fp32 && !is_int8(types.output);
   const bool has_bias = index % 4 != 3 && !scales_bias;
   const bool clamps = index % 5 == 2 && !is_int8(types.output);
   const Dims dims = transposed ? Dims{layer.inputs, layer.outputs} : Dims{layer.outputs, layer.inputs};
-  const Weights weights = draw_weights(trial, types, dims, transposed ? 1 : 0, block, steps, layer.inputs);
-  const Tensor input = draw_input(trial, types, {kMostRows, layer.inputs}, layer.inputs, steps);
-  Tensor output = declare_output(types, {kMostRows, layer.outputs}, steps);
+  const Weights weights = draw_weights(trial, types, dims, transposed ? 1 : 0, block, scales, layer.inputs);
+  const Tensor input = draw_input(trial, types, {kMaxRows, layer.inputs}, layer.inputs, scales);
+  Tensor output = declare_output(types, {kMaxRows, layer.outputs}, scales);
 
-  Net net;
-  const uint32_t x = net.input(input);
-  const uint32_t filter = is_dynamic ? net.input(weights.filter) : net.constant(weights.filter);
+  TestGraph graph;
+  const uint32_t x = graph.input(input);
+  const uint32_t filter = is_dynamic ? graph.input(weights.filter) : graph.constant(weights.filter);
   uint32_t bias = XNN_INVALID_VALUE_ID;
-  if (has_bias) bias = is_dynamic ? net.input(weights.bias) : net.constant(weights.bias);
-  const uint32_t y = net.output(output);
+  if (has_bias) bias = is_dynamic ? graph.input(weights.bias) : graph.constant(weights.bias);
+  const uint32_t y = graph.output(output);
   const double limit = clamps ? 4 : kInfinity;
-  net.node(xnn_define_fully_connected(net.subgraph(), static_cast<float>(-limit), static_cast<float>(limit),
-                                      rounded_input(&net, types, input, x, 1), filter, bias, y,
-                                      transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0));
-  if (!net.build()) return trial->refused(Shape(kMostRows, layer, ""), net.status());
+  graph.node(xnn_define_fully_connected(graph.subgraph(), static_cast<float>(-limit), static_cast<float>(limit),
+                                        quantize_input(&graph, types, input, x, 1), filter, bias, y,
+                                        transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0));
+  if (!graph.build()) return trial->add_failure(case_text(kMaxRows, layer, ""), graph.status());
 
-  const Product product = multiply(input.numbers().data(), weights.filter_numbers.data(), kMostRows, layer.inputs,
-                                   layer.outputs, transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
-                                   has_bias ? weights.bias_numbers.data() : nullptr);
+  const MatmulResult result = matmul(input.numbers().data(), weights.filter_numbers.data(), kMaxRows, layer.inputs,
+                                     layer.outputs, transposed ? layer.outputs : 1, transposed ? 1 : layer.inputs,
+                                     has_bias ? weights.bias_numbers.data() : nullptr);
   Tensor some = input;
   for (size_t rows : row_counts(trial->extent, index)) {
     first_rows(input, rows, &some);
     std::vector<const Tensor *> inputs = {&some};
     if (is_dynamic) inputs.push_back(&weights.filter);
     if (is_dynamic && has_bias) inputs.push_back(&weights.bias);
-    const std::string shape = Shape(rows, layer, transposed ? ", transposed weights" : "");
-    if (!net.run(inputs, {&output})) return trial->refused(shape, net.status());
+    const std::string shape = case_text(rows, layer, transposed ? ", transposed weights" : "");
+    if (!graph.run(inputs, {&output})) return trial->add_failure(shape, graph.status());
     const auto count = static_cast<ptrdiff_t>(rows * layer.outputs);
-    const std::vector<double> sums(product.sums.begin(), product.sums.begin() + count);
-    compare_layer(trial, shape, types, output, sums, product.magnitudes, layer.inputs, -limit, limit);
+    const std::vector<double> sums(result.sums.begin(), result.sums.begin() + count);
+    compare_layer(trial, shape, types, output, sums, result.magnitudes, layer.inputs, -limit, limit);
   }
 }
 
-constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // of qint8; quint8 has 128 more
+constexpr int32_t kZeros[] = {-128, 127, 0, 5};  // zero points for qint8; 128 is added for quint8
 
-Steps steps_of(const LayerTypes &types, size_t index, size_t inputs) {
-  Steps steps;
-  const int32_t more = types.input == xnn_datatype_quint8 ? 128 : 0;
-  steps.input_zero = kZeros[index % 4] + more;
-  steps.output_zero = kZeros[(index / 2 + 1) % 4] + more;
-  steps.requantization = 0.02f / std::sqrt(static_cast<float>(inputs));
-  return steps;
+LayerScales scales_of(const LayerTypes &types, size_t index, size_t inputs) {
+  LayerScales scales;
+  const int32_t offset = types.input == xnn_datatype_quint8 ? 128 : 0;
+  scales.input_zero = kZeros[index % 4] + offset;
+  scales.output_zero = kZeros[(index / 2 + 1) % 4] + offset;
+  scales.requantization = 0.02f / std::sqrt(static_cast<float>(inputs));
+  return scales;
 }
 
 void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   size_t index = 0;
   for (const Layer &layer : layer_cases(trial->extent)) {
-    run_layer(trial, types, index, layer, is_dynamic, steps_of(types, index, layer.inputs));
+    run_layer(trial, types, index, layer, is_dynamic, scales_of(types, index, layer.inputs));
     if (trial->outcome.unsupported) return;
     ++index;
   }
 }
 
-// What a node accepts of scales, input * filter / output, ends at 2^-32 and below 2^8.
+// Runs layers at the limits of the requantization scale (input scale * filter scale / output scale), which a node
+// accepts from 2^-32 to below 2^8; checks that 2^8 is refused.
 void run_scales(Trial *trial, const LayerTypes &types) {
   const Layer layer = {19, 21};
   for (float ratio : {0x1.0p-32f, 0x1.0p-20f, 255.0f}) {
-    Steps steps = steps_of(types, 3, layer.inputs);
-    steps.requantization = ratio;
+    LayerScales scales = scales_of(types, 3, layer.inputs);
+    scales.requantization = ratio;
     LayerTypes plain = types;
-    if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // one scale, exactly
-    run_layer(trial, plain, 3, layer, false, steps);
+    if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;  // exact scale, per tensor
+    run_layer(trial, plain, 3, layer, false, scales);
   }
-  Steps steps;
-  steps.requantization = 256;
+  LayerScales scales;
+  scales.requantization = 256;
   LayerTypes plain = types;
   if (types.filter == xnn_datatype_qcint8) plain.filter = xnn_datatype_qint8;
-  const Weights weights = draw_weights(trial, plain, {3, 3}, 0, 0, steps, 3);
-  Net net;
-  const Tensor input = draw_input(trial, plain, {2, 3}, 3, steps);
-  const uint32_t x = net.input(input), filter = net.constant(weights.filter);
-  const uint32_t y = net.output(declare_output(plain, {2, 3}, steps));
-  net.node(xnn_define_fully_connected(net.subgraph(), -INFINITY, INFINITY, x, filter, XNN_INVALID_VALUE_ID, y, 0));
-  if (net.build()) trial->wrong("input * filter / output scale of 256 is not refused");
+  const Weights weights = draw_weights(trial, plain, {3, 3}, 0, 0, scales, 3);
+  TestGraph graph;
+  const Tensor input = draw_input(trial, plain, {2, 3}, 3, scales);
+  const uint32_t x = graph.input(input), filter = graph.constant(weights.filter);
+  const uint32_t y = graph.output(declare_output(plain, {2, 3}, scales));
+  graph.node(xnn_define_fully_connected(graph.subgraph(), -INFINITY, INFINITY, x, filter, XNN_INVALID_VALUE_ID, y, 0));
+  if (graph.build()) trial->add_error("a requantization scale of 256 is not refused");
 }
 
-// [batch, m, k] x [batch, k, n], the second transposed or not, of one batch or as many.
+// Runs a batched matmul: [batch, m, k] x [batch, k, n]. The second operand may be transposed; if the first is quantized
+// dynamically, the second is a constant matrix.
 void run_batch(Trial *trial, const LayerTypes &types, size_t index, const Layer &layer) {
-  const bool transposed = index % 2 == 1, is_constant = types.rounds_input;
+  const bool transposed = index % 2 == 1, is_constant = types.quantizes_input;
   const size_t batch = index % 3 + 1, m = index * 11 % 37 + 1;
   Dims dims = transposed ? Dims{layer.outputs, layer.inputs} : Dims{layer.inputs, layer.outputs};
   if (!is_constant) dims.insert(dims.begin(), batch);
@@ -179,26 +185,27 @@ void run_batch(Trial *trial, const LayerTypes &types, size_t index, const Layer 
   const Tensor input = draw_input(trial, types, {batch, m, layer.inputs}, layer.inputs, {});
   Tensor output = declare_output(types, {batch, m, layer.outputs}, {});
 
-  Net net;
-  const uint32_t a = net.input(input);
-  const uint32_t b = is_constant ? net.constant(weights.filter) : net.input(weights.filter);
-  const uint32_t y = net.output(output);
-  net.node(xnn_define_batch_matrix_multiply(net.subgraph(), rounded_input(&net, types, input, a, 1), b, y,
-                                            transposed ? XNN_FLAG_TRANSPOSE_B : 0));
-  const std::string shape = std::to_string(batch) + " batches, " + Shape(m, layer, transposed ? ", transposed" : "");
-  if (!net.build()) return trial->refused(shape, net.status());
+  TestGraph graph;
+  const uint32_t a = graph.input(input);
+  const uint32_t b = is_constant ? graph.constant(weights.filter) : graph.input(weights.filter);
+  const uint32_t y = graph.output(output);
+  graph.node(xnn_define_batch_matrix_multiply(graph.subgraph(), quantize_input(&graph, types, input, a, 1), b, y,
+                                              transposed ? XNN_FLAG_TRANSPOSE_B : 0));
+  const std::string shape =
+      std::to_string(batch) + " batches, " + case_text(m, layer, transposed ? ", transposed" : "");
+  if (!graph.build()) return trial->add_failure(shape, graph.status());
   std::vector<const Tensor *> inputs = {&input};
   if (!is_constant) inputs.push_back(&weights.filter);
-  if (!net.run(inputs, {&output})) return trial->refused(shape, net.status());
+  if (!graph.run(inputs, {&output})) return trial->add_failure(shape, graph.status());
 
-  Product all;
+  MatmulResult all;
   const std::vector<double> numbers = input.numbers();
   for (size_t i = 0; i < batch; ++i) {
     const double *right = weights.filter_numbers.data() + (is_constant ? 0 : i * layer.inputs * layer.outputs);
-    const Product one = multiply(numbers.data() + i * m * layer.inputs, right, m, layer.inputs, layer.outputs,
-                                 transposed ? 1 : layer.outputs, transposed ? layer.inputs : 1, nullptr);
-    all.sums.insert(all.sums.end(), one.sums.begin(), one.sums.end());
-    all.magnitudes.insert(all.magnitudes.end(), one.magnitudes.begin(), one.magnitudes.end());
+    const MatmulResult of_batch = matmul(numbers.data() + i * m * layer.inputs, right, m, layer.inputs, layer.outputs,
+                                         transposed ? 1 : layer.outputs, transposed ? layer.inputs : 1, nullptr);
+    all.sums.insert(all.sums.end(), of_batch.sums.begin(), of_batch.sums.end());
+    all.magnitudes.insert(all.magnitudes.end(), of_batch.magnitudes.begin(), of_batch.magnitudes.end());
   }
   compare_layer(trial, shape, types, output, all.sums, all.magnitudes, layer.inputs, -kInfinity, kInfinity);
 }
@@ -215,18 +222,18 @@ constexpr xnn_datatype kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 =
 constexpr xnn_datatype kC8 = xnn_datatype_qcint8, kC4 = xnn_datatype_qcint4, kB4 = xnn_datatype_qbint4;
 constexpr xnn_datatype kU8 = xnn_datatype_quint8;
 
-template <int kInput, int kFilter, int kOutput, bool kRounds, bool kDynamic = false>
+template <int kInput, int kFilter, int kOutput, bool kQuantizes, bool kDynamic = false>
 void layered(Trial *trial) {
   const LayerTypes types = {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
-                            static_cast<xnn_datatype>(kOutput), kRounds};
+                            static_cast<xnn_datatype>(kOutput), kQuantizes};
   run_layers(trial, types, kDynamic);
   if (is_int8(types.output)) run_scales(trial, types);
 }
 
-template <int kInput, int kFilter, int kOutput, bool kRounds>
+template <int kInput, int kFilter, int kOutput, bool kQuantizes>
 void batched(Trial *trial) {
   run_batches(trial, {static_cast<xnn_datatype>(kInput), static_cast<xnn_datatype>(kFilter),
-                      static_cast<xnn_datatype>(kOutput), kRounds});
+                      static_cast<xnn_datatype>(kOutput), kQuantizes});
 }
 
 }  // namespace
@@ -248,9 +255,9 @@ std::vector<Family> matrix_families() {
       {"linear int8", layered<kQ8, kQ8, kQ8, false>},
       {"linear int8, a scale per channel", layered<kQ8, kC8, kQ8, false>},
       {"linear uint8", layered<kU8, kU8, kU8, false>},
-      {"batched product f32", batched<kF32, kF32, kF32, false>},
-      {"batched product f16", batched<kF16, kF16, kF16, false>},
-      {"batched product dynamic int8", batched<kF32, kC8, kF32, true>},
+      {"batched matmul f32", batched<kF32, kF32, kF32, false>},
+      {"batched matmul f16", batched<kF16, kF16, kF16, false>},
+      {"batched matmul dynamic int8", batched<kF32, kC8, kF32, true>},
   };
 }
 

@@ -1,4 +1,4 @@
-// Nodes that move data: every bit arrives, and nothing else.
+// Trials of nodes that move data, whose results must equal the inputs bit by bit.
 #include <algorithm>
 #include <cstring>
 
@@ -12,9 +12,9 @@ constexpr int kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQ8 = xnn_data
 
 size_t size_of(xnn_datatype type) { return type == xnn_datatype_fp32 ? 4 : type == xnn_datatype_fp16 ? 2 : 1; }
 
-// Any bytes.
+// Draws a tensor of random bytes.
 Tensor draw(Trial *trial, xnn_datatype type, const Dims &dims) {
-  Tensor tensor = float32_tensor(dims);
+  Tensor tensor = fp32_tensor(dims);
   tensor.type = type;
   for (size_t i = 0; i < element_count(dims) * size_of(type); ++i) {
     tensor.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
@@ -23,12 +23,13 @@ Tensor draw(Trial *trial, xnn_datatype type, const Dims &dims) {
 }
 
 Tensor declare(xnn_datatype type, const Dims &dims) {
-  Tensor tensor = float32_tensor(dims);
+  Tensor tensor = fp32_tensor(dims);
   tensor.type = type;
   return tensor;
 }
 
-// `source` gives for each element of the output the one of the input that it is, or one past them for `fill`.
+// Compares each element of the output with the element source(i) of the input, or with `fill` if that index is beyond
+// the input.
 template <typename Source>
 void compare_moved(Trial *trial, const std::string &shape, const std::vector<uint8_t> &input, const Tensor &output,
                    const std::vector<uint8_t> &fill, Source source) {
@@ -38,15 +39,15 @@ void compare_moved(Trial *trial, const std::string &shape, const std::vector<uin
     const size_t from = source(i);
     const uint8_t *expected = from < count ? input.data() + from * size : fill.data();
     if (std::memcmp(output.bytes.data() + i * size, expected, size) == 0) continue;
-    return trial->wrong(shape + ": element " + std::to_string(i) + " of " + shape_text(output.dims) +
-                        " is not element " + std::to_string(from) + " of the input");
+    return trial->add_error(shape + ": element " + std::to_string(i) + " of " + shape_text(output.dims) +
+                            " is not element " + std::to_string(from) + " of the input");
   }
 }
 
-bool run_net(Trial *trial, const std::string &shape, Net *net, const std::vector<const Tensor *> &inputs,
-             Tensor *output) {
-  if (net->build() && net->run(inputs, {output}) && net->run(inputs, {output})) return true;
-  trial->refused(shape, net->status());
+bool run_graph(Trial *trial, const std::string &shape, TestGraph *graph, const std::vector<const Tensor *> &inputs,
+               Tensor *output) {
+  if (graph->build() && graph->run(inputs, {output}) && graph->run(inputs, {output})) return true;
+  trial->add_failure(shape, graph->status());
   return false;
 }
 
@@ -66,11 +67,11 @@ void transpose(Trial *trial) {
         const Dims dims = {2, a, b, 3};
         const Tensor input = draw(trial, type, dims);
         Tensor output = declare(type, {dims[order[0]], dims[order[1]], dims[order[2]], dims[order[3]]});
-        Net net;
-        const uint32_t x = net.input(input), y = net.output(output);
-        net.node(xnn_define_static_transpose(net.subgraph(), 4, order.data(), x, y, 0));
+        TestGraph graph;
+        const uint32_t x = graph.input(input), y = graph.output(output);
+        graph.node(xnn_define_static_transpose(graph.subgraph(), 4, order.data(), x, y, 0));
         const std::string shape = shape_text(dims) + " by " + shape_text(order);
-        if (!run_net(trial, shape, &net, {&input}, &output)) return;
+        if (!run_graph(trial, shape, &graph, {&input}, &output)) return;
         compare_moved(trial, shape, input.bytes, output, {}, [&](size_t i) {
           size_t index[4], from = 0;
           for (size_t d = 4; d-- > 0; i /= output.dims[d]) index[order[d]] = i % output.dims[d];
@@ -82,14 +83,16 @@ void transpose(Trial *trial) {
   }
 }
 
-// The index into `dims` of element i of `whole`, moved by `offset`; past the end outside.
-size_t shifted(size_t i, const Dims &whole, const Dims &dims, const Dims &offset, bool grows) {
+// Returns the index of the input element that element i of a slice or a padded output comes from. `grows`: the output
+// is padded, so offsets are subtracted, else added. For an element of the padding the index is that past the last
+// element.
+size_t shifted(size_t i, const Dims &output_dims, const Dims &input_dims, const Dims &offset, bool grows) {
   size_t from = 0, stride = 1;
-  for (size_t d = whole.size(); d-- > 0; i /= whole[d]) {
-    const size_t at = grows ? i % whole[d] - offset[d] : i % whole[d] + offset[d];
-    if (at >= dims[d]) return element_count(dims);  // wraps around below 0
+  for (size_t d = output_dims.size(); d-- > 0; i /= output_dims[d]) {
+    const size_t at = grows ? i % output_dims[d] - offset[d] : i % output_dims[d] + offset[d];
+    if (at >= input_dims[d]) return element_count(input_dims);  // unsigned: a negative index is large
     from += at * stride;
-    stride *= dims[d];
+    stride *= input_dims[d];
   }
   return from;
 }
@@ -101,11 +104,11 @@ void slice(Trial *trial) {
     const Dims dims = {3, n + 2, n + 5}, offsets = {1, n % 3, 4}, sizes = {2, n, n + 1};
     const Tensor input = draw(trial, type, dims);
     Tensor output = declare(type, sizes);
-    Net net;
-    const uint32_t x = net.input(input), y = net.output(output);
-    net.node(xnn_define_static_slice(net.subgraph(), 3, offsets.data(), sizes.data(), x, y, 0));
+    TestGraph graph;
+    const uint32_t x = graph.input(input), y = graph.output(output);
+    graph.node(xnn_define_static_slice(graph.subgraph(), 3, offsets.data(), sizes.data(), x, y, 0));
     const std::string shape = shape_text(sizes) + " of " + shape_text(dims) + " at " + shape_text(offsets);
-    if (!run_net(trial, shape, &net, {&input}, &output)) return;
+    if (!run_graph(trial, shape, &graph, {&input}, &output)) return;
     compare_moved(trial, shape, input.bytes, output, {},
                   [&](size_t i) { return shifted(i, sizes, dims, offsets, false); });
   }
@@ -116,17 +119,17 @@ void pad(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
   for (size_t n : edge_sizes(trial->extent)) {
     const Dims dims = {2, 3, n}, before = {0, 1, n % 4}, after = {1, 0, n % 5};
-    const Dims whole = {3, 4, n + n % 4 + n % 5};
+    const Dims padded = {3, 4, n + n % 4 + n % 5};
     const Tensor input = draw(trial, type, dims);
-    Tensor output = declare(type, whole), fill = declare(type, {1});
+    Tensor output = declare(type, padded), fill = declare(type, {1});
     fill.set({7.0});
-    Net net;
-    const uint32_t x = net.input(input), y = net.output(output);
-    net.node(xnn_define_static_constant_pad(net.subgraph(), before.data(), after.data(), 7.0f, x, y, 0));
-    const std::string shape = shape_text(dims) + " to " + shape_text(whole);
-    if (!run_net(trial, shape, &net, {&input}, &output)) return;
+    TestGraph graph;
+    const uint32_t x = graph.input(input), y = graph.output(output);
+    graph.node(xnn_define_static_constant_pad(graph.subgraph(), before.data(), after.data(), 7.0f, x, y, 0));
+    const std::string shape = shape_text(dims) + " to " + shape_text(padded);
+    if (!run_graph(trial, shape, &graph, {&input}, &output)) return;
     compare_moved(trial, shape, input.bytes, output, fill.bytes,
-                  [&](size_t i) { return shifted(i, whole, dims, before, true); });
+                  [&](size_t i) { return shifted(i, padded, dims, before, true); });
   }
 }
 
@@ -148,7 +151,7 @@ void concatenate(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
   for (size_t n : edge_sizes(trial->extent)) {
     for (size_t parts = 2; parts <= 5; ++parts) {
-      Net net;
+      TestGraph graph;
       std::vector<Tensor> inputs;
       std::vector<const Tensor *> pointers;
       std::vector<uint32_t> ids;
@@ -156,15 +159,15 @@ void concatenate(Trial *trial) {
       for (size_t i = 0; i < parts; ++i) {
         inputs.push_back(draw(trial, type, {3, n + i}));
         width += n + i;
-        ids.push_back(net.input(inputs.back()));
+        ids.push_back(graph.input(inputs.back()));
       }
       for (const Tensor &input : inputs) pointers.push_back(&input);
       Tensor output = declare(type, {3, width});
-      const uint32_t y = net.output(output);
-      net.node(define_concatenate(net.subgraph(), ids, y));
+      const uint32_t y = graph.output(output);
+      graph.node(define_concatenate(graph.subgraph(), ids, y));
       const std::string shape = std::to_string(parts) + " parts to " + shape_text(output.dims);
-      if (!run_net(trial, shape, &net, pointers, &output)) return;
-      std::vector<uint8_t> rows;  // what it should be
+      if (!run_graph(trial, shape, &graph, pointers, &output)) return;
+      std::vector<uint8_t> rows;  // the expected output
       for (size_t row = 0; row < 3; ++row) {
         for (const Tensor &input : inputs) {
           const auto line = static_cast<ptrdiff_t>(input.bytes.size() / 3), at = line * static_cast<ptrdiff_t>(row);
@@ -182,10 +185,10 @@ void copy_and_reshape(Trial *trial) {
   for (size_t n : edge_sizes(trial->extent)) {
     const Tensor input = draw(trial, type, {n, 6});
     Tensor output = declare(type, {2, n, 3});
-    Net net;
-    const uint32_t x = net.input(input), y = net.output(output);
-    net.node(xnn_define_static_reshape(net.subgraph(), 3, output.dims.data(), x, y, 0));
-    if (!run_net(trial, shape_text(input.dims), &net, {&input}, &output)) return;
+    TestGraph graph;
+    const uint32_t x = graph.input(input), y = graph.output(output);
+    graph.node(xnn_define_static_reshape(graph.subgraph(), 3, output.dims.data(), x, y, 0));
+    if (!run_graph(trial, shape_text(input.dims), &graph, {&input}, &output)) return;
     compare_moved(trial, shape_text(input.dims), input.bytes, output, {}, [](size_t i) { return i; });
   }
 }

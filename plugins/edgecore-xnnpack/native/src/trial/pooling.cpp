@@ -1,8 +1,9 @@
-// Poolings over NHWC, global averages, interpolation.
+// Trials of NHWC poolings, global averages, and resizing by interpolation.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "padding.h"
 #include "trial/families.h"
 
 namespace edgecore::xnnpack::trial {
@@ -23,7 +24,7 @@ std::vector<size_t> channel_counts(Extent extent) {
 }
 
 Tensor draw(Trial *trial, xnn_datatype type, const Dims &dims, int zero = 3) {
-  Tensor tensor = float32_tensor(dims);
+  Tensor tensor = fp32_tensor(dims);
   tensor.type = type;
   if (type == xnn_datatype_qint8 || type == xnn_datatype_quint8) {
     tensor.scale = 0.0625f;
@@ -45,12 +46,13 @@ void compare_averages(Trial *trial, const std::string &shape, const Tensor &outp
 
 enum class Kind { kMax, kAverage, kArgMax };
 
-template <typename Visit>  // of (position in the window, index into the image), of those inside
+// Calls visit(position in the window, index into the image) for each element of a window that is not in the padding.
+template <typename Visit>
 void visit_window(const Dims &image, const Window &w, size_t batch, size_t y, size_t x, size_t channel, Visit visit) {
   for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
     const size_t row = y * w.stride + tap / w.width * w.dilation - w.padding;
     const size_t column = x * w.stride + tap % w.width * w.dilation - w.padding;
-    if (row >= image[1] || column >= image[2]) continue;  // wraps around below 0
+    if (row >= image[1] || column >= image[2]) continue;  // unsigned: a negative index is large
     visit(tap, ((batch * image[1] + row) * image[2] + column) * image[3] + channel);
   }
 }
@@ -59,48 +61,48 @@ void run_pooling(Trial *trial, Kind kind, xnn_datatype type, const Window &w, co
   const size_t rows = (dims[1] + 2 * w.padding - (w.height - 1) * w.dilation - 1) / w.stride + 1;
   const size_t columns = (dims[2] + 2 * w.padding - (w.width - 1) * w.dilation - 1) / w.stride + 1;
   const Tensor input = draw(trial, type, dims);
-  Tensor output = input, indices = float32_tensor({dims[0], rows, columns, dims[3]});
+  Tensor output = input, indices = fp32_tensor({dims[0], rows, columns, dims[3]});
   output.dims = indices.dims;
   output.bytes.clear();
   indices.type = xnn_datatype_int32;
   const double limit = kind != Kind::kArgMax && dims[3] % 3 == 1 && !is_int8(type) ? 5 : kInfinity;
 
-  Net net;
-  const uint32_t x = net.input(input), p = w.padding;
-  const uint32_t y = net.output(output, kind == Kind::kMax && w.height * w.width > 9);
+  TestGraph graph;
+  const uint32_t x = graph.input(input), p = w.padding;
+  const uint32_t y = graph.output(output, kind == Kind::kMax && w.height * w.width > kMaxPoolFirstPass);
   const auto low = static_cast<float>(-limit), high = static_cast<float>(limit);
   std::vector<Tensor *> outputs = {&output};
   if (kind == Kind::kMax) {
-    net.node(xnn_define_max_pooling_2d(net.subgraph(), p, p, p, p, w.height, w.width, w.stride, w.stride, w.dilation,
-                                       w.dilation, low, high, x, y, 0));
+    graph.node(xnn_define_max_pooling_2d(graph.subgraph(), p, p, p, p, w.height, w.width, w.stride, w.stride,
+                                         w.dilation, w.dilation, low, high, x, y, 0));
   } else if (kind == Kind::kAverage) {
-    net.node(xnn_define_average_pooling_2d(net.subgraph(), p, p, p, p, w.height, w.width, w.stride, w.stride, low, high,
-                                           x, y, 0));
+    graph.node(xnn_define_average_pooling_2d(graph.subgraph(), p, p, p, p, w.height, w.width, w.stride, w.stride, low,
+                                             high, x, y, 0));
   } else {
-    const uint32_t z = net.output(indices);
+    const uint32_t z = graph.output(indices);
     outputs.push_back(&indices);
-    net.node(xnn_define_argmax_pooling_2d(net.subgraph(), p, p, p, p, w.height, w.width, x, y, z, 0));
+    graph.node(xnn_define_argmax_pooling_2d(graph.subgraph(), p, p, p, p, w.height, w.width, x, y, z, 0));
   }
   char shape[120];
   std::snprintf(shape, sizeof(shape), "%ux%u, stride %u, dilation %u, padding %u, input %s", w.height, w.width,
                 w.stride, w.dilation, w.padding, shape_text(dims).c_str());
-  if (!net.build() || !net.run({&input}, outputs) || !net.run({&input}, outputs)) {
-    return trial->refused(shape, net.status());
+  if (!graph.build() || !graph.run({&input}, outputs) || !graph.run({&input}, outputs)) {
+    return trial->add_failure(shape, graph.status());
   }
 
   const std::vector<double> numbers = input.numbers();
   std::vector<double> expected, positions;
   for (size_t i = 0; i < element_count(output.dims); ++i) {
     const size_t channel = i % dims[3], column = i / dims[3] % columns, row = i / dims[3] / columns % rows;
-    double greatest = -kInfinity, sum = 0, count = 0;
+    double max = -kInfinity, sum = 0, count = 0;
     uint32_t position = 0;
     visit_window(dims, w, i / dims[3] / columns / rows, row, column, channel, [&](uint32_t tap, size_t at) {
-      // An argmax counts positions down the columns of its window.
-      if (numbers[at] > greatest) position = tap % w.width * w.height + tap / w.width, greatest = numbers[at];
+      // XNNPACK's argmax numbers the positions of a window column by column.
+      if (numbers[at] > max) position = tap % w.width * w.height + tap / w.width, max = numbers[at];
       sum += numbers[at];
       count += 1;
     });
-    expected.push_back(std::clamp(kind == Kind::kAverage ? sum / count : greatest, -limit, limit));
+    expected.push_back(std::clamp(kind == Kind::kAverage ? sum / count : max, -limit, limit));
     positions.push_back(position);
   }
   if (kind == Kind::kAverage) {
@@ -130,7 +132,7 @@ void pooling(Trial *trial) {
   }
 }
 
-// The mean over height and width, with one pixel and with more than any kernel's pass.
+// Averages over height and width: of few pixels, and of more pixels than a kernel processes in one pass.
 template <int kType>
 void global_average(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
@@ -143,13 +145,13 @@ void global_average(Trial *trial) {
         output.bytes.clear();
         if (is_int8(type)) output.scale = zero == 5 ? 0.0625f * 0.25f : 0.05f;
         if (zero == 127) output.zero -= 60;
-        Net net;
-        const uint32_t x = net.input(input), y = net.output(output);
+        TestGraph graph;
+        const uint32_t x = graph.input(input), y = graph.output(output);
         const size_t axes[] = {1, 2};
-        net.node(xnn_define_static_reduce(net.subgraph(), xnn_reduce_mean, 2, axes, x, y, XNN_FLAG_KEEP_DIMS));
+        graph.node(xnn_define_static_reduce(graph.subgraph(), xnn_reduce_mean, 2, axes, x, y, XNN_FLAG_KEEP_DIMS));
         const std::string shape = shape_text(input.dims) + ", zero point " + std::to_string(zero);
-        if (!net.build() || !net.run({&input}, {&output}) || !net.run({&input}, {&output})) {
-          return trial->refused(shape, net.status());
+        if (!graph.build() || !graph.run({&input}, {&output}) || !graph.run({&input}, {&output})) {
+          return trial->add_failure(shape, graph.status());
         }
         const size_t pixels = side * (side + 1);
         std::vector<double> sums(2 * channels);
@@ -164,7 +166,7 @@ void global_average(Trial *trial) {
   }
 }
 
-// Corners of both images on each other, or pixels as areas.
+// Resizes with aligned corners (the corner pixels' centers coincide), and without (the corners of the areas do).
 template <int kType>
 void resize(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
@@ -176,20 +178,20 @@ void resize(Trial *trial) {
       Tensor output = input;
       output.dims = {2, sizes[2], sizes[3], channels};
       output.bytes.clear();
-      Net net;
-      const uint32_t x = net.input(input), y = net.output(output);
-      net.node(xnn_define_static_resize_bilinear_2d(net.subgraph(), sizes[2], sizes[3], x, y,
-                                                    corners ? XNN_FLAG_ALIGN_CORNERS : 0));
+      TestGraph graph;
+      const uint32_t x = graph.input(input), y = graph.output(output);
+      graph.node(xnn_define_static_resize_bilinear_2d(graph.subgraph(), sizes[2], sizes[3], x, y,
+                                                      corners ? XNN_FLAG_ALIGN_CORNERS : 0));
       const std::string shape =
           shape_text(input.dims) + " to " + shape_text(output.dims) + (corners ? ", corners aligned" : "");
-      if (!net.build() || !net.run({&input}, {&output}) || !net.run({&input}, {&output})) {
-        return trial->refused(shape, net.status());
+      if (!graph.build() || !graph.run({&input}, {&output}) || !graph.run({&input}, {&output})) {
+        return trial->add_failure(shape, graph.status());
       }
       const auto position = [&](size_t at, size_t from, size_t to) {
         const auto in = static_cast<double>(from), out = static_cast<double>(to);
-        const double place =
+        const double coordinate =
             corners ? static_cast<double>(at) * (in - 1) / (out - 1) : (static_cast<double>(at) + 0.5) * in / out - 0.5;
-        return std::clamp(place, 0.0, in - 1);
+        return std::clamp(coordinate, 0.0, in - 1);
       };
       const std::vector<double> numbers = input.numbers();
       std::vector<double> expected;
@@ -198,15 +200,15 @@ void resize(Trial *trial) {
         const double column = position(i / channels % sizes[3], sizes[1], sizes[3]);
         const auto pixel = [&](double r, double c) {
           const size_t batch = i / channels / sizes[3] / sizes[2];
-          const auto line = static_cast<size_t>(std::min(r, static_cast<double>(sizes[0] - 1)));
-          const auto place = static_cast<size_t>(std::min(c, static_cast<double>(sizes[1] - 1)));
-          return numbers[((batch * sizes[0] + line) * sizes[1] + place) * channels + i % channels];
+          const auto pixel_row = static_cast<size_t>(std::min(r, static_cast<double>(sizes[0] - 1)));
+          const auto pixel_column = static_cast<size_t>(std::min(c, static_cast<double>(sizes[1] - 1)));
+          return numbers[((batch * sizes[0] + pixel_row) * sizes[1] + pixel_column) * channels + i % channels];
         };
         const double top = std::floor(row), left = std::floor(column), down = row - top, right = column - left;
         expected.push_back((1 - down) * ((1 - right) * pixel(top, left) + right * pixel(top, left + 1)) +
                            down * ((1 - right) * pixel(top + 1, left) + right * pixel(top + 1, left + 1)));
       }
-      // Fixed-point weights have 11 bits.
+      // int8 kernels have fixed-point weights with 11 fractional bits: a result is off by up to 2^-10 of 255 steps.
       if (is_int8(type)) {
         trial->compare_steps(shape, output, expected, 0.5 + 255 * 0x1.0p-10);
       } else {

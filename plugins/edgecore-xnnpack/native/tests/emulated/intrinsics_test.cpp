@@ -1,5 +1,5 @@
-// The emulated instructions against their definitions in Intel's manuals: ours, and those of SIMDe that kernels lean
-// on.
+// Compares the emulated intrinsics with the definitions of the instructions in Intel's manuals: our intrinsics, and
+// those of SIMDe that the kernels use.
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -52,14 +52,14 @@ Vector floats(std::initializer_list<float> first) {
   return from<Vector>(r);
 }
 
-// The last bytes before a page that must not be touched.
-class Guarded {
+// A page of memory before a guard page; last(n) returns the address of its last n bytes.
+class GuardedPage {
  public:
-  Guarded() {
+  GuardedPage() {
     base_ = static_cast<char *>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + 4096, 4096, PROT_NONE);
   }
-  ~Guarded() { munmap(base_, 8192); }
+  ~GuardedPage() { munmap(base_, 8192); }
   char *last(size_t bytes) { return base_ + 4096 - bytes; }
 
  private:
@@ -68,8 +68,8 @@ class Guarded {
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
-TEST(Memory, AMaskedLoadReadsTheChosenElementsOnly) {
-  Guarded memory;
+TEST(Memory, AMaskedLoadReadsOnlyTheSelectedElements) {
+  GuardedPage memory;
   for (int n = 0; n <= 16; n++) {
     auto *last = reinterpret_cast<float *>(memory.last(static_cast<size_t>(n) * 4));
     for (int i = 0; i < n; i++) last[i] = static_cast<float>(i + 1);
@@ -88,8 +88,8 @@ TEST(Memory, AMaskedLoadReadsTheChosenElementsOnly) {
   EXPECT_EQ(elements_of<int8_t>(_mm_maskz_loadu_epi8(_cvtu32_mask16(1), memory.last(1)))[0], 77);
 }
 
-TEST(Memory, AMaskedStoreWritesTheChosenElementsOnly) {
-  Guarded memory;
+TEST(Memory, AMaskedStoreWritesOnlyTheSelectedElements) {
+  GuardedPage memory;
   const auto v = from<__m512i>(random_elements<uint8_t, __m512i>(1));
   memset(memory.last(64), 0, 64);
   _mm512_mask_storeu_epi8(memory.last(3), _cvtu64_mask64(5), v);
@@ -106,14 +106,14 @@ TEST(Memory, AMaskedStoreWritesTheChosenElementsOnly) {
 }
 
 TEST(Memory, AnExpandingLoadReadsConsecutiveElements) {
-  Guarded memory;
+  GuardedPage memory;
   auto *last = reinterpret_cast<int32_t *>(memory.last(12));
   last[0] = 10, last[1] = 11, last[2] = 12;
   const auto read = elements_of<int32_t>(_mm512_maskz_expandloadu_epi32(_cvtu32_mask16(0x1110), last));
   EXPECT_EQ(read, (std::array<int32_t, 16>{0, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12, 0, 0, 0}));
 }
 
-TEST(MemoryDeathTest, AnAlignedAccessOfAnotherAddressFails) {
+TEST(MemoryDeathTest, AnAlignedAccessOfAnUnalignedAddressTraps) {
   alignas(64) char bytes[128] = {};
   EXPECT_EQ(elements_of<int32_t>(_mm512_load_epi32(bytes + 64))[0], 0);
   EXPECT_DEATH(_mm512_load_ps(bytes + 4), "");
@@ -154,7 +154,7 @@ TEST(Integers, AReductionAddsAllElements) {
   EXPECT_EQ(_mm512_reduce_add_epi32(from<__m512i>(x)), -120);
 }
 
-// The sum of four products of int8 or uint8, as the manuals write it.
+// Checks sums of four products of int8 numbers, or of uint8 and int8 numbers, as the manuals define them.
 template <typename A, typename Vector>
 void expect_dot_products(Vector got, Vector into, Vector a, Vector b) {
   const auto r = elements_of<int32_t>(got);
@@ -179,10 +179,10 @@ TEST(Integers, DotProductsOfFourBytesAreExact) {
   }
 }
 
-// Greatest products of one sign: where VPMADDUBSW saturates and these do not.
+// The largest products with equal signs: VPMADDUBSW saturates, but these instructions do not.
 TEST(Integers, DotProductsDoNotSaturate) {
-  const __m512i most = _mm512_set1_epi8(-1), least = _mm512_set1_epi8(-128);
-  EXPECT_EQ(elements_of<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), most, least))[0], -4 * 255 * 128);
+  const __m512i uint8_max = _mm512_set1_epi8(-1), int8_min = _mm512_set1_epi8(-128);
+  EXPECT_EQ(elements_of<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), uint8_max, int8_min))[0], -4 * 255 * 128);
   const __m256i bytes = _mm256_set1_epi8(-128);
   EXPECT_EQ(elements_of<int32_t>(_mm256_dpbssd_epi32(_mm256_setzero_si256(), bytes, bytes))[7], 4 * 128 * 128);
 }
@@ -202,27 +202,27 @@ TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
   }
 }
 
-TEST(Integers, PermutationsTakeFromTheElementsOfTheirIndices) {
+TEST(Integers, PermutationsReadTheElementsAtTheirIndices) {
   for (uint32_t seed = 0; seed < 50; seed++) {
     const auto a = random_vector<__m512i>(seed), index = random_vector<__m512i>(seed + 1000),
                b = random_vector<__m512i>(seed + 2000);
     const auto words = elements_of<uint32_t>(_mm512_permutex2var_epi32(a, index, b));
     const auto floats =
         elements_of<uint32_t>(_mm512_permutex2var_ps(_mm512_castsi512_ps(a), index, _mm512_castsi512_ps(b)));
-    const auto one = elements_of<uint32_t>(_mm512_permutexvar_epi32(index, a));
+    const auto single = elements_of<uint32_t>(_mm512_permutexvar_epi32(index, a));
     for (size_t i = 0; i < 16; i++) {
       const uint32_t at = elements_of<uint32_t>(index)[i];
       EXPECT_EQ(words[i], elements_of<uint32_t>((at & 16) != 0 ? b : a)[at & 15]);
       EXPECT_EQ(floats[i], words[i]);
-      EXPECT_EQ(one[i], elements_of<uint32_t>(a)[at & 15]);
+      EXPECT_EQ(single[i], elements_of<uint32_t>(a)[at & 15]);
     }
     const auto bytes = elements_of<uint8_t>(_mm512_permutex2var_epi8(a, index, b));
-    const auto chosen = elements_of<uint8_t>(_mm512_maskz_permutex2var_epi8(0xF0F0F0F0F0F0F0F0u, a, index, b));
+    const auto masked = elements_of<uint8_t>(_mm512_maskz_permutex2var_epi8(0xF0F0F0F0F0F0F0F0u, a, index, b));
     const auto shuffled = elements_of<uint8_t>(_mm512_shuffle_epi8(a, index));
     for (size_t i = 0; i < 64; i++) {
       const uint8_t at = elements_of<uint8_t>(index)[i];
       EXPECT_EQ(bytes[i], elements_of<uint8_t>((at & 64) != 0 ? b : a)[at & 63]);
-      EXPECT_EQ(chosen[i], (i & 4) != 0 ? bytes[i] : 0);
+      EXPECT_EQ(masked[i], (i & 4) != 0 ? bytes[i] : 0);
       EXPECT_EQ(shuffled[i], (at & 128) != 0 ? 0 : elements_of<uint8_t>(a)[(i & 48) + (at & 15)]);
     }
   }
@@ -240,11 +240,11 @@ TEST(Integers, NarrowingSaturates) {
   EXPECT_EQ(shorts[0], -300);
 }
 
-// Each of these works in parts of 128 bits, like the 256-bit instruction of this processor.
+// These instructions work on parts of 128 bits, so they must agree with the 256-bit instructions of this processor.
 TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
   for (uint32_t seed = 0; seed < 20; seed++) {
     const auto a = random_vector<__m512i>(seed), b = random_vector<__m512i>(seed + 1000);
-    const auto low = [](__m512i v, int part) {
+    const auto part_of = [](__m512i v, int part) {
       return from<__m256i>(part == 0
                                ? std::array<uint64_t, 4>{elements_of<uint64_t>(v)[0], elements_of<uint64_t>(v)[1],
                                                          elements_of<uint64_t>(v)[2], elements_of<uint64_t>(v)[3]}
@@ -252,9 +252,10 @@ TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
                                                          elements_of<uint64_t>(v)[6], elements_of<uint64_t>(v)[7]});
     };
     for (int part = 0; part < 2; part++) {
-      const __m256i x = low(a, part), y = low(b, part);
-#define EXPECT_SAME(name) \
-  EXPECT_EQ(elements_of<uint8_t>(low(_mm512_##name(a, b), part)), elements_of<uint8_t>(_mm256_##name(x, y))) << #name
+      const __m256i x = part_of(a, part), y = part_of(b, part);
+#define EXPECT_SAME(name)                                                                                        \
+  EXPECT_EQ(elements_of<uint8_t>(part_of(_mm512_##name(a, b), part)), elements_of<uint8_t>(_mm256_##name(x, y))) \
+      << #name
       EXPECT_SAME(packs_epi32);
       EXPECT_SAME(packs_epi16);
       EXPECT_SAME(packus_epi16);
@@ -279,16 +280,16 @@ TEST(Integers, OperationsInPartsOf128BitsEqualThoseOf256Bits) {
   }
 }
 
-// --- float32 ---------------------------------------------------------------------------------------------------------
+// --- fp32 ------------------------------------------------------------------------------------------------------------
 
-TEST(Floats, ConversionToIntegersRoundsToEvenAndMarksWhatDoesNotFit) {
+TEST(Floats, ConversionToIntegersRoundsToEvenAndReturnsMinOnOverflow) {
   const auto r =
       elements_of<int32_t>(_mm512_cvtps_epi32(floats<__m512>({0.5f, 1.5f, -2.5f, 3e9f, -3e9f, kNan, 2147483520.0f})));
   EXPECT_EQ((std::array<int32_t, 7>{r[0], r[1], r[2], r[3], r[4], r[5], r[6]}),
             (std::array<int32_t, 7>{0, 2, -2, INT32_MIN, INT32_MIN, INT32_MIN, 2147483520}));
 }
 
-TEST(Floats, TheMaximumOfANanIsTheSecondNumber) {
+TEST(Floats, TheMaxWithANanIsTheSecondOperand) {
   const auto r =
       elements_of<float>(_mm512_max_ps(floats<__m512>({kNan, 1.0f, 0.0f}), floats<__m512>({2.0f, kNan, -0.0f})));
   EXPECT_EQ(r[0], 2.0f);
@@ -296,7 +297,7 @@ TEST(Floats, TheMaximumOfANanIsTheSecondNumber) {
   EXPECT_TRUE(std::signbit(r[2]));
 }
 
-TEST(Floats, ComparisonsAreOrderedOrNotAsTheirNamesSay) {
+TEST(Floats, ComparisonsAreOrderedOrUnorderedAsNamed) {
   const auto a = floats<__m512>({1.0f, kNan, 2.0f, 0.0f}), b = floats<__m512>({2.0f, 1.0f, 1.0f, -0.0f});
   EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) & 15, 1);
   EXPECT_EQ(_mm512_cmp_ps_mask(a, b, _CMP_NLT_US) & 15, 14);
@@ -310,7 +311,7 @@ TEST(Floats, AFusedMultiplyAddRoundsOnce) {
   EXPECT_EQ(elements_of<float>(_mm512_fnmadd_ps(a, a, _mm512_set1_ps(1.0f + 0x1p-22f)))[5], -0x1p-46f);
 }
 
-TEST(Floats, Rounding) {
+TEST(Floats, RoundscaleRoundsAsItsImmediateSays) {
   const auto x = floats<__m512>({2.5f, -2.5f, -0.25f, kInfinity, 1e30f});
   const auto nearest = elements_of<float>(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT));
   EXPECT_EQ(nearest[0], 2.0f);
@@ -323,7 +324,7 @@ TEST(Floats, Rounding) {
   EXPECT_EQ(elements_of<float>(_mm512_maskz_roundscale_ps(1, x, _MM_FROUND_TO_ZERO))[1], 0.0f);
 }
 
-TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
+TEST(Floats, GetexpReturnsTheExponentAlsoOfDenormals) {
   const auto r = elements_of<float>(
       _mm512_getexp_ps(floats<__m512>({1.0f, -3.9f, 0x1p-149f, 0.0f, -kInfinity, kNan, 0x1.8p-130f})));
   EXPECT_EQ(r[0], 0.0f);
@@ -335,7 +336,7 @@ TEST(Floats, GetexpIsTheExponentOfDenormalsToo) {
   EXPECT_EQ(r[6], -130.0f);
 }
 
-TEST(Floats, ScalefMultipliesByAPowerOfTwoThatNeedNotBeANumber) {
+TEST(Floats, ScalefMultipliesByPowersOfTwoThatAreNoFloats) {
   const auto a = floats<__m512>({1.5f, 0x1p-100f, 0x1p100f, 3.0f, 1.0f, 0.0f, kInfinity, -1.0f, kNan, kNan, 1.0f});
   const auto b = floats<__m512>(
       {2.9f, 200.0f, -240.0f, -1.5f, 128.0f, kInfinity, -kInfinity, -kInfinity, kInfinity, 1.0f, -149.0f});
@@ -353,7 +354,7 @@ TEST(Floats, ScalefMultipliesByAPowerOfTwoThatNeedNotBeANumber) {
   EXPECT_EQ(r[10], 0x1p-149f);
 }
 
-TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
+TEST(Floats, ApproximationsAreWithinTheirBoundButNotExact) {
   double worst_reciprocal = 0, worst_root = 0;
   for (int i = 1; i < 4000; i++) {
     const float x = static_cast<float>(i) * 0.37f;
@@ -373,7 +374,7 @@ TEST(Floats, ApproximationsAreWithinTheirBoundAndNotExact) {
   EXPECT_EQ(special[3], 0.5f);
 }
 
-TEST(Floats, PartsGoWhereTheirNumberSays) {
+TEST(Floats, InsertExtendAndReduceWorkOnTheRightParts) {
   const __m512 v = _mm512_insertf32x4(_mm512_setzero_ps(), _mm_set1_ps(3.0f), 2);
   const auto r = elements_of<float>(v);
   EXPECT_EQ(r[7], 0.0f);
@@ -389,35 +390,36 @@ TEST(Floats, PartsGoWhereTheirNumberSays) {
       3.0f);
 }
 
-// --- Halves ----------------------------------------------------------------------------------------------------------
+// --- fp16 ------------------------------------------------------------------------------------------------------------
 
-// The half next to x, ties to even, from the definition: the multiple of the last place nearest to x.
-double to_half(double x) {
+// Rounds x to fp16 by the definition: to the nearest multiple of a unit in the last place, ties to even.
+double to_fp16(double x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), -14);
-  const double place = std::ldexp(1.0, exponent - 10);
-  const double r = std::nearbyint(x / place) * place;
+  const double unit = std::ldexp(1.0, exponent - 10);
+  const double r = std::nearbyint(x / unit) * unit;
   return std::fabs(r) > 65504 ? std::copysign(std::numeric_limits<double>::infinity(), x) : r;
 }
 
-double Value(uint16_t half) {
-  const int exponent = (half >> 10) & 31, fraction = half & 1023;
-  const double sign = (half & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31)
+double value_of(uint16_t bits) {
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) {
     return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  }
   return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
 }
 
-// Equal as numbers; NaN equals NaN.
-void expect_half(uint16_t got, double want, const char *what) {
+// Expects equal numbers; a NaN equals a NaN.
+void expect_fp16(uint16_t got, double want, const char *what) {
   if (std::isnan(want)) {
-    EXPECT_TRUE(std::isnan(Value(got))) << what;
+    EXPECT_TRUE(std::isnan(value_of(got))) << what;
   } else {
-    EXPECT_EQ(Value(got), want) << what;
+    EXPECT_EQ(value_of(got), want) << what;
   }
 }
 
-TEST(Halves, EachOperationRoundsOnce) {
+TEST(Fp16, EachOperationRoundsOnce) {
   for (uint32_t seed = 0; seed < 3000; seed++) {
     const auto a = random_elements<uint16_t, __m512h>(3 * seed), b = random_elements<uint16_t, __m512h>(3 * seed + 1);
     const auto x = from<__m512h>(a), y = from<__m512h>(b);
@@ -426,17 +428,18 @@ TEST(Halves, EachOperationRoundsOnce) {
     const auto product = elements_of<uint16_t>(_mm512_mul_ph(x, y)),
                quotient = elements_of<uint16_t>(_mm512_div_ph(x, y));
     for (size_t i = 0; i < 32; i++) {
-      const double p = Value(a[i]), q = Value(b[i]);
-      expect_half(sum[i], to_half(p + q), "sum");
-      expect_half(difference[i], to_half(p - q), "difference");
-      expect_half(product[i], to_half(p * q), "product");
-      expect_half(quotient[i], to_half(p / q), "quotient");
+      const double p = value_of(a[i]), q = value_of(b[i]);
+      expect_fp16(sum[i], to_fp16(p + q), "sum");
+      expect_fp16(difference[i], to_fp16(p - q), "difference");
+      expect_fp16(product[i], to_fp16(p * q), "product");
+      expect_fp16(quotient[i], to_fp16(p / q), "quotient");
     }
   }
 }
 
-// In long double, whose 64 bits hold the sums of these exponents exactly.
-TEST(Halves, AFusedMultiplyAddRoundsOnce) {
+// The reference is the sum in double. If it is not exact, the double next to it on the side of the exact sum rounds to
+// fp16 as the exact sum does.
+TEST(Fp16, AFusedMultiplyAddRoundsOnce) {
   std::mt19937 random(5);
   for (uint32_t repeat = 0; repeat < 3000; repeat++) {
     std::array<uint16_t, 32> a, b, c;
@@ -446,50 +449,48 @@ TEST(Halves, AFusedMultiplyAddRoundsOnce) {
     }
     const auto got = elements_of<uint16_t>(_mm512_fmadd_ph(from<__m512h>(a), from<__m512h>(b), from<__m512h>(c)));
     for (size_t i = 0; i < 32; i++) {
-      const double product = Value(a[i]) * Value(b[i]), exact = product + Value(c[i]);
-      if (!std::isfinite(exact)) {
-        expect_half(got[i], exact, "fma");
+      const double product = value_of(a[i]) * value_of(b[i]), sum = product + value_of(c[i]);
+      if (!std::isfinite(sum)) {
+        expect_fp16(got[i], sum, "fma");
         continue;
       }
-      // Where the sum was rounded already, the half's rounding has to see which side the rest lies on.
-      const double rest = std::fabs(product) > std::fabs(Value(c[i])) ? Value(c[i]) - (exact - product)
-                                                                      : product - (exact - Value(c[i]));
-      const double seen = rest == 0 ? exact : std::nextafter(exact, rest > 0 ? HUGE_VAL : -HUGE_VAL);
-      expect_half(got[i], to_half(seen), "fma");
+      const double rest = std::fabs(product) > std::fabs(value_of(c[i])) ? value_of(c[i]) - (sum - product)
+                                                                         : product - (sum - value_of(c[i]));
+      const double reference = rest == 0 ? sum : std::nextafter(sum, rest > 0 ? HUGE_VAL : -HUGE_VAL);
+      expect_fp16(got[i], to_fp16(reference), "fma");
     }
   }
-  // 1 + 2^-11 is a tie; a product that is barely greater decides it.
-  const auto half = [](float x) { return _mm512_castsi512_ph(_mm512_set1_epi16(static_cast<short>(_cvtss_sh(x, 0)))); };
-  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-6f), half(0x1.004p-6f), half(1.0f)))[0]),
-            1.0 + 0x1p-10 * 0);
-  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1.004p-5f), half(0x1p-6f), half(1.0f)))[0]),
+  // 1 + 2^-11 is a tie between 1 and 1 + 2^-10, which rounds to 1; a slightly larger product gives 1 + 2^-10.
+  const auto fp16 = [](float x) { return _mm512_castsi512_ph(_mm512_set1_epi16(static_cast<short>(_cvtss_sh(x, 0)))); };
+  EXPECT_EQ(value_of(elements_of<uint16_t>(_mm512_fmadd_ph(fp16(0x1.004p-6f), fp16(0x1.004p-6f), fp16(1.0f)))[0]), 1.0);
+  EXPECT_EQ(value_of(elements_of<uint16_t>(_mm512_fmadd_ph(fp16(0x1.004p-5f), fp16(0x1p-6f), fp16(1.0f)))[0]),
             1.0 + 0x1p-10);
-  EXPECT_EQ(Value(elements_of<uint16_t>(_mm512_fmadd_ph(half(0x1p-5f), half(0x1p-6f), half(1.0f)))[0]), 1.0);
+  EXPECT_EQ(value_of(elements_of<uint16_t>(_mm512_fmadd_ph(fp16(0x1p-5f), fp16(0x1p-6f), fp16(1.0f)))[0]), 1.0);
 }
 
-TEST(Halves, TheMaximumOfANanIsTheSecondNumber) {
+TEST(Fp16, TheMaxWithANanIsTheSecondOperand) {
   const auto a = from<__m512h>(std::array<uint16_t, 32>{0x7E00, 0x3C00, 0x0000, 0xBC00, 0x4000});
   const auto b = from<__m512h>(std::array<uint16_t, 32>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x3C00});
-  const auto most = elements_of<uint16_t>(_mm512_max_ph(a, b)), least = elements_of<uint16_t>(_mm512_min_ph(a, b));
-  EXPECT_EQ((std::array<uint16_t, 5>{most[0], most[1], most[2], most[3], most[4]}),
+  const auto max = elements_of<uint16_t>(_mm512_max_ph(a, b)), min = elements_of<uint16_t>(_mm512_min_ph(a, b));
+  EXPECT_EQ((std::array<uint16_t, 5>{max[0], max[1], max[2], max[3], max[4]}),
             (std::array<uint16_t, 5>{0x4000, 0x7E00, 0x8000, 0x3C00, 0x4000}));
-  EXPECT_EQ((std::array<uint16_t, 5>{least[0], least[1], least[2], least[3], least[4]}),
+  EXPECT_EQ((std::array<uint16_t, 5>{min[0], min[1], min[2], min[3], min[4]}),
             (std::array<uint16_t, 5>{0x4000, 0x7E00, 0x8000, 0xBC00, 0x3C00}));
 }
 
-TEST(Halves, MasksChooseElements) {
+TEST(Fp16, MasksSelectElements) {
   const auto one = _mm512_castsi512_ph(_mm512_set1_epi16(0x3C00)), two = _mm512_castsi512_ph(_mm512_set1_epi16(0x4000));
-  const auto kept = elements_of<uint16_t>(_mm512_mask_mul_ph(one, 0x80000001u, two, two));
-  EXPECT_EQ(kept[0], 0x4400);
-  EXPECT_EQ(kept[1], 0x3C00);
-  EXPECT_EQ(kept[31], 0x4400);
+  const auto masked = elements_of<uint16_t>(_mm512_mask_mul_ph(one, 0x80000001u, two, two));
+  EXPECT_EQ(masked[0], 0x4400);
+  EXPECT_EQ(masked[1], 0x3C00);
+  EXPECT_EQ(masked[31], 0x4400);
   EXPECT_EQ(elements_of<uint16_t>(_mm512_maskz_add_ph(2, one, one))[0], 0);
   EXPECT_EQ(elements_of<uint16_t>(_mm512_maskz_add_ph(2, one, one))[1], 0x4000);
   EXPECT_EQ(_mm512_cmp_ph_mask(one, two, _CMP_LT_OQ), 0xFFFFFFFFu);
   EXPECT_EQ(_mm512_cmp_ph_mask(_mm512_mask_mul_ph(one, 0x00010000u, two, two), two, _CMP_LT_OQ), 0xFFFEFFFFu);
 }
 
-TEST(Halves, TheScalarMaximumKeepsTheOtherElements) {
+TEST(Fp16, TheScalarMaxKeepsTheOtherElements) {
   const auto a = _mm_castsi128_ph(_mm_set1_epi16(0x3C00)), b = _mm_castsi128_ph(_mm_set1_epi16(0x4000));
   EXPECT_EQ(elements_of<uint16_t>(_mm_max_sh(a, b))[0], 0x4000);
   EXPECT_EQ(elements_of<uint16_t>(_mm_max_sh(a, b))[1], 0x3C00);
@@ -500,18 +501,18 @@ TEST(Halves, TheScalarMaximumKeepsTheOtherElements) {
             0);
 }
 
-TEST(Halves, ConversionIsThatOfF16C) {
+TEST(Fp16, ConversionAgreesWithTheDefinition) {
   for (uint32_t bits = 0; bits < 65536; bits += 16) {
     std::array<uint16_t, 16> x;
     for (uint32_t i = 0; i < 16; i++) x[i] = static_cast<uint16_t>(bits + i);
     const __m512 wide = _mm512_cvtph_ps(from<__m256i>(x));
     for (size_t i = 0; i < 16; i++) {
-      const double want = Value(x[i]);
+      const double want = value_of(x[i]);
       if (!std::isnan(want)) EXPECT_EQ(elements_of<float>(wide)[i], want);
     }
     const auto back = elements_of<uint16_t>(_mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     for (size_t i = 0; i < 16; i++) {
-      if (!std::isnan(Value(x[i]))) EXPECT_EQ(back[i], x[i]);
+      if (!std::isnan(value_of(x[i]))) EXPECT_EQ(back[i], x[i]);
     }
   }
   EXPECT_EQ(elements_of<uint16_t>(_mm512_cvtps_ph(_mm512_set1_ps(1.0f + 0x1p-11f), _MM_FROUND_TO_NEAREST_INT))[15],
@@ -522,16 +523,16 @@ TEST(Halves, ConversionIsThatOfF16C) {
 
 // --- Tiles -----------------------------------------------------------------------------------------------------------
 
-edgecore_tile_configuration configuration(int m, int k, int n) {
-  edgecore_tile_configuration is = {};
-  is.palette = 1;
-  is.rows[0] = static_cast<uint8_t>(m), is.row_bytes[0] = static_cast<uint16_t>(4 * n);
-  is.rows[1] = static_cast<uint8_t>(m), is.row_bytes[1] = static_cast<uint16_t>(4 * k);
-  is.rows[2] = static_cast<uint8_t>(k), is.row_bytes[2] = static_cast<uint16_t>(4 * n);
-  return is;
+edgecore_tile_configuration make_configuration(int m, int k, int n) {
+  edgecore_tile_configuration result = {};
+  result.palette = 1;
+  result.rows[0] = static_cast<uint8_t>(m), result.row_bytes[0] = static_cast<uint16_t>(4 * n);
+  result.rows[1] = static_cast<uint8_t>(m), result.row_bytes[1] = static_cast<uint16_t>(4 * k);
+  result.rows[2] = static_cast<uint8_t>(k), result.row_bytes[2] = static_cast<uint16_t>(4 * n);
+  return result;
 }
 
-TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
+TEST(Tiles, TheProductOfTilesIsAMatmul) {
   std::mt19937 random(3);
   for (const auto &[m, k, n] : {std::array<int, 3>{16, 16, 16}, {1, 16, 16}, {3, 1, 16}, {15, 7, 16}, {2, 3, 5}}) {
     const auto rows = static_cast<size_t>(m), depth = static_cast<size_t>(k), columns = static_cast<size_t>(n);
@@ -542,7 +543,7 @@ TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
     for (size_t i = 0; i < 4 * depth; i++) {
       for (size_t j = 0; j < columns; j++) packed[i / 4 * 4 * columns + 4 * j + i % 4] = b[i * columns + j];
     }
-    const auto configuration = configuration(m, k, n);
+    const auto configuration = make_configuration(m, k, n);
     _tile_loadconfig(&configuration);
     _tile_zero(0);
     _tile_loadd(1, a.data(), 4 * depth);
@@ -563,19 +564,19 @@ TEST(Tiles, AProductOfTilesIsAMatrixProduct) {
   }
 }
 
-TEST(Tiles, ALoadReadsTheTilesBytesOnly) {
-  Guarded memory;
-  const auto configuration = configuration(3, 5, 7);
+TEST(Tiles, ALoadReadsOnlyTheTilesBytes) {
+  GuardedPage memory;
+  const auto configuration = make_configuration(3, 5, 7);
   _tile_loadconfig(&configuration);
   _tile_loadd(1, memory.last(2 * 100 + 20), 100);
   _tile_loadd(2, memory.last(4 * 28 + 28), 28);
   _tile_release();
 }
 
-TEST(TilesDeathTest, WhatTheProcessorRefusesFails) {
+TEST(TilesDeathTest, InvalidConfigurationsTrap) {
   EXPECT_DEATH(_tile_zero(0), "");
-  auto configuration = configuration(16, 16, 16);
-  configuration.rows[2] = 15;  // of the second factor: not the depth of the first
+  auto configuration = make_configuration(16, 16, 16);
+  configuration.rows[2] = 15;  // the second factor's rows, which differ from the first factor's columns
   EXPECT_DEATH(
       {
         _tile_loadconfig(&configuration);

@@ -1,4 +1,4 @@
-// float32 instructions that SIMDe lacks, or computes otherwise than the instruction.
+// fp32 instructions that SIMDe lacks, or for which it gives other results than the instruction.
 #ifndef EDGECORE_EMULATED_FLOATS_H
 #define EDGECORE_EMULATED_FLOATS_H
 
@@ -10,13 +10,14 @@ EDGECORE_EMULATED __m512 edgecore_mm512_zextps128_ps512(__m128 v) {
   return r;
 }
 
-// Upper half and lower half, then the same of what is left: the order in which compilers write this sum.
+// Adds the upper half of the vector to the lower half, then the same with 8, 4 and 2 elements. Compilers implement this
+// intrinsic in the same order, so the rounding is the same.
 EDGECORE_EMULATED float edgecore_mm512_reduce_add_ps(__m512 v) {
   float x[16];
   memcpy(x, &v, sizeof(x));
-  for (int half = 8; half != 0; half /= 2) {
-    for (int i = 0; i < half; i++) {
-      x[i] += x[i + half];
+  for (int count = 8; count != 0; count /= 2) {
+    for (int i = 0; i < count; i++) {
+      x[i] += x[i + count];
     }
   }
   return x[0];
@@ -45,8 +46,10 @@ EDGECORE_EMULATED __m256 edgecore_mm256_mask_add_ps(__m256 otherwise, __mmask8 k
     return v;                                         \
   }
 
-// The instructions promise a relative error below 2^-14. An exact value would hide what a kernel's refinement does not
-// reach, so the result keeps 15 bits: rounded, its error is at most 2^-15.
+// Rounds the result of an approximation to 15 bits, nearest, ties up: a relative error of at most 2^-15. The
+// instructions promise a relative error below 2^-14. Exact results would hide errors in a kernel's refinement of the
+// approximation (Newton's method), so the emulation must not be exact. Zeros, denormals, infinities and NaN are not
+// changed.
 EDGECORE_EMULATED float edgecore_15_bits(float exact) {
   if (!isnormal(exact)) {
     return exact;
@@ -71,7 +74,8 @@ EDGECORE_EACH(_mm512_rsqrt14_ps, edgecore_rsqrt14)
 EDGECORE_EACH(_mm512_getexp_ps, edgecore_getexp)
 #undef EDGECORE_EACH
 
-// a * 2^floor(b), rounded once: neither 2^floor(b) nor a has to be a normal number, unlike in a product of floats.
+// a * 2^floor(b), rounded once. A product of two floats would be wrong if 2^floor(b) overflows or is denormal although
+// the result is a normal number. The exponent is limited to [-1000, 1000], where every result is 0 or infinite already.
 EDGECORE_EMULATED float edgecore_scalef(float a, float b) {
   if (isnan(b)) {
     return isnan(a) ? a : b;
@@ -82,8 +86,8 @@ EDGECORE_EMULATED float edgecore_scalef(float a, float b) {
     }
     return isinf(a) ? NAN : isnan(a) ? 0.0f : copysignf(0.0f, a);
   }
-  const float by = floorf(b);
-  return ldexpf(a, by > 1000.0f ? 1000 : by < -1000.0f ? -1000 : (int)by);
+  const float exponent = floorf(b);
+  return ldexpf(a, exponent > 1000.0f ? 1000 : exponent < -1000.0f ? -1000 : (int)exponent);
 }
 
 EDGECORE_EMULATED __m512 edgecore_mm512_scalef_ps(__m512 a, __m512 b) {

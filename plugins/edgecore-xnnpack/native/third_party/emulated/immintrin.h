@@ -1,10 +1,11 @@
-// Intrinsics of AVX512, AVX512-FP16, AVX-VNNI, AVX-VNNI-INT8, GFNI and AMX as plain C, for a processor with AVX2, FMA3
-// and F16C. It stands before the compiler's header of the same name when XNNPACK's kernels are compiled for tests.
+// Intrinsics of AVX512, AVX512-FP16, AVX-VNNI, AVX-VNNI-INT8, GFNI and AMX as plain C, for processors with AVX2, FMA3
+// and F16C. When XNNPACK's kernels are compiled for tests, this file comes before the compiler's header of the same
+// name in the include path.
 //
-// Three layers: the compiler's intrinsics up to AVX2; SIMDe's for AVX512; ours, for what SIMDe lacks and for what it
-// does otherwise than the instruction in a way that a test wants to see (which bytes are touched, alignment,
-// precision). A missing intrinsic is an error of compilation, not a wrong number: the compiler's own version needs the
-// instruction.
+// There are three layers: the compiler's intrinsics up to AVX2; SIMDe's for AVX512; and ours. Ours are those that SIMDe
+// lacks, and those for which SIMDe differs from the instruction in a way that tests must detect: the accessed bytes,
+// the required alignment, the precision. A kernel that uses an intrinsic of no layer does not compile, because the
+// compiler's version requires the instruction set.
 #ifndef EDGECORE_EMULATED_IMMINTRIN_H
 #define EDGECORE_EMULATED_IMMINTRIN_H
 
@@ -15,9 +16,9 @@
 #include_next <immintrin.h>
 #include <string.h>
 
-#define __mmask64 __mmask64  // SIMDe would define a type of this name that differs from the compiler's
+#define __mmask64 __mmask64  // keeps SIMDe from defining a type of this name that differs from the compiler's
 #define SIMDE_ENABLE_NATIVE_ALIASES
-// Those of its parts that the kernels use; all of them take longer to read than a kernel to compile.
+// Only the headers that the kernels use: parsing all of SIMDe takes longer than compiling a kernel.
 #include <simde/x86/avx512/add.h>
 #include <simde/x86/avx512/adds.h>
 #include <simde/x86/avx512/and.h>
@@ -67,12 +68,12 @@
 #define EDGECORE_EMULATED static inline __attribute__((always_inline, unused))
 
 #include "floats.h"
-#include "halves.h"
+#include "fp16.h"
 #include "integers.h"
 #include "memory.h"
 #include "tiles.h"
 
-// XNNPACK's files leave out their contents without these.
+// XNNPACK's files are empty unless these macros are defined.
 #define __AVX512F__ 1
 #define __AVX512BW__ 1
 #define __AVX512FP16__ 1

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_EMULATED_INTEGERS_H
 #define EDGECORE_EMULATED_INTEGERS_H
 
-// Wider elements, `to` from `from` by zero or sign extension.
+// Widens elements of type `from` to type `to`, by zero or sign extension.
 #define EDGECORE_EXTENDED(name, result, to, argument, from, elements) \
   EDGECORE_EMULATED result edgecore##name(argument v) {               \
     from x[sizeof(argument) / sizeof(from)];                          \
@@ -22,14 +22,14 @@ EDGECORE_EXTENDED(_mm512_cvtepu8_epi16, __m512i, uint16_t, __m256i, uint8_t, 32)
 EDGECORE_EXTENDED(_mm512_cvtepu32_epi64, __m512i, uint64_t, __m256i, uint32_t, 8)
 #undef EDGECORE_EXTENDED
 
-// The count is the low 64 bits; 32 and more leave the sign.
+// The shift count is the low 64 bits of `count`; a count of 32 or more leaves only copies of the sign bit.
 EDGECORE_EMULATED __m512i edgecore_mm512_sra_epi32(__m512i v, __m128i count) {
   int32_t x[16];
-  uint64_t by;
+  uint64_t shift;
   memcpy(x, &v, sizeof(x));
-  memcpy(&by, &count, sizeof(by));
+  memcpy(&shift, &count, sizeof(shift));
   for (int i = 0; i < 16; i++) {
-    x[i] >>= by > 31 ? 31 : by;
+    x[i] >>= shift > 31 ? 31 : shift;
   }
   memcpy(&v, x, sizeof(x));
   return v;
@@ -55,7 +55,7 @@ EDGECORE_EMULATED int edgecore_mm512_reduce_add_epi32(__m512i v) {
   return (int)sum;
 }
 
-// VPDPBSSD: sums of four products of int8, without saturation.
+// VPDPBSSD: adds four products of int8 numbers to each int32 element, without saturation.
 EDGECORE_EMULATED __m256i edgecore_mm256_dpbssd_epi32(__m256i into, __m256i a, __m256i b) {
   int8_t x[32], y[32];
   uint32_t r[8];
@@ -94,7 +94,7 @@ EDGECORE_EMULATED __m256i edgecore_mm256_dpbssd_epi32(__m256i into, __m256i a, _
 #define _mm512_reduce_add_epi32 edgecore_mm512_reduce_add_epi32
 #undef _mm256_dpbssd_epi32
 #define _mm256_dpbssd_epi32 edgecore_mm256_dpbssd_epi32
-// The VEX form of the instruction computes the same.
+// The VEX encoding (AVX-VNNI) of the instruction computes the same.
 #undef _mm256_dpbusd_avx_epi32
 #define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
 

@@ -1,19 +1,20 @@
-// Loads and stores: masked ones touch the chosen elements only, aligned ones refuse another address.
+// Loads and stores. Masked ones access only the selected elements, so that guard pages detect accesses that the
+// instruction would make too. Aligned ones trap at an unaligned address, as the instruction does.
 #ifndef EDGECORE_EMULATED_MEMORY_H
 #define EDGECORE_EMULATED_MEMORY_H
 
-EDGECORE_EMULATED void edgecore_load_chosen(void *to, const void *from, uint64_t chosen, int elements, int bytes) {
+EDGECORE_EMULATED void edgecore_load_selected(void *to, const void *from, uint64_t selected, int elements, int bytes) {
   memset(to, 0, (size_t)elements * (size_t)bytes);
   for (int i = 0; i < elements; i++) {
-    if ((chosen >> i) & 1) {
+    if ((selected >> i) & 1) {
       memcpy((char *)to + i * bytes, (const char *)from + i * bytes, (size_t)bytes);
     }
   }
 }
 
-EDGECORE_EMULATED void edgecore_store_chosen(void *to, const void *from, uint64_t chosen, int elements, int bytes) {
+EDGECORE_EMULATED void edgecore_store_selected(void *to, const void *from, uint64_t selected, int elements, int bytes) {
   for (int i = 0; i < elements; i++) {
-    if ((chosen >> i) & 1) {
+    if ((selected >> i) & 1) {
       memcpy((char *)to + i * bytes, (const char *)from + i * bytes, (size_t)bytes);
     }
   }
@@ -22,11 +23,11 @@ EDGECORE_EMULATED void edgecore_store_chosen(void *to, const void *from, uint64_
 #define EDGECORE_MASKED(type, load, store, mask, elements, bytes)       \
   EDGECORE_EMULATED type edgecore##load(mask k, const void *from) {     \
     type r;                                                             \
-    edgecore_load_chosen(&r, from, k, elements, bytes);                 \
+    edgecore_load_selected(&r, from, k, elements, bytes);               \
     return r;                                                           \
   }                                                                     \
   EDGECORE_EMULATED void edgecore##store(void *to, mask k, type from) { \
-    edgecore_store_chosen(to, &from, k, elements, bytes);               \
+    edgecore_store_selected(to, &from, k, elements, bytes);             \
   }
 
 EDGECORE_MASKED(__m512, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps, __mmask16, 16, 4)
@@ -40,7 +41,7 @@ EDGECORE_MASKED(__m128i, _mm_maskz_loadu_epi16, _mm_mask_storeu_epi16, __mmask8,
 EDGECORE_MASKED(__m128i, _mm_maskz_loadu_epi8, _mm_mask_storeu_epi8, __mmask16, 16, 1)
 #undef EDGECORE_MASKED
 
-// Reads as many consecutive elements as there are bits, and spreads them over the places of the bits.
+// Reads consecutive elements, one for each bit in `k`, and puts them at the positions of the bits.
 EDGECORE_EMULATED __m512i edgecore_mm512_maskz_expandloadu_epi32(__mmask16 k, const void *from) {
   int32_t r[16] = {0};
   const char *next = (const char *)from;

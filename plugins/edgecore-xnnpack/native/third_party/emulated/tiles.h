@@ -1,4 +1,5 @@
-// AMX tiles: eight registers of up to 16 rows of 64 bytes, whose sizes a configuration gives; one set a thread.
+// AMX tiles: eight registers of up to 16 rows of up to 64 bytes. A configuration has their sizes. Each thread has its
+// own registers and configuration. Uses that fault on the processor (#UD, #GP) trap here.
 #ifndef EDGECORE_EMULATED_TILES_H
 #define EDGECORE_EMULATED_TILES_H
 
@@ -14,13 +15,13 @@ struct edgecore_tile_configuration {
 };
 
 struct edgecore_tiles {
-  struct edgecore_tile_configuration configuration;  // palette 0: none is loaded
+  struct edgecore_tile_configuration configuration;  // palette 0: no configuration is loaded
   uint8_t data[8][16][64];
 };
 
 __attribute__((unused)) static _Thread_local struct edgecore_tiles edgecore_tiles_of_thread;
 
-// The instruction is not to be had (#UD, #GP) with a tile that has no size.
+// Returns the tiles of the thread; traps if no configuration is loaded, or if `tile` has no size in it.
 EDGECORE_EMULATED struct edgecore_tiles *edgecore_tiles_with(int tile) {
   struct edgecore_tiles *tiles = &edgecore_tiles_of_thread;
   if (tiles->configuration.palette != 1 || tile < 0 || tile > 7 || tiles->configuration.rows[tile] == 0 ||
@@ -32,14 +33,15 @@ EDGECORE_EMULATED struct edgecore_tiles *edgecore_tiles_with(int tile) {
 
 __attribute__((unused)) static void edgecore_tile_loadconfig(const void *from) {
   struct edgecore_tiles *tiles = &edgecore_tiles_of_thread;
-  struct edgecore_tile_configuration *const is = &tiles->configuration;
+  struct edgecore_tile_configuration *const configuration = &tiles->configuration;
   memset(tiles, 0, sizeof(*tiles));
-  memcpy(is, from, sizeof(*is));
-  if (is->palette > 1 || is->start_row != 0) {
+  memcpy(configuration, from, sizeof(*configuration));
+  if (configuration->palette > 1 || configuration->start_row != 0) {
     __builtin_trap();
   }
   for (int i = 0; i < 8; i++) {
-    if (is->rows[i] > 16 || is->row_bytes[i] > 64 || (is->rows[i] == 0) != (is->row_bytes[i] == 0)) {
+    if (configuration->rows[i] > 16 || configuration->row_bytes[i] > 64 ||
+        (configuration->rows[i] == 0) != (configuration->row_bytes[i] == 0)) {
       __builtin_trap();
     }
   }
@@ -54,7 +56,7 @@ __attribute__((unused)) static void edgecore_tile_zero(int tile) {
   memset(tiles->data[tile], 0, sizeof(tiles->data[tile]));
 }
 
-// Bytes and rows beyond the tile's size become zero.
+// Loads a tile; bytes and rows beyond its configured size become zero.
 __attribute__((unused)) static void edgecore_tile_loadd(int tile, const void *from, size_t stride) {
   struct edgecore_tiles *tiles = edgecore_tiles_with(tile);
   memset(tiles->data[tile], 0, sizeof(tiles->data[tile]));
@@ -70,15 +72,17 @@ __attribute__((unused)) static void edgecore_tile_stored(int tile, void *to, siz
   }
 }
 
-// TDPBSSD: into (m x n) += a (m x 4k bytes) * b (k x n groups of four bytes), products of int8 in wrapping int32.
+// TDPBSSD: into (m x n int32) += a (m x 4k int8) * b (k x n groups of four int8). A group holds four consecutive rows
+// of a column of the matrix b. Sums wrap around.
 __attribute__((unused)) static void edgecore_tile_dpbssd(int into, int a, int b) {
   struct edgecore_tiles *tiles = edgecore_tiles_with(into);
   edgecore_tiles_with(a);
   edgecore_tiles_with(b);
-  const struct edgecore_tile_configuration *const is = &tiles->configuration;
-  const int m = is->rows[into], n = is->row_bytes[into] / 4, k = is->row_bytes[a] / 4;
-  if (into == a || into == b || a == b || is->rows[a] != m || is->rows[b] != k ||
-      is->row_bytes[b] != is->row_bytes[into] || is->row_bytes[into] % 4 != 0 || is->row_bytes[a] % 4 != 0) {
+  const struct edgecore_tile_configuration *const configuration = &tiles->configuration;
+  const int m = configuration->rows[into], n = configuration->row_bytes[into] / 4, k = configuration->row_bytes[a] / 4;
+  if (into == a || into == b || a == b || configuration->rows[a] != m || configuration->rows[b] != k ||
+      configuration->row_bytes[b] != configuration->row_bytes[into] || configuration->row_bytes[into] % 4 != 0 ||
+      configuration->row_bytes[a] % 4 != 0) {
     __builtin_trap();
   }
   for (int row = 0; row < m; row++) {

@@ -1,8 +1,12 @@
-"""The bytes that a micro-kernel of XNNPACK touches, found by running the arithmetic of its addresses alone.
+"""Find the bytes that a micro-kernel of XNNPACK reads and writes, by executing only its address arithmetic.
 
-A kernel's C source is read (`source`), whatever computes values is left out, and what computes addresses, masks and
-conditions becomes a Python function (`values`, `writer`). It runs on addresses without memory behind them (`memory`);
-each access is noted by buffer. So a kernel of any instruction set is examined on any machine, and no range is guessed
-from a vector's width. `calls` has the arguments that XNNPACK's operators give. What the source does that is not
-understood raises `NotUnderstood`: nothing is passed over in silence.
+`source` parses the kernel's C source. `values` and `writer` translate the statements that compute addresses, masks
+and conditions to a Python function, and omit those that compute elements. The function runs on addresses that have no
+memory behind them (`memory`), which records the range of the accesses to each buffer. So kernels for any instruction
+set can be examined on any machine, and each range follows from the kernel's own loop conditions and masks. `calls`
+makes the arguments that XNNPACK's operators would pass. Source code that the translation does not support raises
+`NotUnderstood`, so no access is missed silently.
+
+Why an interpreter and not a sanitizer: a sanitizer checks only kernels that this processor can run, and reads a few
+bytes past the end within the padding are legal here.
 """

@@ -1,10 +1,10 @@
-"""One call of a micro-kernel, as XNNPACK's operators make them: the arguments, and how many bytes each buffer has.
+"""A call of a micro-kernel as XNNPACK's operators make it: the arguments, and the size of each buffer.
 
-A kernel's parameters say of which kind it is. For each kind there is a function that yields calls over sizes around
-the kernel's tile (`calls_elementwise`, `calls_matrix`, `calls_window`, `calls_moving`, found by `calls`). A buffer's `size` is what the call is about (as many bytes as the tensor has), `readable` and
-`writable` are what operators provide after it; the comment beside each names the allocation in XNNPACK's source. The
-sizes come from the kernel's name (`4x16c8s4__`, `25p32c__`, `_u64`), which `padding` compares with the processor's
-tables.
+A kernel's kind follows from the names of its parameters (`calls.calls_of`). For each kind a function yields calls with
+sizes around the kernel's tile; these functions are in `calls_elementwise`, `calls_matrix`, `calls_window` and
+`calls_moving`. A buffer's `size` is the size of the tensor in bytes; `readable` and `writable` are the bytes that the
+operators provide after it. A comment beside each names the allocation in XNNPACK's source. The tile is read from the
+kernel's name (`4x16c8s4__`, `25p32c__`, `_u64`); `padding` checks that it agrees with XNNPACK's configurations.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ POINTER = 8
 
 @dataclass(frozen=True)
 class Provided:
-    """The library's constants, in bytes or entries."""
+    """Constants of XNNPACK's headers: the padding that its operators provide."""
 
-    extra_bytes: int  # XNN_EXTRA_BYTES, after inputs
-    quantization_params: int  # XNN_EXTRA_QUANTIZATION_PARAMS, after dynamic quantization parameters
-    multipass_bytes: int  # XNN_MULTIPASS_EXTRA_BYTES, after the accumulators of a pixel
-    planes: int = 1  # of gemm configurations: blocks of inputs whose 4-bit weights share bytes
+    extra_bytes: int  # XNN_EXTRA_BYTES: bytes after inputs
+    quantization_params: int  # XNN_EXTRA_QUANTIZATION_PARAMS: entries after dynamic quantization parameters
+    multipass_bytes: int  # XNN_MULTIPASS_EXTRA_BYTES: bytes after the accumulators of a pixel
+    planes: int = 1  # of a GEMM configuration: blocks of inputs whose 4-bit weights share bytes
 
     @property
     def sparse_bytes(self) -> int:
-        """After inputs of the operators over planes (runtime.c: the workspace ends with 2 * XNN_EXTRA_BYTES)."""
+        """Bytes after inputs of the NCHW operators (runtime.c: the workspace ends with 2 * XNN_EXTRA_BYTES)."""
         return 2 * self.extra_bytes
 
 
 @dataclass
 class Room:
-    """Numbers of bytes that may be read and written after a buffer's end."""
+    """The number of bytes after a buffer's end that may be read or written."""
 
     readable: int = 0
     writable: int = 0
@@ -45,55 +45,56 @@ class Room:
 
 @dataclass
 class Call:
-    """One call of a kernel; `at` tells its sizes."""
+    """A call of a kernel; `at` describes its sizes for messages."""
 
     at: str
     memory: Memory = field(default_factory=Memory)
     arguments: dict[str, int] = field(default_factory=dict)
-    fields: dict[str, int] = field(default_factory=dict)
+    fields: dict[str, int] = field(default_factory=dict)  # members of the kernel's parameter structs
     rooms: dict[str, Room] = field(default_factory=dict)
 
     def buffer(self, name: str, size: int, readable: int = 0, writable: int = 0, *, holds_zeros: bool = False) -> int:
-        """Make a buffer; it is the argument of its name, if there is one."""
+        """Add a buffer and return its address, which becomes the argument of this name."""
         address = self.memory.add(name, size, holds_zeros)
         self.rooms[name] = Room(readable, writable)
         self.arguments.setdefault(name, address)
         return address
 
     def pointers(self, name: str, addresses: list[int], readable: int = 0) -> int:
-        """Make a buffer of pointers."""
+        """Add a buffer that holds these addresses as pointers, and return its address."""
         address = self.buffer(name, len(addresses) * POINTER, readable)
         self.memory.contents.update({address + POINTER * i: value for i, value in enumerate(addresses)})
         return address
 
 
-def up(number: int, multiple: int) -> int:
+def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def item(kernel: Kernel, parameter: str) -> int:
-    """Bytes of the elements that a parameter points to."""
-    for (name, _), found in kernel.parameters:
-        if found == parameter:
-            return 1 if is_vector(name) else size_of((name, 0), {})
-    raise NotUnderstood(f"no parameter {parameter}")
+def element_bytes(kernel: Kernel, parameter: str) -> int:
+    """Return the size of the elements that a parameter points to."""
+    for (type_name, _), name in kernel.parameters:
+        if name == parameter:
+            return 1 if is_vector(type_name) else size_of((type_name, 0), {})
+    raise NotUnderstood(f"a kernel without the parameter {parameter}")
 
 
 def numbers(kernel: Kernel, pattern: str) -> list[int]:
-    """The numbers that `pattern` finds in the kernel's name; an absent group is 1."""
-    found = re.search(pattern, kernel.name)
-    if found is None:
+    """Return the numbers in the groups of `pattern` in the kernel's name; 1 for an absent group."""
+    match = re.search(pattern, kernel.name)
+    if match is None:
         raise NotUnderstood("a name without its tile")
-    return [int(group or 1) for group in found.groups()]
+    return [int(group or 1) for group in match.groups()]
 
 
-def around(tile: int) -> list[int]:
-    """Each remainder of a tile, alone and after whole tiles."""
+def sizes_around(tile: int) -> list[int]:
+    """Return sizes with each remainder modulo the tile, below one tile, and sizes around one and two tiles."""
     return sorted({*range(1, tile + 2), *range(2 * tile - 1, 2 * tile + 2)})
 
 
-# Of each output: bytes of its bias (or of the sum of its weights), of each weight, and of scales and what else follows
-# (bias_element_size, log2_filter_element_size and extra_weights_bytes of src/operators/*.c).
+# Packed weights of each output channel: bytes of the bias (or of the sum of the weights), of each weight, and of the
+# scales and other values at the end (bias_element_size, log2_filter_element_size and extra_weights_bytes of
+# src/operators/*.c).
 WEIGHTS = {
     "f32": (4, 4.0, 0), "f16": (2, 2.0, 0), "f16_f32acc": (2, 2.0, 0), "f32_qc8w": (4, 1.0, 4), "f32_qc4w": (4, 0.5, 4),
     "qs8": (4, 1.0, 0), "qs8_qc8w": (4, 1.0, 4), "qu8": (4, 1.0, 0), "qd8_f32_qc8w": (4, 1.0, 8),

@@ -1,4 +1,4 @@
-"""How a kernel is called, by its parameters."""
+"""Find the function that makes the calls of a kernel, by the names of its parameters."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from footprint.source import NotUnderstood
 
 Calls = Callable[[Kernel, Provided], Iterable[Call]]
 
+# Kernels with exactly these parameters.
 KINDS: dict[tuple[str, ...], Calls] = {
     ("batch", "input", "output", "params"): unary,
     ("batch", "input", "output", "unused_params"): unary,
@@ -37,7 +38,7 @@ KINDS: dict[tuple[str, ...], Calls] = {
     ("n", "m", "input", "output"): interleave,
     ("input", "output", "input_stride", "output_stride", "block_width", "block_height"): transpose,
 }  # fmt: skip
-# A kernel's parameters beside others that several kinds have.
+# Kernels with these parameters among others.
 MARKS: list[tuple[set[str], Calls]] = [
     ({"mr", "nc", "kc", "a", "a_stride", "w", "c"}, gemm),
     ({"mr", "nc", "kc", "ks", "a", "w", "c"}, igemm),
@@ -60,7 +61,7 @@ MARKS: list[tuple[set[str], Calls]] = [
 
 
 def calls_of(kernel: Kernel) -> Calls:
-    """How kernels with these parameters are called."""
+    """Return the function that yields the calls of a kernel. Raises NotUnderstood for unknown parameters."""
     names = tuple(name for _, name in kernel.parameters)
     if names in KINDS:
         return KINDS[names]

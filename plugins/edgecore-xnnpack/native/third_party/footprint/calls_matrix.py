@@ -1,19 +1,19 @@
-"""Calls of matrix products, and of what packs their weights."""
+"""Calls of GEMM kernels, and of the kernels that pack their weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from footprint.call import POINTER, Call, Provided, around, item, numbers, up, weights_of
+from footprint.call import POINTER, Call, Provided, element_bytes, numbers, round_up, sizes_around, weights_of
 from footprint.kernel import Kernel
 
-BLOCK = 32  # inputs that share a scale: the smallest number that XNNPACK takes (XNN_MIN_BLOCKSIZE)
+BLOCK = 32  # inputs that share a scale: the min number that XNNPACK accepts (XNN_MIN_BLOCKSIZE)
 TILE = r"ukernel_(\d+)x(\d+)(?:c(\d+))?(?:s(\d+))?__"
 
 
 def matrix_sizes(rows: int, columns: int, group: int, step: int) -> Iterator[tuple[int, int, int]]:
-    """Rows, columns and inputs: each remainder of the tile once, with the others at their ends."""
-    widths = around(max(group, 4)) if step == 1 else [step, 2 * step, 3 * step]
+    """Yield (rows, columns, inputs): every remainder of the tile in each dim, with the other dims at their ends."""
+    widths = sizes_around(max(group, 4)) if step == 1 else [step, 2 * step, 3 * step]
     more = {7, 8, 9, 15, 16, 17, 31, 32, 33} if step == 1 else set()
     for k in sorted({*widths, *more}):
         for m, n in ((1, 1), (rows, columns)):
@@ -28,18 +28,18 @@ def gemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     rows, columns, kr, sr = numbers(kernel, TILE)
     bias, weight, extra = weights_of(kernel, "_gemm_")
     blocks = "_qb4w_" in kernel.name
-    source, target = item(kernel, "a"), item(kernel, "c")
+    source, target = element_bytes(kernel, "a"), element_bytes(kernel, "c")
     for m, n, k in matrix_sizes(rows, columns, kr * sr * provided.planes, BLOCK if blocks else 1):
         call = Call(f"{m} x {n}, {k} inputs")
-        whole = up(k, provided.planes)  # fully-connected-nc.c, reshape: input_channels
-        call.arguments = {"mr": m, "nc": n, "kc": whole * source, "a_stride": k * source, "cm_stride": n * target}
+        padded_k = round_up(k, provided.planes)  # fully-connected-nc.c, reshape: input_channels
+        call.arguments = {"mr": m, "nc": n, "kc": padded_k * source, "a_stride": k * source, "cm_stride": n * target}
         call.arguments["cn_stride"] = columns * target
         call.fields = {"scalar.blocksize": BLOCK}
         call.buffer("a", m * k * source, provided.extra_bytes)
-        inputs = up(k, kr * sr * provided.planes)  # fully-connected-nc.c: k_stride
+        inputs = round_up(k, kr * sr * provided.planes)  # fully-connected-nc.c: k_stride
         scales = k // BLOCK * 2 if blocks else 0
         call.buffer(
-            "w", up(n, columns) * (bias + int(inputs * weight + 0.5) + extra + scales)
+            "w", round_up(n, columns) * (bias + int(inputs * weight + 0.5) + extra + scales)
         )  # n_stride * weights_stride
         call.buffer("c", m * n * target)
         call.buffer("quantization_params", m * 8, provided.quantization_params * 8)
@@ -49,29 +49,29 @@ def gemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     rows, columns, kr, sr = numbers(kernel, TILE)
     bias, weight, extra = weights_of(kernel, "_igemm_")
-    source, target = item(kernel, "a"), item(kernel, "c")
+    source, target = element_bytes(kernel, "a"), element_bytes(kernel, "c")
     taps = 2
     for m, n, k in matrix_sizes(rows, columns, kr * sr, 1):
         for padding in (False, True):
             call = Call(f"{m} x {n}, {k} inputs{', padding' if padding else ''}")
             call.arguments = {"mr": m, "nc": n, "kc": k * source, "ks": taps * rows * POINTER, "cm_stride": n * target}
             call.arguments |= {"cn_stride": columns * target, "a_offset": 0}
-            inputs = up(k, kr * sr)
+            inputs = round_up(k, kr * sr)
             # convolution-nhwc.c, deconvolution-nhwc.c: zero_size = k_stride + XNN_EXTRA_BYTES
             call.buffer("zero", k * source, (inputs - k) * source + provided.extra_bytes)
             call.buffer("zero_data", k * source, (inputs - k) * source + provided.extra_bytes)
             image = call.buffer("input", k * source, provided.extra_bytes)
-            # Rows past the last of the image point at the last (indirection.c), so there is a pointer for each.
+            # There is a pointer for each row of the tile: those after the image's last row point to it (indirection.c).
             call.pointers("a", [call.arguments["zero"] if padding else image] * taps * rows)
-            call.buffer("w", up(n, columns) * (bias + int(taps * inputs * weight) + extra))
+            call.buffer("w", round_up(n, columns) * (bias + int(taps * inputs * weight) + extra))
             call.buffer("c", m * n * target)
-            call.buffer("quantization_params", 8)  # one for an image
+            call.buffer("quantization_params", 8)  # one entry for an image
             yield call
 
 
 def pack(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     columns, kr, sr = numbers(kernel, r"ukernel_x(\d+)(?:c(\d+))?(?:s(\d+))?__")
-    size, bias = item(kernel, "weights"), item(kernel, "bias")
+    size, bias = element_bytes(kernel, "weights"), element_bytes(kernel, "bias")
     for _, n, k in matrix_sizes(1, columns, kr * sr, 1):
         for with_bias in (True, False):
             call = Call(f"{n} outputs of {k}{'' if with_bias else ', no bias'}")
@@ -81,27 +81,29 @@ def pack(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             if with_bias:
                 call.buffer("bias", n * bias, provided.extra_bytes)
             call.arguments.setdefault("bias", 0)
-            call.buffer("packed_weights", up(n, columns) * (up(k, kr * sr) * size + (4 if size == 1 else size)))
+            call.buffer(
+                "packed_weights", round_up(n, columns) * (round_up(k, kr * sr) * size + (4 if size == 1 else size))
+            )
             yield call
 
 
 def scale_and_add(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     tile, rows = numbers(kernel, r"_c(\d+)__\w+_(\d+)x")
-    size = item(kernel, "input")
-    for n in around(tile):
+    size = element_bytes(kernel, "input")
+    for n in sizes_around(tile):
         for m in range(1, rows + 2):
             call = Call(f"{m} rows of {n}", arguments={"rows": m, "channels": n * size})
             call.arguments |= {"input_stride": n * size, "output_stride": n * size}
             call.buffer("input", m * n * size, provided.extra_bytes)
-            call.buffer("weights", up(n, tile) * 2 * size)  # convolution-nhwc.c, create_vmulcaddc_path: c_stride
+            call.buffer("weights", round_up(n, tile) * 2 * size)  # convolution-nhwc.c, create_vmulcaddc_path: c_stride
             call.buffer("output", m * n * size)
             yield call
 
 
 def sparse(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     tile, block = numbers(kernel, r"ukernel_(\d+)x(\d+)__")
-    size = item(kernel, "input")
-    for pixels in around(tile):
+    size = element_bytes(kernel, "input")
+    for pixels in sizes_around(tile):
         for outputs in range(1, 2 * block + 2):
             blocks = outputs // block + outputs % block
             counts = [i % 3 for i in range(blocks)]
@@ -109,8 +111,8 @@ def sparse(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             call = Call(f"{outputs} outputs, {pixels} pixels", arguments={"mc": pixels * size, "nc": outputs})
             call.arguments["output_stride"] = pixels * size
             call.buffer("input", pixels * size, provided.sparse_bytes)
-            # convolution-nchw.c, packed_weights_size: the increments are followed by the counts, those by the values,
-            # and the values by XNN_EXTRA_BYTES.
+            # convolution-nchw.c, packed_weights_size: the increments, the counts, the values, XNN_EXTRA_BYTES. A kernel
+            # may read beyond the increments and the counts, because the next part follows.
             counters = call.buffer("nidx_nnzmap", blocks * 4, values * size)
             call.memory.contents.update({counters + 4 * i: count for i, count in enumerate(counts)})
             call.buffer("widx_dmap", sum(counts) * 4, blocks * 4, holds_zeros=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from footprint.call import Call, Provided, around, numbers
+from footprint.call import Call, Provided, numbers, sizes_around
 from footprint.kernel import Kernel
 
 
@@ -12,8 +12,8 @@ def transpose(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     (bits,) = numbers(kernel, r"_x(\d+)_transposec_")
     high, wide = numbers(kernel, r"ukernel__(\d+)x(\d+)_")
     size = bits // 8
-    for height in around(high):
-        for width in around(wide):
+    for height in sizes_around(high):
+        for width in sizes_around(wide):
             if height > high and width > wide:
                 continue
             call = Call(f"{height} x {width}", arguments={"block_width": width, "block_height": height})
@@ -37,7 +37,7 @@ def transpose_any(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 def fill(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     (tile,) = numbers(kernel, r"_u(\d+)")
     for rows in (1, 2, 3):
-        for n in around(tile):
+        for n in sizes_around(tile):
             call = Call(f"{rows} rows of {n} bytes", arguments={"rows": rows, "channels": n, "output_stride": n})
             call.arguments["fill_pattern"] = 0
             call.buffer("output", rows * n)
@@ -46,19 +46,19 @@ def fill(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 def pad(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     for rows in (1, 2):
-        for n in around(17):
+        for n in sizes_around(17):
             for before, after in ((0, 0), (1, 2), (17, 3), (5, 33)):
                 call = Call(
                     f"{rows} rows of {n} bytes between {before} and {after}", arguments={"rows": rows, "channels": n}
                 )
-                whole = before + n + after
+                padded = before + n + after
                 call.arguments |= {
                     "pre_padding": before,
                     "post_padding": after,
                     "input_stride": n,
-                    "output_stride": whole,
+                    "output_stride": padded,
                 }
                 call.arguments["fill_pattern"] = 0
                 call.buffer("input", rows * n, provided.extra_bytes)
-                call.buffer("output", rows * whole)
+                call.buffer("output", rows * padded)
                 yield call

@@ -1,13 +1,13 @@
-"""Calls of convolutions, poolings and resizing."""
+"""Calls of depthwise and NCHW convolutions, poolings and resizing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from footprint.call import POINTER, Call, Provided, around, item, numbers, up, weights_of
+from footprint.call import POINTER, Call, Provided, element_bytes, numbers, round_up, sizes_around, weights_of
 from footprint.kernel import Kernel
 
-FIRST_PASS = 9  # pixels of a maximum from which on outputs have a tail (delegate.cpp, ReadsPastEnd)
+FIRST_PASS = 9  # a maximum over more pixels reads its output back: padding.h, kMaxPoolFirstPass
 
 
 def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
@@ -19,75 +19,77 @@ def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
         first, tile = numbers(kernel, r"_(\d+)p(\d+)c__")
         sizes = [first - 1, first]
     bias, weight, extra = weights_of(kernel, "_dwconv_")
-    source = item(kernel, "input")
+    source = element_bytes(kernel, "input")
     output = "output_ptr" if "output_ptr" in [name for _, name in kernel.parameters] else "output"
-    target = item(kernel, output)
+    target = element_bytes(kernel, output)
     accumulator = 2 if source == 2 else 4
     for taps in sizes:
-        for n in around(tile):
+        for n in sizes_around(tile):
             call = Call(f"{taps} taps, {n} channels")
             if multipass:
                 passes = max(0, -(-(taps - first - last) // middle))
-                held = first + passes * middle + last
-                rounded = up(n, round_)
-                columns = rounded // tile * tile + up(rounded % tile, subtile)  # xnn_dwconv_multipass_weights_size
+                max_taps = first + passes * middle + last
+                rounded = round_up(n, round_)
+                columns = rounded // tile * tile + round_up(
+                    rounded % tile, subtile
+                )  # xnn_dwconv_multipass_weights_size
                 # convolution-nhwc.c: buffer_size
                 room = provided.multipass_bytes // source * accumulator
                 call.buffer("buffer", n * accumulator, room, room)
             else:
-                held, columns = first, up(n, tile)  # convolution-nhwc.c: c_stride
+                max_taps, columns = first, round_up(n, tile)  # convolution-nhwc.c: c_stride
             # convolution-nhwc.c: zero_size = c_stride + XNN_EXTRA_BYTES
-            call.buffer("zero", n * source, (up(n, tile) - n) * source + provided.extra_bytes)
+            call.buffer("zero", n * source, (round_up(n, tile) - n) * source + provided.extra_bytes)
             image = call.buffer("pixel", n * source, provided.extra_bytes)
             pointers = [call.arguments["zero"] if i % 2 else image for i in range(taps)]
-            # ... reads (tile_size - kernel_size) elements after the end of the indirection buffer. They are pointers
-            # of whatever value, that the operator makes equal zero.
-            table = call.pointers("input", pointers, (held - taps) * POINTER)
-            call.memory.contents.update({table + POINTER * i: call.arguments["zero"] for i in range(taps, held)})
+            # The kernel reads (max_taps - taps) pointers after the end of the indirection buffer. The operator sets
+            # them to `zero`.
+            table = call.pointers("input", pointers, (max_taps - taps) * POINTER)
+            call.memory.contents.update({table + POINTER * i: call.arguments["zero"] for i in range(taps, max_taps)})
             call.arguments |= {"channels": n, "output_width": 1, "input_stride": 0, "output_increment": 0}
             call.arguments |= {"input_offset": 0, "kernel_size": taps}
-            call.buffer("weights", columns * (bias + int(held * weight) + extra))
+            call.buffer("weights", columns * (bias + int(max_taps * weight) + extra))
             call.buffer(output, n * target)
             yield call
 
 
 def pooling(kernel: Kernel, provided: Provided) -> Iterator[Call]:
-    """Maximum, average and argument of the maximum; the first pass takes up to 9 pixels, each other up to 8."""
+    """Yield calls of max, average and argmax pooling: up to 9 pixels in the first pass, up to 8 in each later pass."""
     names = [name for _, name in kernel.parameters]
     first, more, tile = numbers(kernel, r"_(\d+)(?:p(\d+))?x__\w*?_c(\d+)")
     multipass = more > 1
-    source, target = item(kernel, "input"), item(kernel, "output")
+    source, target = element_bytes(kernel, "input"), element_bytes(kernel, "output")
     count = "pooling_elements" if "pooling_elements" in names else "kernel_elements"
     maximum = "_maxpool_" in kernel.name
     sizes = range(1, first + 1) if not multipass else range(1 if maximum else first + 1, first + 2 * more + 1)
     for taps in sizes:
-        for n in around(tile):
+        for n in sizes_around(tile):
             call = Call(f"{taps} pixels, {n} channels", arguments={"output_pixels": 1, count: taps, "channels": n})
             call.arguments |= {"input_offset": 0, "input_increment": 0, "output_increment": 0}
             # average-pooling-nhwc.c: zero_bytes
             call.buffer("zero", n * source, provided.extra_bytes)
             pixel = call.buffer("pixel", n * source, provided.extra_bytes)
-            # max-pooling-nhwc.c, average-pooling-nhwc.c, argmax-pooling-nhwc.c: first_pass_tile_size - 1 more
+            # max-pooling-nhwc.c, average-pooling-nhwc.c, argmax-pooling-nhwc.c: first_pass_tile_size - 1 more pointers
             table = call.pointers("input", [pixel] * taps, (first - 1) * POINTER)
             call.memory.contents.update({table + POINTER * (taps + i): pixel for i in range(first)})
             if multipass and not maximum:
-                # average-pooling-nhwc.c: multipass_pixel_stride, four times that unless each pixel has its divisor;
-                # argmax-pooling-nhwc.c: accumulation_buffer_size, index_buffer_size
+                # argmax-pooling-nhwc.c: accumulation_buffer_size, index_buffer_size. average-pooling-nhwc.c:
+                # multipass_pixel_stride, four times as large for average pooling without a divisor for each pixel
                 accumulator = 2 if source == 2 else 4
-                whole = (n + provided.multipass_bytes // source) * accumulator
-                room = (4 * whole if "_avgpool_" in kernel.name else whole) - n * accumulator
+                padded = (n + provided.multipass_bytes // source) * accumulator
+                room = (4 * padded if "_avgpool_" in kernel.name else padded) - n * accumulator
                 for name in {"buffer", "accumulation_buffer", "index_buffer"} & set(names):
                     call.buffer(name, n * accumulator, room, room)
             call.buffer("multiplier", source, 0)
             call.buffer("index", n * 4)
-            # Later passes of a maximum read the output of those before: the delegate asks for a tail then.
+            # Later passes of a maximum read the output of earlier passes; the delegate then requires tail padding.
             call.buffer("output", n * target, provided.extra_bytes if maximum and taps > FIRST_PASS else 0)
             yield call
 
 
 def unpool(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     for taps in (1, 2, 4):
-        for n in around(16):
+        for n in sizes_around(16):
             call = Call(f"{taps} pixels, {n} channels", arguments={"kernel_elements": taps, "channels": n, "fill": 0})
             call.buffer("input", n * 4, provided.extra_bytes)
             call.buffer("index", n * 4, provided.extra_bytes, holds_zeros=True)
@@ -98,21 +100,21 @@ def unpool(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 def resize(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     (tile,) = numbers(kernel, r"_c(\d+)")
-    source = item(kernel, "input")
-    for n in around(tile):
+    source = element_bytes(kernel, "input")
+    for n in sizes_around(tile):
         call = Call(f"{n} channels", arguments={"output_pixels": 1, "channels": n * source, "input_offset": 0})
         call.arguments["output_increment"] = 0
         pixel = call.buffer("pixel", n * source, provided.extra_bytes)
         call.pointers("input", [pixel] * 4)
-        call.buffer("weights", 2 * item(kernel, "weights"))  # resize-bilinear-nhwc.c: 2 for each pixel
+        call.buffer("weights", 2 * element_bytes(kernel, "weights"))  # resize-bilinear-nhwc.c: 2 for each pixel
         call.buffer("output", n * source)
         yield call
 
 
 def resize_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     (tile,) = numbers(kernel, r"_p(\d+)")
-    source = item(kernel, "input")
-    for n in around(tile):
+    source = element_bytes(kernel, "input")
+    for n in sizes_around(tile):
         call = Call(
             f"{n} pixels", arguments={"output_pixels": n, "channels": 1, "input_offset": 0, "input_increment": 0}
         )
@@ -125,9 +127,9 @@ def resize_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 def depthwise_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     taps, stride, padding, rows, columns = numbers(kernel, r"_(\d)x\d(?:s(\d))?p(\d)__\w*?_(\d+)x(\d+)")
-    size = item(kernel, "input")
+    size = element_bytes(kernel, "input")
     for height in range(1, 2 * rows * stride + 2):
-        for width in around(columns * stride):
+        for width in sizes_around(columns * stride):
             for top in {padding, padding - 1} if stride == 2 else {padding}:
                 below = (height + top + padding - taps) // stride + 1
                 across = (width + 2 * padding - taps) // stride + 1
@@ -143,11 +145,11 @@ def depthwise_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 
 def first_convolution(kernel: Kernel, provided: Provided) -> Iterator[Call]:
-    """Images of three channels side by side in, planes out; 3x3 with stride 2 and padding 1."""
+    """Yield calls of the first convolution: NHWC input with 3 channels, NCHW output, 3x3, stride 2, padding 1."""
     (columns,) = numbers(kernel, r"_3x3s2p1c3x(\d)__")
-    size = item(kernel, "input")
+    size = element_bytes(kernel, "input")
     for height in range(1, 6):
-        for width in around(6):
+        for width in sizes_around(6):
             for outputs in range(1, columns + 2):
                 below, across = (height + 1) // 2, (width + 1) // 2
                 call = Call(f"{height} x {width}, {outputs} outputs")
@@ -159,21 +161,21 @@ def first_convolution(kernel: Kernel, provided: Provided) -> Iterator[Call]:
                 }
                 call.buffer("input", height * width * 3 * size, provided.extra_bytes)
                 call.buffer("zero", width * 3 * size, provided.extra_bytes)  # convolution-nchw.c: zero_size
-                call.buffer("weights", up(outputs, columns) * (27 + 1) * size)
+                call.buffer("weights", round_up(outputs, columns) * (27 + 1) * size)
                 call.buffer("output", outputs * below * across * size)
                 yield call
 
 
 def sum_rows(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     (tile,) = numbers(kernel, r"_[cu](\d+)")
-    source, target = item(kernel, "input"), item(kernel, "output")
+    source, target = element_bytes(kernel, "input"), element_bytes(kernel, "output")
     for rows in (1, 6, 7, 8, 15):
-        for n in around(tile):
+        for n in sizes_around(tile):
             call = Call(
                 f"{rows} rows, {n} channels", arguments={"rows": rows, "channels": n, "input_stride": n * source}
             )
             call.buffer("input", rows * n * source, provided.extra_bytes)
             call.buffer("zero", n * source, provided.extra_bytes)  # reduce-nd.c: zero_size
-            # reduce-nd.c: workspace_size; without one (fp32) the sums are made in the output itself
+            # reduce-nd.c: workspace_size; fp32 has no workspace, its sums are computed in the output
             call.buffer("output", n * target, 0 if "f32_rdsum" in kernel.name else provided.extra_bytes)
             yield call

@@ -1,4 +1,4 @@
-"""Kernels of a file of XNNPACK's, as functions that note which bytes they touch."""
+"""Translate the kernels in a source file of XNNPACK to functions that record the bytes they access."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from footprint.intrinsics import CONSTANTS
-from footprint.memory import Memory, half, lanes, words
-from footprint.nodes import is_place
+from footprint.memory import Memory, lanes, vector_of_words, vector_part
+from footprint.nodes import is_address_or_count
 from footprint.source import TOKEN, Expression, NotUnderstood, Parser, Type, is_access, preprocess, size_of
 from footprint.writer import Writer
 
 
 class Source:
-    """A file of kernels as it is compiled for one architecture, with the vector header that it includes."""
+    """A source file of kernels as compiled for one architecture, with XNNPACK's vector headers that it includes."""
 
     def __init__(self, root: Path, path: Path, defined: dict[str, int]) -> None:
         self.defined = defined
@@ -26,25 +26,29 @@ class Source:
         self.pure: set[str] = set()
         for name, value in re.findall(r"^\s*#\s*define\s+(\w+)\s+(\d+)\s*$", self.text, re.M):
             self.constants[name] = int(value)
-        self.namespace: dict[str, Any] = {"lanes": lanes, "half": half, "words": words}
+        self.namespace: dict[str, Any] = {
+            "lanes": lanes,
+            "vector_part": vector_part,
+            "vector_of_words": vector_of_words,
+        }
         self.tables = self.static_tables(self.text)
         for header in self.headers(root, path.read_text(errors="replace")):
-            self.take(header)
+            self.add_header(header)
         self.add_helpers(r"\bstatic\s+(?:inline|XNN_INLINE)\s+\w+\s+(\w+)\s*\(", self.text)
 
     def macro(self, name: str) -> int:
         return self.defined.get(name, 0)
 
     def headers(self, root: Path, text: str) -> list[str]:
-        """The vector headers included, those that they include first."""
-        found: list[str] = []
+        """Return the vector headers that `text` includes, each after the headers that it includes itself."""
+        headers: list[str] = []
         for name in re.findall(r'#include\s*"(xnnpack/simd/[\w-]+\.h)"', text):
             raw = (root / "src" / name).read_text()
-            found += [*self.headers(root, raw), preprocess(raw, self.macro)]
-        return found
+            headers += [*self.headers(root, raw), preprocess(raw, self.macro)]
+        return headers
 
-    def take(self, header: str) -> None:
-        """A vector header's sizes, and its loads and stores as functions."""
+    def add_header(self, header: str) -> None:
+        """Add the vector types, constants, and load and store functions of a vector header."""
         self.tables += self.static_tables(header)
         for base, name in re.findall(r"typedef\s+(\w+)\s+(xnn_simd_\w+_t)\s*;", header):
             self.simd[name] = size_of((base, 0), self.simd)
@@ -54,7 +58,7 @@ class Source:
         self.add_helpers(r"\b(xnn_(?:load|store)\w*)\s*\([^()]*\)\s*(?:XNN_\w+\s*)*\{", header)
 
     def add_helpers(self, pattern: str, text: str) -> None:
-        """Functions that kernels call, in their order: those that access memory, and those that do not."""
+        """Add the functions in `text` whose heads match `pattern`, in their order: a helper may call earlier ones."""
         for name in re.findall(pattern, text):
             parameters, body = self.function(name, text)
             code = Writer(self, parameters, body).text()
@@ -68,31 +72,31 @@ class Source:
         return name in self.helpers or is_access(name)
 
     def static_tables(self, text: str) -> list[Expression]:
-        """Declarations of the arrays that stand outside functions."""
-        found: list[Expression] = []
+        """Parse the declarations of static arrays outside functions: tables of masks."""
+        declarations: list[Expression] = []
         for declaration in re.findall(
             r"^(?:XNN_ALIGN\(\d+\) )?static (?:XNN_ALIGN\(\d+\) )?const \w+ \w+\[[^;]*;", text, re.M
         ):
-            found += Parser(TOKEN.findall(declaration)).statement()
-        return found
+            declarations += Parser(TOKEN.findall(declaration)).statement()
+        return declarations
 
     def function(self, name: str, text: str) -> tuple[list[tuple[Type, str]], list[Expression]]:
-        """The parameters and the body of a function of `text`."""
-        found = re.search(rf"\b{name}\s*\(([^{{}};]*?)\)\s*(?:XNN_\w+\s*)*\{{", text)
-        if found is None:
+        """Parse a function in `text`; returns its parameters, and its body with the static tables that it uses."""
+        head = re.search(rf"\b{name}\s*\(([^{{}};]*?)\)\s*(?:XNN_\w+\s*)*\{{", text)
+        if head is None:
             raise NotUnderstood(f"{name} is not defined in its file")
         parameters: list[tuple[Type, str]] = []
-        for part in re.sub(r"\[[^\]]*\]", " [ ", found[1]).split(","):
+        for part in re.sub(r"\[[^\]]*\]", " [ ", head[1]).split(","):
             parser = Parser([*TOKEN.findall(part), "", ""])
             base, depth = parser.type()
             parameters.append(((base, depth + part.count("[")), parser.take()))
-        depth, at = 1, found.end()
-        for brace in re.finditer(r"[{}]", text[found.end() :]):
+        depth, end = 1, head.end()
+        for brace in re.finditer(r"[{}]", text[head.end() :]):
             depth += 1 if brace[0] == "{" else -1
             if depth == 0:
-                at += brace.end()
+                end += brace.end()
                 break
-        body = re.sub(r"^\s*#.*$", "", text[found.end() - 1 : at], flags=re.M)
+        body = re.sub(r"^\s*#.*$", "", text[head.end() - 1 : end], flags=re.M)
         tables = [table for table in self.tables if table[2] in body]
         return parameters, [*tables, *Parser(TOKEN.findall(body), frozenset(self.helpers)).block()]
 
@@ -102,10 +106,10 @@ class Source:
         return Kernel(name, parameters, code, self.namespace)
 
     def arguments_of(self, node: Expression) -> tuple[Expression | None, list[Expression]]:
-        """The mask and the arguments that make the address and the size of an access."""
+        """Return the mask of an access, if it has one, and the arguments that determine its address and size."""
         name, arguments = node[1], node[2]
         if name in self.helpers:
-            return None, [a for a, (kind, _) in zip(arguments, self.helpers[name]) if is_place(kind)]
+            return None, [a for a, (kind, _) in zip(arguments, self.helpers[name]) if is_address_or_count(kind)]
         if name in ("memcpy", "_tile_loadd", "_tile_stored"):
             return None, arguments
         if name == "memset":
@@ -123,7 +127,7 @@ class Source:
 
 @dataclass
 class Kernel:
-    """A kernel's arithmetic of addresses, to be called with buffers of a `Memory`."""
+    """A kernel's address arithmetic as a Python function, to be called with the buffers of a `Memory`."""
 
     name: str
     parameters: list[tuple[Type, str]]
@@ -135,7 +139,7 @@ class Kernel:
         exec(compile(self.code, self.name, "exec"), self.globals)
 
     def run(self, memory: Memory, arguments: dict[str, int], fields: dict[str, int]) -> None:
-        """Call the kernel; `fields` are the members of its parameter structs that addresses depend on."""
+        """Call the kernel; `fields` has the members of its parameter structs that addresses depend on."""
 
         def field_of(path: str) -> int:
             if path not in fields:

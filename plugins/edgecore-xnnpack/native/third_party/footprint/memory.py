@@ -1,4 +1,9 @@
-"""Buffers without memory behind them: which bytes of each were read and written, and at which alignment."""
+"""Buffers without memory behind them, which record the ranges of the accesses and their alignment.
+
+An address is an integer: the number of the buffer in the upper bits, and the offset plus MIDDLE in the lower SHIFT
+bits. So offsets may be negative or exceed the buffer, up to 2^39 bytes, and the buffer remains known. Any sum of an
+address and an offset is an address again, as in C.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +12,40 @@ from typing import Any
 
 from footprint.source import NotUnderstood
 
-SHIFT = 40  # an address: the buffer's number, and from the middle of this many bits on the offset in it
+SHIFT = 40
 MIDDLE = 1 << (SHIFT - 1)
-TURNS = 1_000_000  # of all loops of one call
+MAX_ITERATIONS = 1_000_000  # of all loops in a call together
 
 
 @dataclass
 class Buffer:
-    """`size` bytes that a caller passes; what was read and written of it, as offsets from its first byte."""
+    """A buffer of `size` bytes, and the ranges that were read and written, as offsets from its first byte."""
 
     name: str
     size: int
-    read: list[int] = field(default_factory=lambda: [0, 0])  # lowest and highest offset
+    read: list[int] = field(default_factory=lambda: [0, 0])  # lowest offset, and end of the highest access
     written: list[int] = field(default_factory=lambda: [0, 0])
-    holds_zeros: bool = False  # indices, all of them 0
-    aligned: int = 0  # the most bytes of an access that traps unless its address is a multiple of them
-    unaligned: int = 0  # the bytes of such an access whose address was none
+    holds_zeros: bool = False  # the content may be loaded as a number, which is 0: an index
+    aligned: int = 0  # max size of an access that faults unless its address is a multiple of that size
+    unaligned: int = 0  # size of such an access at an address that is not a multiple of it
 
 
 class Memory:
-    """Buffers of one call, and the pointers and indices that are stored in some of them."""
+    """The buffers of a call, and the pointers and indices that some of them hold."""
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = [Buffer("no buffer", 0)]
-        self.contents: dict[int, int] = {}
-        self.tables: dict[int, bytes] = {}
-        self.turns = 0
+        self.contents: dict[int, int] = {}  # pointers and indices by address
+        self.tables: dict[int, bytes] = {}  # contents of local arrays, by number of the buffer
+        self.iterations = 0
 
     def add(self, name: str, size: int, holds_zeros: bool = False) -> int:
-        """The address of a new buffer."""
+        """Add a buffer and return its address."""
         self.buffers.append(Buffer(name, size, holds_zeros=holds_zeros))
         return ((len(self.buffers) - 1) << SHIFT) + MIDDLE
 
     def table(self, name: str, size: int, item: int, values: list[int]) -> int:
-        """The address of a local array, whose values matter to those who load masks from it."""
+        """Add a local array and return its address; masks may be loaded from its `values`."""
         address = self.add(name, size * item)
         if values:
             self.tables[address >> SHIFT] = b"".join(
@@ -54,9 +59,9 @@ class Memory:
             if number <= 0 or number >= len(self.buffers):
                 raise NotUnderstood("a read through an address of no buffer")
             low = address - (number << SHIFT) - MIDDLE
-            seen = self.buffers[number].read
-            seen[0] = min(seen[0], low)
-            seen[1] = max(seen[1], low + size)
+            extent = self.buffers[number].read
+            extent[0] = min(extent[0], low)
+            extent[1] = max(extent[1], low + size)
             if number in self.tables:
                 return self.tables[number][max(low, 0) : low + size].ljust(size, b"\0")
         return None
@@ -67,13 +72,13 @@ class Memory:
             if number <= 0 or number >= len(self.buffers):
                 raise NotUnderstood("a write through an address of no buffer")
             low = address - (number << SHIFT) - MIDDLE
-            seen = self.buffers[number].written
-            seen[0] = min(seen[0], low)
-            seen[1] = max(seen[1], low + size)
+            extent = self.buffers[number].written
+            extent[0] = min(extent[0], low)
+            extent[1] = max(extent[1], low + size)
         return 0
 
     def align(self, address: int, size: int) -> int:
-        """An instruction that traps unless the address is a multiple of `size`; buffers begin at any such multiple."""
+        """Record an access that faults unless the address is a multiple of `size`; buffers are aligned to any size."""
         buffer = self.buffers[address >> SHIFT]
         buffer.aligned = max(buffer.aligned, size)
         if address % size:
@@ -81,13 +86,13 @@ class Memory:
         return address
 
     def load(self, address: int, size: int) -> int:
-        """A number that an address or a condition depends on."""
-        found = self.read(address, size)
-        if found is not None:
-            return int.from_bytes(found, "little", signed=True)
+        """Read a number that an address or a condition depends on."""
+        data = self.read(address, size)
+        if data is not None:
+            return int.from_bytes(data, "little", signed=True)
         buffer = self.buffers[address >> SHIFT]
         if address not in self.contents and not buffer.holds_zeros:
-            raise NotUnderstood(f"what is done depends on numbers of {buffer.name}")
+            raise NotUnderstood(f"an access depends on numbers of {buffer.name}")
         return self.contents.get(address, 0)
 
     def pointer(self, address: int) -> int:
@@ -95,37 +100,40 @@ class Memory:
         return self.contents.get(address, 0)
 
     def store(self, address: int, value: int) -> None:
-        """Keep a pointer."""
+        """Write a pointer, which can be loaded again."""
         self.write(address, 8)
         self.contents[address] = value
 
-    def turn(self) -> None:
-        self.turns += 1
-        if self.turns > TURNS:
-            raise NotUnderstood("a loop without an end")
+    def count_iteration(self) -> None:
+        self.iterations += 1
+        if self.iterations > MAX_ITERATIONS:
+            raise NotUnderstood(f"a loop that does not end within {MAX_ITERATIONS} iterations")
 
     def tile(self, address: int, stride: int, config: dict[Any, int], number: int, write: bool) -> int:
-        """AMX: as many rows of as many bytes as the tile's configuration says."""
+        """Load or store tile `number` of AMX; `config` has the rows and the bytes of each row."""
         for row in range(config["rows", number]):
             (self.write if write else self.read)(address + row * stride, config["colsb", number])
         return 0
 
 
 def lanes(mask: int | bytes | None, lane: int, count: int) -> int:
-    """Bytes up to the last lane that `mask` has on: a bit a lane, or a vector with the sign bit of each lane."""
+    """Return the bytes up to the end of the last lane that `mask` selects.
+
+    A mask is an integer with a bit for each lane, or a vector whose lanes are selected by their sign bits (AVX).
+    """
     if mask is None:
-        raise NotUnderstood("a mask that comes from no table")
+        raise NotUnderstood("a mask that was not loaded from a table")
     if isinstance(mask, int):
         return (mask & ((1 << count) - 1)).bit_length() * lane
-    on = [i for i in range(count) if mask[(i + 1) * lane - 1] & 0x80]
-    return (on[-1] + 1) * lane if on else 0
+    selected = [i for i in range(count) if mask[(i + 1) * lane - 1] & 0x80]
+    return (selected[-1] + 1) * lane if selected else 0
 
 
-def words(*values: int) -> bytes:
-    """A vector of 32-bit numbers, given from the last to the first."""
+def vector_of_words(*values: int) -> bytes:
+    """Return a vector of 32-bit numbers; `values` begins with the highest lane, as _mm256_set_epi32 does."""
     return b"".join((value & 0xFFFFFFFF).to_bytes(4, "little") for value in reversed(values))
 
 
-def half(vector: bytes | None, number: int, parts: int) -> bytes | None:
-    """A part of a vector that was loaded from a table."""
+def vector_part(vector: bytes | None, number: int, parts: int) -> bytes | None:
+    """Return part `number` of `parts` equal parts of a vector; None if the vector is unknown."""
     return None if vector is None else vector[number * len(vector) // parts :][: len(vector) // parts]

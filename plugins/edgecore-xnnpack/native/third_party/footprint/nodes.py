@@ -1,4 +1,4 @@
-"""Questions about the tuples that the parser makes."""
+"""Queries on the tuples that the parser makes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from footprint.source import Expression, Type
 
 
 def dimensions(count: Expression | None) -> int:
-    """Of an array's declaration."""
+    """Return the number of dims of a declaration whose array length is `count` (None: not an array)."""
     return 0 if count is None else 2 if count[0] == "rows" else 1
 
 
-def is_place(kind: Type) -> bool:
-    """An address or a count, of a parameter."""
+def is_address_or_count(kind: Type) -> bool:
+    """Return True if a parameter of this type is a pointer or an integer, and not an element or a vector."""
     return kind[1] > 0 or not (is_vector(kind[0]) or kind[0] == "float")
 
 
@@ -23,22 +23,22 @@ def is_vector(name: str) -> bool:
 
 
 def variables(node: Any) -> set[str]:
-    """Names of the variables in an expression."""
-    return {found[1] for found in find(node, {"variable"})}
+    """Return the names of the variables in an expression."""
+    return {variable[1] for variable in find(node, {"variable"})}
 
 
 def find(node: Any, kinds: set[str]) -> list[Expression]:
-    """All nodes of these kinds, from the outermost on."""
-    found: list[Expression] = []
+    """Return all nodes of these kinds, each before the nodes inside it."""
+    result: list[Expression] = []
 
     def visit(parts: Any) -> None:
         for part in parts:
             if type(part) is tuple:
                 if part and type(part[0]) is str and part[0] in kinds:
-                    found.append(part)
+                    result.append(part)
                 visit(part)
             elif type(part) is list:
                 visit(part)
 
     visit((node,))
-    return found
+    return result

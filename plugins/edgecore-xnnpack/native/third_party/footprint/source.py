@@ -1,9 +1,7 @@
-"""The bytes that a micro-kernel of XNNPACK touches, found by running the arithmetic of its addresses alone.
+"""A preprocessor and a parser for the part of C that XNNPACK's micro-kernels are written in.
 
-A kernel's C source is read, whatever computes values is left out, and what computes addresses, masks and conditions
-becomes a Python function. It runs on addresses without memory behind them; each access is noted by buffer. So a kernel
-of any instruction set is examined on any machine, and no range is guessed from a vector's width. What the source does
-that is not understood raises `NotUnderstood`: nothing is passed over in silence.
+The parser makes tuples: the kind of the node, then its parts, such as ("binary", "+", left, right). Statements that
+compute only elements are omitted already here (`Parser.is_pure`).
 """
 
 from __future__ import annotations
@@ -13,21 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 Expression = tuple[Any, ...]
-Type = tuple[str, int]  # a name, and how many times it is a pointer
+Type = tuple[str, int]  # the base type's name, and the depth of pointers: ("float", 1) is float*
 
 
 class NotUnderstood(Exception):
-    """A construct, function or variable outside the part of C that is read here."""
+    """A construct, function or variable that the translation does not support."""
 
 
-# ---- text
+# ---- the preprocessor
 
 
 def preprocess(text: str, defined: Callable[[str], int]) -> str:
-    """Leave out comments and the branches whose condition is 0; `defined` gives each macro's value."""
+    """Remove comments and the branches of #if whose condition is 0; `defined` returns the value of a macro."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    kept: list[str] = []
-    taken: list[tuple[bool, bool]] = []  # of each open #if: is this branch kept, was one kept
+    lines: list[str] = []
+    branches: list[tuple[bool, bool]] = []  # for each open #if: is this branch active, and has any been active
 
     def holds(condition: str) -> bool:
         condition = re.sub(r"defined\s*\(?\s*(\w+)\s*\)?", lambda m: str(defined(m[1])), condition)
@@ -37,24 +35,24 @@ def preprocess(text: str, defined: Callable[[str], int]) -> str:
         return bool(eval(re.sub(r"!(?!=)", " not ", condition), {"__builtins__": {}}))
 
     for line in re.sub(r"//.*", "", text.replace("\\\n", " ")).splitlines():
-        found = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
-        if found is None:
-            if all(here for here, _ in taken):
-                kept.append(line)
+        directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
+        if directive is None:
+            if all(active for active, _ in branches):
+                lines.append(line)
             continue
-        word, rest = found.groups()
+        word, rest = directive.groups()
         if word in ("if", "ifdef", "ifndef"):
-            yes = holds(rest) if word == "if" else bool(defined(rest.split()[0])) == (word == "ifdef")
-            taken.append((yes, yes))
+            active = holds(rest) if word == "if" else bool(defined(rest.split()[0])) == (word == "ifdef")
+            branches.append((active, active))
         elif word in ("elif", "else"):
-            _, before = taken[-1]
-            yes = not before and (word == "else" or holds(rest))
-            taken[-1] = (yes, before or yes)
+            _, any_active = branches[-1]
+            active = not any_active and (word == "else" or holds(rest))
+            branches[-1] = (active, any_active or active)
         elif word == "endif":
-            taken.pop()
-        elif word == "define" and all(here for here, _ in taken):
-            kept.append(line)
-    return "\n".join(kept)
+            branches.pop()
+        elif word == "define" and all(active for active, _ in branches):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 TOKEN = re.compile(
@@ -63,19 +61,19 @@ TOKEN = re.compile(
 )
 TYPE = re.compile(
     r"(?:u?int(?:8|16|32|64|ptr)_t|size_t|ptrdiff_t|float|double|int|unsigned|char|void|bool|__m(?:64|128|256|512)\w*"
-    r"|__mmask\d+|(?:u?int|float|poly)\d+x\d+(?:x\d)?_t|u?int(?:8|16)x\d_t|xnn_simd_\w+_t|xnn_float16|xnn_bfloat16|__fp16"
-    r"|float16_t|const|struct|union|static|restrict|volatile|XNN_INLINE|XNN_ALIGN|inline)$"
+    r"|__mmask\d+|(?:u?int|float|poly)\d+x\d+(?:x\d)?_t|u?int(?:8|16)x\d_t|xnn_simd_\w+_t|xnn_float16|xnn_bfloat16"
+    r"|__fp16|float16_t|const|struct|union|static|restrict|volatile|XNN_INLINE|XNN_ALIGN|inline)$"
 )
 SIZES = {
     "void": 1, "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "xnn_float16": 2,
-    "xnn_bfloat16": 2, "__fp16": 2, "float16_t": 2, "int": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "float": 4, "double": 8,
-    "int64_t": 8, "uint64_t": 8, "size_t": 8, "ptrdiff_t": 8, "uintptr_t": 8, "intptr_t": 8,
+    "xnn_bfloat16": 2, "__fp16": 2, "float16_t": 2, "int": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "float": 4,
+    "double": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "ptrdiff_t": 8, "uintptr_t": 8, "intptr_t": 8,
     "xnn_qd8_quantization_params": 8, "int16x2_t": 4, "int8x4_t": 4, "uint8x4_t": 4, "uint16x2_t": 4,
 }  # fmt: skip
 
 
 def size_of(kind: Type, simd: dict[str, int]) -> int:
-    """Bytes of a value of type `kind`."""
+    """Return the size in bytes of a value of type `kind`; `simd` has the sizes of XNNPACK's own vector types."""
     name, depth = kind
     if depth:
         return 8
@@ -83,10 +81,10 @@ def size_of(kind: Type, simd: dict[str, int]) -> int:
         return SIZES[name]
     if name in simd:
         return simd[name]
-    if found := re.match(r"__m(64|128|256|512)", name):
-        return int(found[1]) // 8
-    if found := re.match(r"[a-z]+(\d+)x(\d+)(?:x(\d))?_t$", name):
-        return int(found[1]) * int(found[2]) * int(found[3] or 1) // 8
+    if match := re.match(r"__m(64|128|256|512)", name):
+        return int(match[1]) // 8
+    if match := re.match(r"[a-z]+(\d+)x(\d+)(?:x(\d))?_t$", name):
+        return int(match[1]) * int(match[2]) * int(match[3] or 1) // 8
     raise NotUnderstood(f"the size of {name}")
 
 
@@ -105,16 +103,16 @@ TRANSPARENT = re.compile(r"XNN_(?:LIKELY|UNLIKELY|UNPREDICTABLE)$|U?INT\d+_C$")
 
 
 def is_access(name: str) -> bool:
-    """A function of this name reads or writes memory."""
+    """Return True if a function of this name reads or writes memory."""
     return ACCESS.match(name) is not None
 
 
 class Parser:
-    """Statements and expressions of one function's body as tuples."""
+    """Parses the body of a function to tuples."""
 
     def __init__(self, tokens: list[str], helpers: frozenset[str] = frozenset()) -> None:
         self.tokens, self.at = tokens, 0
-        self.helpers = helpers  # functions of the same file, which may read and write
+        self.helpers = helpers  # functions of the same file that access memory
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -136,23 +134,23 @@ class Parser:
 
     def block(self) -> list[Expression]:
         self.take("{")
-        found: list[Expression] = []
+        statements: list[Expression] = []
         while self.peek() != "}":
-            found += self.statement()
+            statements += self.statement()
         self.take("}")
-        return found
+        return statements
 
     def body(self) -> list[Expression]:
         return self.block() if self.peek() == "{" else self.statement()
 
     def condition(self) -> Expression:
-        """The parenthesis after if or while, which a macro like XNN_LIKELY may have opened."""
+        """Parse the condition in parentheses after if or while, with or without a macro such as XNN_LIKELY."""
         if TRANSPARENT.match(self.peek()):
             self.take()
         self.take("(")
-        found = self.expression()
+        condition = self.expression()
         self.take(")")
-        return found
+        return condition
 
     def statement(self) -> list[Expression]:
         word = self.peek()
@@ -202,12 +200,16 @@ class Parser:
         if self.is_pure(end):
             self.at = end + 1
             return []
-        found = self.declaration() if self.is_type() or word == "__attribute__" else [("do it", self.expression())]
+        is_declaration = self.is_type() or word == "__attribute__"
+        statements = self.declaration() if is_declaration else [("do it", self.expression())]
         self.take(";")
-        return found
+        return statements
 
     def is_pure(self, end: int) -> bool:
-        """The statement up to `end` computes a value from values: no access, no mask and no counter."""
+        """Return True if the statement up to `end` only computes elements: no access, no mask, no counter.
+
+        The test is by words, without parsing: the expressions of such statements need not be supported by the parser.
+        """
         words = self.tokens[self.at : end]
         if not words[0].isidentifier() or any(word in ("[", "->", "++", "--", "*", "&", "{", "*=") for word in words):
             return False
@@ -279,7 +281,7 @@ class Parser:
 
     def declaration(self) -> list[Expression]:
         name, depth = self.type()
-        found: list[Expression] = []
+        declarations: list[Expression] = []
         while True:
             variable = self.take()
             count: Expression | None = None
@@ -292,9 +294,9 @@ class Parser:
             if self.peek() == "=":
                 self.take()
                 value = self.list() if self.peek() == "{" else self.assignment()
-            found.append(("declare", (name, depth), variable, count, value))
+            declarations.append(("declare", (name, depth), variable, count, value))
             if self.peek() != ",":
-                return found
+                return declarations
             self.take()
             depth = self.stars()
 
@@ -311,11 +313,11 @@ class Parser:
     # -- expressions
 
     def expression(self) -> Expression:
-        found = self.assignment()
+        node = self.assignment()
         while self.peek() == ",":
             self.take()
-            found = ("comma", found, self.assignment())
-        return found
+            node = ("comma", node, self.assignment())
+        return node
 
     def assignment(self) -> Expression:
         left = self.conditional()
@@ -329,9 +331,9 @@ class Parser:
         if self.peek() != "?":
             return condition
         self.take()
-        yes = self.expression()
+        then = self.expression()
         self.take(":")
-        return ("conditional", condition, yes, self.conditional())
+        return ("conditional", condition, then, self.conditional())
 
     def binary(self, level: int) -> Expression:
         left = self.unary()
@@ -348,9 +350,9 @@ class Parser:
         if word == "sizeof":
             self.take()
             self.take("(")
-            found: Expression = ("size", self.type()) if self.is_type() else ("size of", self.expression())
+            node: Expression = ("size", self.type()) if self.is_type() else ("size of", self.expression())
             self.take(")")
-            return found
+            return node
         if word == "(" and self.is_type(1):
             self.take()
             kind = self.type()
@@ -360,16 +362,16 @@ class Parser:
 
     def postfix(self) -> Expression:
         word = self.take()
-        found: Expression
+        node: Expression
         if word == "(":
-            found = self.expression()
+            node = self.expression()
             self.take(")")
         elif word[0].isdigit() or (word[0] == "." and len(word) > 1):
             hexadecimal = word[:2] in ("0x", "0X")
             digits = word.rstrip("uUlL" if hexadecimal else "uUlLfF")
-            found = ("number", int(digits, 0)) if re.fullmatch(r"0[xX][\da-fA-F]+|\d+", digits) else ("fraction",)
+            node = ("number", int(digits, 0)) if re.fullmatch(r"0[xX][\da-fA-F]+|\d+", digits) else ("fraction",)
         elif word.isidentifier():
-            found = ("variable", word)
+            node = ("variable", word)
         else:
             raise NotUnderstood(f"{word!r}, near {' '.join(self.tokens[self.at - 6 : self.at + 4])}")
         while True:
@@ -382,17 +384,17 @@ class Parser:
                     if self.peek() == ",":
                         self.take()
                 self.take(")")
-                transparent = len(arguments) == 1 and TRANSPARENT.match(found[1])
-                found = arguments[0] if transparent else ("call", found[1], arguments)
+                transparent = len(arguments) == 1 and TRANSPARENT.match(node[1])
+                node = arguments[0] if transparent else ("call", node[1], arguments)
             elif word == "[":
                 self.take()
-                found = ("element", found, self.expression())
+                node = ("element", node, self.expression())
                 self.take("]")
             elif word in (".", "->"):
                 self.take()
-                found = ("member", found, self.take())
+                node = ("member", node, self.take())
             elif word in ("++", "--"):
                 self.take()
-                found = ("after", word, found)
+                node = ("after", word, node)
             else:
-                return found
+                return node

@@ -1,4 +1,7 @@
-"""Expressions of C as expressions of Python, with addresses as numbers."""
+"""Translate expressions of C to expressions of Python, with addresses as integers.
+
+In the generated code `M` is the `Memory`, and `F("name")` reads a field of the kernel's parameters.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from footprint.intrinsics import (
     X86,
     X86_PARTS,
 )
-from footprint.nodes import find, is_place, variables
+from footprint.nodes import find, is_address_or_count, variables
 from footprint.source import Expression, NotUnderstood, Type, size_of
 
 RESERVED = {"in", "is", "lambda", "not", "or", "and", "from", "min", "max"}
 
 
 class Context(Protocol):
-    """Facts of a source file that its expressions are evaluated with."""
+    """The facts about a source file that the translation of its expressions needs."""
 
-    simd: dict[str, int]
+    simd: dict[str, int]  # sizes of XNNPACK's vector types
     constants: dict[str, int]
-    helpers: dict[str, list[tuple[Type, str]]]
-    pure: set[str]
+    helpers: dict[str, list[tuple[Type, str]]]  # functions of the file that access memory: their parameters
+    pure: set[str]  # functions of the file that do not
 
     def is_access(self, name: str) -> bool: ...
 
@@ -34,12 +37,12 @@ class Context(Protocol):
 
 
 class Values:
-    """Translates expressions; `needed` are the variables that addresses, masks and conditions depend on."""
+    """Translates expressions; `needed` holds the variables that addresses, masks and conditions depend on."""
 
     def __init__(self, source: Context, types: dict[str, Type]) -> None:
         self.source, self.types = source, types
-        self.rows: dict[str, Expression] = {}  # of arrays of arrays: the length of each
-        self.structs: set[str] = set()  # of a tile's configuration
+        self.rows: dict[str, Expression] = {}  # two-dimensional arrays: the length of a row
+        self.structs: set[str] = set()  # variables of type __tile_config (AMX)
         self.needed: set[str] = set()
 
     @staticmethod
@@ -47,23 +50,27 @@ class Values:
         return variable + "_" if variable in RESERVED else variable
 
     def holds_pointer(self, target: Expression) -> bool:
-        """An element of an array of pointers."""
+        """Return True if `target` is an element of an array of pointers."""
         depth = 0
         while target[0] == "element":
             target, depth = target[1], depth + 1
         return target[0] == "variable" and depth > 0 and self.types.get(target[1], ("", 0))[1] > depth
 
     def is_parameter(self, node: Expression) -> bool:
-        """In a struct of parameters, or a part of a vector: fields of a fixed size."""
+        """Return True if the node is a field of the kernel's parameters, or a part of a struct of vectors."""
         members = find(node, {"member"})
         return bool(members) and not any(self.is_stored(member) for member in members)
 
     def is_noted(self, address: Expression) -> bool:
-        """Not in `params`; nor in a table of the library, whose indices are masked and which holds all of them."""
+        """Return True if accesses to `address` are recorded.
+
+        Not recorded are the kernel's parameters, whose size is fixed, and the library's lookup tables: kernels mask
+        their indices to the size of the table.
+        """
         return not self.is_parameter(address) and not any(name.startswith("xnn_table_") for name in variables(address))
 
-    def place(self, node: Expression) -> tuple[str, Type]:
-        """The address of an lvalue and the type of what is there."""
+    def address(self, node: Expression) -> tuple[str, Type]:
+        """Return the address of an lvalue, and the type of the value at this address."""
         if node[0] == "unary" and node[1] == "*":
             code, (name, depth) = self.value(node[2])
             if not depth:
@@ -87,7 +94,7 @@ class Values:
             size = size_of((name, depth - 1), self.source.simd)
             return f"({code} + ({self.value(node[2])[0]}) * {size})", (name, depth - 1)
         if node[0] == "member" and self.is_stored(node):
-            base, _ = self.place(node[1]) if node[1][0] == "element" else self.value(node[1])
+            base, _ = self.address(node[1]) if node[1][0] == "element" else self.value(node[1])
             return f"({base} + {self.offset(node)})", ("float", 0)
         raise NotUnderstood(f"the address of {node}")
 
@@ -96,7 +103,7 @@ class Values:
         return MEMBERS[self.types[base[1]][0]][node[2]]
 
     def is_stored(self, node: Expression) -> bool:
-        """A member of a struct in an array that the caller passes; those of `params` are at no address here."""
+        """Return True if the node is a member of a struct in memory, and not one of the kernel's parameters."""
         base = node[1][1] if node[1][0] == "element" else node[1]
         return base[0] == "variable" and self.types.get(base[1], ("", 0))[0] in MEMBERS
 
@@ -126,17 +133,17 @@ class Values:
                 code = f"(({code}) & {(1 << int(bits[1])) - 1})"
             return code, node[1]
         if kind == "assign":
-            name, code, held = self.assigned(node)
-            return f"({name} := {code})", held
+            name, code, type_ = self.assigned(node)
+            return f"({name} := {code})", type_
         if kind == "after":
             target = node[2]
-            name, held = self.name(target[1]), self.types[target[1]]
-            step = size_of((held[0], held[1] - 1), self.source.simd) if held[1] else 1
-            sign, back = ("+", "-") if node[1] == "++" else ("-", "+")
-            return f"(({name} := {name} {sign} {step}) {back} {step})", held
+            name, type_ = self.name(target[1]), self.types[target[1]]
+            step = size_of((type_[0], type_[1] - 1), self.source.simd) if type_[1] else 1
+            sign, undo = ("+", "-") if node[1] == "++" else ("-", "+")
+            return f"(({name} := {name} {sign} {step}) {undo} {step})", type_
         if kind == "conditional":
-            yes, held = self.value(node[2])
-            return f"({yes} if {self.value(node[1])[0]} else {self.value(node[3])[0]})", held
+            then, type_ = self.value(node[2])
+            return f"({then} if {self.value(node[1])[0]} else {self.value(node[3])[0]})", type_
         if kind == "unary":
             return self.prefixed(node)
         if kind == "binary":
@@ -150,14 +157,14 @@ class Values:
         raise NotUnderstood(kind)
 
     def assigned(self, node: Expression) -> tuple[str, str, Type]:
-        """The variable of an assignment, its new value and its type."""
+        """Return the variable of an assignment, its new value, and its type."""
         _, op, (_, variable), value = node
-        name, held = self.name(variable), self.types[variable]
+        name, type_ = self.name(variable), self.types[variable]
         code, _ = self.value(value)
         if op:
-            step = f" * {size_of((held[0], held[1] - 1), self.source.simd)}" if held[1] else ""
+            step = f" * {size_of((type_[0], type_[1] - 1), self.source.simd)}" if type_[1] else ""
             code = f"{name} {'//' if op == '/' else op} ({code}){step}"
-        return name, code, held
+        return name, code, type_
 
     def member(self, node: Expression) -> tuple[str, Type]:
         path: list[str] = []
@@ -169,10 +176,10 @@ class Values:
         return f"F({'.'.join(path)!r})", ("size_t", 0)
 
     def loaded(self, node: Expression) -> tuple[str, Type]:
-        address, held = self.place(node)
-        if held[1]:
-            return f"M.pointer({address})", held
-        return f"M.load({address}, {size_of(held, self.source.simd)})", held
+        address, type_ = self.address(node)
+        if type_[1]:
+            return f"M.pointer({address})", type_
+        return f"M.load({address}, {size_of(type_, self.source.simd)})", type_
 
     def prefixed(self, node: Expression) -> tuple[str, Type]:
         op, operand = node[1], node[2]
@@ -181,15 +188,15 @@ class Values:
         if op == "&":
             if operand[0] == "variable":
                 return self.name(operand[1]), (self.types[operand[1]][0], 1)
-            code, (name, depth) = self.place(operand)
+            code, (name, depth) = self.address(operand)
             return code, (name, depth + 1)
         if op in ("++", "--"):
-            held = self.types[operand[1]]
-            step = size_of((held[0], held[1] - 1), self.source.simd) if held[1] else 1
+            type_ = self.types[operand[1]]
+            step = size_of((type_[0], type_[1] - 1), self.source.simd) if type_[1] else 1
             name = self.name(operand[1])
-            return f"({name} := {name} {op[0]} {step})", held
-        code, held = self.value(operand)
-        return (f"(not {code})" if op == "!" else f"({op}{code})"), held
+            return f"({name} := {name} {op[0]} {step})", type_
+        code, type_ = self.value(operand)
+        return (f"(not {code})" if op == "!" else f"({op}{code})"), type_
 
     def joined(self, node: Expression) -> tuple[str, Type]:
         op = node[1]
@@ -213,7 +220,10 @@ class Values:
         raise NotUnderstood(f"the function {name}")
 
     def access(self, node: Expression) -> str:
-        """The call that notes an access by an intrinsic, which returns what a table holds there."""
+        """Return the call that records an access by an intrinsic or a helper function.
+
+        A read returns the loaded bytes if they come from a local table: masks are loaded so.
+        """
         name, arguments = node[1], node[2]
 
         def code(i: int) -> str:
@@ -226,32 +236,30 @@ class Values:
             return f"({read}M.write({code(0)}, {code(2)}))"
         verb = "write" if re.search(r"stor|_st|vst", name) else "read"
         if name in X86_PARTS:
-            address = 1 if name.startswith(("_mm_loadl_pi", "_mm_loadh_pi")) else 0
-            return f"M.{verb}({code(address)}, {X86_PARTS[name]})"
-        if found := X86.match(name):
-            width, masked, action, kind = found.groups()
+            index = 1 if name.startswith(("_mm_loadl_pi", "_mm_loadh_pi")) else 0
+            return f"M.{verb}({code(index)}, {X86_PARTS[name]})"
+        if match := X86.match(name):
+            width, masked, action, kind = match.groups()
             size = int(width or 128) // 8
             if masked is None and not action.startswith("mask"):
-                address_ = f"M.align({code(0)}, {size})" if action in ("load", "store", "stream_load") else code(0)
-                return f"M.{verb}({address_}, {size})"
+                address = f"M.align({code(0)}, {size})" if action in ("load", "store", "stream_load") else code(0)
+                return f"M.{verb}({address}, {size})"
             lane = LANES[kind]
-            mask, (address_of, *_) = self.source.arguments_of(node)
+            mask, (base, *_) = self.source.arguments_of(node)
             assert mask is not None
-            bits = self.value(mask)[0]
+            bits, address = self.value(mask)[0], self.value(base)[0]
             if action == "expandloadu":
-                return (
-                    f"M.read({self.value(address_of)[0]}, {lane} * (({bits}) & {(1 << size // lane) - 1}).bit_count())"
-                )
-            return f"M.{verb}({self.value(address_of)[0]}, lanes({bits}, {lane}, {size // lane}))"
-        if found := NEON.match(name):
-            _, parts, wide, single, bits_, times = found.groups()
-            size = int(bits_) // 8 * int(parts) if single else (16 if wide else 8) * int(parts) * int(times or 1)
+                return f"M.read({address}, {lane} * (({bits}) & {(1 << size // lane) - 1}).bit_count())"
+            return f"M.{verb}({address}, lanes({bits}, {lane}, {size // lane}))"
+        if match := NEON.match(name):
+            _, parts, wide, single, lane_bits, times = match.groups()
+            size = int(lane_bits) // 8 * int(parts) if single else (16 if wide else 8) * int(parts) * int(times or 1)
             return f"M.{verb}({code(0)}, {size})"
-        if found := UNALIGNED.match(name):
-            size = int(found[3]) // 8
-            return f"M.{verb}({code(0)}{f' + ({code(1)}) * {size}' if found[1] else ''}, {size})"
+        if match := UNALIGNED.match(name):
+            size = int(match[3]) // 8
+            return f"M.{verb}({code(0)}{f' + ({code(1)}) * {size}' if match[1] else ''}, {size})"
         if name in self.source.helpers:
             kinds = [kind for kind, _ in self.source.helpers[name]]
-            given = [self.value(part)[0] if is_place(kind) else "0" for part, kind in zip(arguments, kinds)]
-            return f"helper_{name}({', '.join(given)})"
+            passed = [self.value(part)[0] if is_address_or_count(kind) else "0" for part, kind in zip(arguments, kinds)]
+            return f"helper_{name}({', '.join(passed)})"
         raise NotUnderstood(f"the access {name}")

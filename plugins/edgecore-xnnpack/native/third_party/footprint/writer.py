@@ -1,4 +1,4 @@
-"""A function of C as a function of Python that makes the same accesses and computes nothing else."""
+"""Translate a C function to a Python function that makes the same accesses and computes no elements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from footprint.values import Context, Values
 
 
 class Writer(Values):
-    """Writes the Python function of one C function."""
+    """Writes the Python function for a C function."""
 
     def __init__(self, source: Context, parameters: list[tuple[Type, str]], body: list[Expression]) -> None:
         super().__init__(source, {name: kind for kind, name in parameters})
@@ -25,7 +25,7 @@ class Writer(Values):
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    # -- which variables matter
+    # -- the variables that are needed
 
     def declare(self, body: Any) -> None:
         for _, (name, depth), variable, count, _ in find(body, {"declare"}):
@@ -36,8 +36,12 @@ class Writer(Values):
                 self.structs.add(variable)
 
     def slice(self, body: list[Expression]) -> set[str]:
-        """Variables that addresses, masks and conditions depend on."""
-        flows: list[tuple[str, set[str]]] = []
+        """Return the variables that addresses, masks and conditions depend on, directly or through assignments.
+
+        This is a backward slice of the function: `needed` begins with the variables that occur in addresses, masks and
+        conditions, and grows by the variables that are assigned to needed variables, until nothing is added.
+        """
+        flows: list[tuple[str, set[str]]] = []  # assignments: the target, and the variables of the value
         needed: set[str] = set()
 
         def visit(node: Any) -> None:
@@ -82,23 +86,28 @@ class Writer(Values):
                 visit(item)
 
         visit(body)
-        grown = True
-        while grown:
-            grown = False
+        has_grown = True
+        while has_grown:
+            has_grown = False
             for target, sources in flows:
                 if target in needed and not sources <= needed:
                     needed |= sources
-                    grown = True
+                    has_grown = True
         return needed
 
     def branch(self, node: Expression, flows: list[tuple[str, set[str]]], needed: set[str]) -> None:
-        """A condition matters if what it decides does: an access, or a variable that matters."""
+        """Add the dependencies of an `if`: its condition is needed if a branch accesses memory or leaves a loop.
+
+        If a branch assigns a variable, the condition is needed if that variable is.
+        """
         condition = variables(node[1])
         inside = [*node[2], *node[3]]
-        acts = find(inside, {"after", "break", "return", "element", "while", "do", "for", "call", "unary"})
+        effects = find(inside, {"after", "break", "return", "element", "while", "do", "for", "call", "unary"})
         if any(
-            self.source.is_access(act[1]) if act[0] == "call" else act[0] != "unary" or act[1] in ("*", "++", "--")
-            for act in acts
+            self.source.is_access(effect[1])
+            if effect[0] == "call"
+            else effect[0] != "unary" or effect[1] in ("*", "++", "--")
+            for effect in effects
         ):
             needed.update(condition)
         flows += [(assign[2][1], condition) for assign in find(inside, {"assign"}) if assign[2][0] == "variable"]
@@ -132,18 +141,18 @@ class Writer(Values):
                 self.lines += inside
         elif kind == "while":
             self.put(depth, f"while {self.value(node[1])[0]}:")
-            self.put(depth + 1, "M.turn()")
+            self.put(depth + 1, "M.count_iteration()")
             self.block(node[2], depth + 1)
         elif kind == "do":
             self.put(depth, "while True:")
-            self.put(depth + 1, "M.turn()")
+            self.put(depth + 1, "M.count_iteration()")
             self.block(node[1], depth + 1)
             self.put(depth + 1, f"if not ({self.value(node[2])[0]}): break")
         elif kind == "for":
             for first in node[1]:
                 self.statement(first, depth)
             self.put(depth, f"while {self.value(node[2])[0]}:")
-            self.put(depth + 1, "M.turn()")
+            self.put(depth + 1, "M.count_iteration()")
             self.block([*node[4], *node[3]], depth + 1)
         elif kind == "switch":
             self.switch(node, depth)
@@ -153,7 +162,7 @@ class Writer(Values):
             raise NotUnderstood(kind)
 
     def switch(self, node: Expression, depth: int) -> None:
-        """One turn of a loop, which break leaves; a case also runs after the one before it."""
+        """Write a switch as a loop that runs once, so that `break` leaves it; a case falls through to the next."""
         subject = f"subject{len(self.lines)}"
         self.put(depth, f"{subject} = {self.value(node[1])[0]}; entered_{subject} = False")
         self.put(depth, "while True:")
@@ -189,10 +198,8 @@ class Writer(Values):
         elif value is None:
             return
         elif variable in self.needed:
-            self.put(
-                depth,
-                f"{name} = {self.value_or_none(value, depth) if self.is_vector_variable(variable) else self.value(value)[0]}",
-            )
+            is_vector = self.is_vector_variable(variable)
+            self.put(depth, f"{name} = {self.value_or_none(value, depth) if is_vector else self.value(value)[0]}")
         else:
             self.effects(value, depth)
 
@@ -214,15 +221,15 @@ class Writer(Values):
                 self.effects(node[3], depth)
                 return
             if self.holds_pointer(target):
-                self.put(depth, f"M.store({self.place(target)[0]}, {self.value(node[3])[0]})")
+                self.put(depth, f"M.store({self.address(target)[0]}, {self.value(node[3])[0]})")
                 return
             self.effects(node[3], depth)
-            address, kind = self.place(target)
+            address, kind = self.address(target)
             size = size_of(kind, self.source.simd)
-            if op:  # the address may count on
-                self.put(depth, f"place = {address}")
-                self.put(depth, f"M.read(place, {size})")
-                address = "place"
+            if op:  # the address is evaluated once only, because it may contain an increment
+                self.put(depth, f"_address = {address}")
+                self.put(depth, f"M.read(_address, {size})")
+                address = "_address"
             self.put(depth, f"M.write({address}, {size})")
             return
         self.effects(node, depth)
@@ -235,7 +242,7 @@ class Writer(Values):
         return f"{name} = {code}"
 
     def effects(self, node: Any, depth: int) -> None:
-        """The accesses and the counting of an expression whose value does not matter."""
+        """Write the accesses and increments in an expression whose value is not needed."""
         if not isinstance(node, tuple):
             return
         kind = node[0]
@@ -256,11 +263,11 @@ class Writer(Values):
             if target[0] == "variable" and target[1] in self.needed:
                 self.put(depth, self.value(node)[0])
             elif target[0] != "variable":
-                raise NotUnderstood("++ of what is no variable")
+                raise NotUnderstood("++ of an expression that is not a variable")
         elif (kind == "unary" and node[1] == "*") or kind == "element" or (kind == "member" and self.is_stored(node)):
             if self.is_noted(node):
-                place, held = self.place(node)
-                self.put(depth, f"M.read({place}, {size_of(held, self.source.simd)})")
+                code, type_ = self.address(node)
+                self.put(depth, f"M.read({code}, {size_of(type_, self.source.simd)})")
         elif kind == "member" or (kind == "unary" and node[1] == "&"):
             return
         elif kind == "assign":
@@ -282,12 +289,15 @@ class Writer(Values):
                 self.effects(part, depth)
 
     def is_vector_variable(self, variable: str) -> bool:
-        """Of a vector's type; or declared in a statement that was left out, as only vectors are."""
+        """Return True for a vector; the parser omits only declarations of vectors, so unknown names are vectors."""
         name, depth = self.types.get(variable, ("__m128", 0))
         return depth == 0 and is_vector(name)
 
     def value_or_none(self, value: Expression, depth: int) -> str:
-        """A vector that comes from no table is no mask: it is not needed, but a variable of its name is."""
+        """Return the code of a vector's value, or "None" if it cannot be translated.
+
+        Such a vector is not a mask. It is assigned only because a needed variable has the same name.
+        """
         try:
             return self.value(value)[0]
         except NotUnderstood:

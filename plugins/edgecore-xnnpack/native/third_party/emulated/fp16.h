@@ -1,62 +1,66 @@
-// AVX512-FP16: arithmetic in wider numbers, rounded once to 11 bits.
+// AVX512-FP16: arithmetic in wider formats, with the same results as the instructions, which round once.
 //
-// The sum, difference, product and quotient of two halves, rounded to float32 and then to a half, equal the result
-// rounded once, because float32's 24 bits are at least 2 * 11 + 2.
-#ifndef EDGECORE_EMULATED_HALVES_H
-#define EDGECORE_EMULATED_HALVES_H
+// The sum, difference, product or quotient of two fp16 numbers is computed in fp32 and rounded to fp16. This rounds
+// twice, but the result equals the exact result rounded once: this holds for each of the four operations if the wider
+// format has at least 2 * p + 2 bits of precision, where p is the precision of the narrow format. Here p is 11, and
+// fp32 has 24 bits.
+#ifndef EDGECORE_EMULATED_FP16_H
+#define EDGECORE_EMULATED_FP16_H
 
-EDGECORE_EMULATED float edgecore_from_half(uint16_t x) { return _cvtsh_ss(x); }
+EDGECORE_EMULATED float edgecore_fp16_to_fp32(uint16_t x) { return _cvtsh_ss(x); }
 
-EDGECORE_EMULATED uint16_t edgecore_to_half(float x) { return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
+EDGECORE_EMULATED uint16_t edgecore_fp32_to_fp16(float x) { return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
-// a * b is exact in double; the sum is exact too, unless one of the two numbers is too small to reach the half's last
-// bit. The double becomes a float by rounding to odd, which keeps what the last rounding needs to know.
-EDGECORE_EMULATED uint16_t edgecore_half_fma(uint16_t a, uint16_t b, uint16_t c) {
-  const double exact = (double)edgecore_from_half(a) * edgecore_from_half(b) + edgecore_from_half(c);
-  float x = (float)exact;
-  if (x != exact && !isnan(exact)) {
+// a * b + c, rounded once. In double the product is exact: it has 22 bits. The sum is exact too, unless one of its two
+// numbers is so small that it cannot change the fp16 result. The double is then rounded to fp32 by "rounding to odd":
+// if the sum is not an fp32 number, it is truncated and the last bit is set to 1. So an inexact sum never looks like a
+// tie between two fp16 numbers, and the final rounding to fp16 gives the same result as a single rounding.
+EDGECORE_EMULATED uint16_t edgecore_fp16_fma(uint16_t a, uint16_t b, uint16_t c) {
+  const double sum = (double)edgecore_fp16_to_fp32(a) * edgecore_fp16_to_fp32(b) + edgecore_fp16_to_fp32(c);
+  float x = (float)sum;
+  if (x != sum && !isnan(sum)) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof(bits));
-    bits -= fabs((double)x) > fabs(exact);
+    bits -= fabs((double)x) > fabs(sum);
     bits |= 1;
     memcpy(&x, &bits, sizeof(x));
   }
-  return edgecore_to_half(x);
+  return edgecore_fp32_to_fp16(x);
 }
 
-// The maximum and minimum are the second number where both are zero and where one is NaN, as the instructions have it.
-#define EDGECORE_HALF_add(a, b) edgecore_to_half(edgecore_from_half(a) + edgecore_from_half(b))
-#define EDGECORE_HALF_sub(a, b) edgecore_to_half(edgecore_from_half(a) - edgecore_from_half(b))
-#define EDGECORE_HALF_mul(a, b) edgecore_to_half(edgecore_from_half(a) * edgecore_from_half(b))
-#define EDGECORE_HALF_div(a, b) edgecore_to_half(edgecore_from_half(a) / edgecore_from_half(b))
-#define EDGECORE_HALF_max(a, b) (edgecore_from_half(a) > edgecore_from_half(b) ? (a) : (b))
-#define EDGECORE_HALF_min(a, b) (edgecore_from_half(a) < edgecore_from_half(b) ? (a) : (b))
+// Like the instructions, max and min return the second operand if both operands are zeros, or if either is NaN.
+#define EDGECORE_FP16_add(a, b) edgecore_fp32_to_fp16(edgecore_fp16_to_fp32(a) + edgecore_fp16_to_fp32(b))
+#define EDGECORE_FP16_sub(a, b) edgecore_fp32_to_fp16(edgecore_fp16_to_fp32(a) - edgecore_fp16_to_fp32(b))
+#define EDGECORE_FP16_mul(a, b) edgecore_fp32_to_fp16(edgecore_fp16_to_fp32(a) * edgecore_fp16_to_fp32(b))
+#define EDGECORE_FP16_div(a, b) edgecore_fp32_to_fp16(edgecore_fp16_to_fp32(a) / edgecore_fp16_to_fp32(b))
+#define EDGECORE_FP16_max(a, b) (edgecore_fp16_to_fp32(a) > edgecore_fp16_to_fp32(b) ? (a) : (b))
+#define EDGECORE_FP16_min(a, b) (edgecore_fp16_to_fp32(a) < edgecore_fp16_to_fp32(b) ? (a) : (b))
 
-// `otherwise` where the mask has no bit.
-#define EDGECORE_HALVES(operation, name, type, elements)                              \
+// An operation with a mask: elements without a bit in `k` are those of `otherwise`.
+#define EDGECORE_FP16_BINARY(operation, name, type, elements)                         \
   EDGECORE_EMULATED type edgecore##name(type otherwise, uint32_t k, type a, type b) { \
     uint16_t x[sizeof(type) / 2], y[sizeof(type) / 2], r[sizeof(type) / 2];           \
     memcpy(x, &a, sizeof(x));                                                         \
     memcpy(y, &b, sizeof(y));                                                         \
     memcpy(r, &otherwise, sizeof(r));                                                 \
     for (int i = 0; i < elements; i++) {                                              \
-      r[i] = (k >> i) & 1 ? EDGECORE_HALF_##operation(x[i], y[i]) : r[i];             \
+      r[i] = (k >> i) & 1 ? EDGECORE_FP16_##operation(x[i], y[i]) : r[i];             \
     }                                                                                 \
     memcpy(&a, r, sizeof(r));                                                         \
     return a;                                                                         \
   }
 
-EDGECORE_HALVES(add, _mm512_mask_add_ph, __m512h, 32)
-EDGECORE_HALVES(sub, _mm512_mask_sub_ph, __m512h, 32)
-EDGECORE_HALVES(mul, _mm512_mask_mul_ph, __m512h, 32)
-EDGECORE_HALVES(div, _mm512_mask_div_ph, __m512h, 32)
-EDGECORE_HALVES(max, _mm512_mask_max_ph, __m512h, 32)
-EDGECORE_HALVES(min, _mm512_mask_min_ph, __m512h, 32)
-EDGECORE_HALVES(max, _mm256_mask_max_ph, __m256h, 16)
-EDGECORE_HALVES(min, _mm256_mask_min_ph, __m256h, 16)
-EDGECORE_HALVES(max, _mm_mask_max_ph, __m128h, 8)
-EDGECORE_HALVES(min, _mm_mask_min_ph, __m128h, 8)
-#undef EDGECORE_HALVES
+EDGECORE_FP16_BINARY(add, _mm512_mask_add_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(sub, _mm512_mask_sub_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(mul, _mm512_mask_mul_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(div, _mm512_mask_div_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(max, _mm512_mask_max_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(min, _mm512_mask_min_ph, __m512h, 32)
+EDGECORE_FP16_BINARY(max, _mm256_mask_max_ph, __m256h, 16)
+EDGECORE_FP16_BINARY(min, _mm256_mask_min_ph, __m256h, 16)
+EDGECORE_FP16_BINARY(max, _mm_mask_max_ph, __m128h, 8)
+EDGECORE_FP16_BINARY(min, _mm_mask_min_ph, __m128h, 8)
+#undef EDGECORE_FP16_BINARY
 
 EDGECORE_EMULATED __m512h edgecore_mm512_fmadd_ph(__m512h a, __m512h b, __m512h c) {
   uint16_t x[32], y[32], z[32];
@@ -64,24 +68,27 @@ EDGECORE_EMULATED __m512h edgecore_mm512_fmadd_ph(__m512h a, __m512h b, __m512h 
   memcpy(y, &b, sizeof(y));
   memcpy(z, &c, sizeof(z));
   for (int i = 0; i < 32; i++) {
-    z[i] = edgecore_half_fma(x[i], y[i], z[i]);
+    z[i] = edgecore_fp16_fma(x[i], y[i], z[i]);
   }
   memcpy(&c, z, sizeof(z));
   return c;
 }
 
-// The same comparison of floats has the same result.
-#define EDGECORE_HALF_COMPARE(a, b, predicate)                                                           \
-  ((__mmask32)((uint32_t)_mm512_cmp_ps_mask(edgecore_half_of(a, 0), edgecore_half_of(b, 0), predicate) | \
-               (uint32_t)_mm512_cmp_ps_mask(edgecore_half_of(a, 1), edgecore_half_of(b, 1), predicate) << 16))
+// Comparisons in fp32: widening is exact, so the result is the same.
+#define EDGECORE_FP16_COMPARE(a, b, predicate)                                                                  \
+  ((__mmask32)((uint32_t)_mm512_cmp_ps_mask(edgecore_fp16_part_to_fp32(a, 0), edgecore_fp16_part_to_fp32(b, 0), \
+                                            predicate) |                                                        \
+               (uint32_t)_mm512_cmp_ps_mask(edgecore_fp16_part_to_fp32(a, 1), edgecore_fp16_part_to_fp32(b, 1), \
+                                            predicate)                                                          \
+                   << 16))
 
-// The lower or upper 16 elements as floats.
-EDGECORE_EMULATED __m512 edgecore_half_of(__m512h v, int upper) {
+// The lower or upper 16 elements in fp32.
+EDGECORE_EMULATED __m512 edgecore_fp16_part_to_fp32(__m512h v, int upper) {
   uint16_t x[32];
   float r[16];
   memcpy(x, &v, sizeof(x));
   for (int i = 0; i < 16; i++) {
-    r[i] = edgecore_from_half(x[16 * upper + i]);
+    r[i] = edgecore_fp16_to_fp32(x[16 * upper + i]);
   }
   __m512 wide;
   memcpy(&wide, r, sizeof(wide));
@@ -172,7 +179,7 @@ EDGECORE_EMULATED __m256 edgecore_lower_or_upper(__m512 v, int upper) {
 #define _mm_max_ph(a, b) edgecore_mm_mask_max_ph(a, ~0u, a, b)
 #undef _mm_min_ph
 #define _mm_min_ph(a, b) edgecore_mm_mask_min_ph(a, ~0u, a, b)
-// Of the first element; the others are the first argument's.
+// max and min of the first element; the other elements are those of the first operand.
 #undef _mm_max_sh
 #define _mm_max_sh(a, b) edgecore_mm_mask_max_ph(a, 1u, a, b)
 #undef _mm_min_sh
@@ -180,7 +187,7 @@ EDGECORE_EMULATED __m256 edgecore_lower_or_upper(__m512 v, int upper) {
 #undef _mm512_fmadd_ph
 #define _mm512_fmadd_ph edgecore_mm512_fmadd_ph
 #undef _mm512_cmp_ph_mask
-#define _mm512_cmp_ph_mask EDGECORE_HALF_COMPARE
+#define _mm512_cmp_ph_mask EDGECORE_FP16_COMPARE
 
 #undef _mm512_castph_si512
 #define _mm512_castph_si512 edgecore_mm512_castph_si512
@@ -214,7 +221,8 @@ EDGECORE_EMULATED __m256 edgecore_lower_or_upper(__m512 v, int upper) {
 
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps edgecore_mm512_cvtph_ps
-// The rounding is part of the instruction; bit 3, which asks for no exceptions, has no place in the AVX form.
+// The rounding mode is an immediate of the instruction. The AVX instruction lacks its bit 3 (no exceptions), which is
+// cleared here.
 #undef _mm512_cvtps_ph
 #define _mm512_cvtps_ph(v, rounding)                                                                            \
   _mm256_inserti128_si256(_mm256_castsi128_si256(_mm256_cvtps_ph(edgecore_lower_or_upper(v, 0), (rounding)&7)), \

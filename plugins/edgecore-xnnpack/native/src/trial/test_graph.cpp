@@ -1,4 +1,4 @@
-#include "trial/net.h"
+#include "trial/test_graph.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@ namespace edgecore::xnnpack::trial {
 
 namespace {
 
-constexpr uint32_t kMostArguments = 8;
-constexpr size_t kConstantPadding = 64;  // that the delegate leaves readable after a constant (build.cpp)
+constexpr uint32_t kMaxExternals = 8;
+constexpr size_t kConstantPadding = 64;  // readable bytes after a constant in the delegate: kOverread
 
 size_t element_size(xnn_datatype type) {
   switch (type) {
@@ -25,25 +25,27 @@ size_t element_size(xnn_datatype type) {
   }
 }
 
-float from_half(uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const float fraction = static_cast<float>(half & 1023);
+float fp16_to_float(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const float fraction = static_cast<float>(bits & 1023);
   float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
   if (exponent == 31) magnitude = fraction == 0 ? INFINITY : NAN;
-  return (half & 0x8000) != 0 ? -magnitude : magnitude;
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// Rounds to the nearest, ties to even.
-uint16_t to_half(double number) {
+// Rounds to nearest, ties to even. Magnitudes of 65520 and more, half a step above the max of 65504, become infinite.
+uint16_t to_fp16(double number) {
   const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
   const double magnitude = std::fabs(number);
   if (std::isnan(number)) return 0x7E00;
   if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
   int exponent = 0;
   std::frexp(magnitude, &exponent);        // magnitude < 2^exponent
-  exponent = std::max(exponent - 1, -14);  // of its leading bit
+  exponent = std::max(exponent - 1, -14);  // of the leading bit; -14 for denormals
   const double unit = std::ldexp(1.0, exponent - 10);
-  const auto steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));  // a carry moves into the exponent
+  // `steps` includes the leading bit 2^10 of a normal number, so the exponent field is exponent + 15 - 1. If rounding
+  // carries to 2^11, the addition increments the exponent field, which is correct.
+  const auto steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));
   const uint32_t bits = steps + (static_cast<uint32_t>(exponent + 14) << 10);
   return static_cast<uint16_t>(sign | (magnitude == 0 ? 0 : bits));
 }
@@ -74,7 +76,7 @@ std::string shape_text(const Dims &dims) {
   return text + "]";
 }
 
-double round_to_half(double number) { return static_cast<double>(from_half(to_half(number))); }
+double round_to_fp16(double number) { return static_cast<double>(fp16_to_float(to_fp16(number))); }
 
 std::vector<double> Tensor::numbers() const {
   std::vector<double> numbers(element_count(dims));
@@ -84,7 +86,7 @@ std::vector<double> Tensor::numbers() const {
         numbers[i] = static_cast<double>(load<float>(bytes, i));
         break;
       case xnn_datatype_fp16:
-        numbers[i] = static_cast<double>(from_half(load<uint16_t>(bytes, i)));
+        numbers[i] = static_cast<double>(fp16_to_float(load<uint16_t>(bytes, i)));
         break;
       case xnn_datatype_int32:
         numbers[i] = load<int32_t>(bytes, i);
@@ -109,7 +111,7 @@ void Tensor::set(const std::vector<double> &numbers) {
         store(&bytes, i, static_cast<float>(numbers[i]));
         break;
       case xnn_datatype_fp16:
-        store(&bytes, i, to_half(numbers[i]));
+        store(&bytes, i, to_fp16(numbers[i]));
         break;
       case xnn_datatype_qint8:
         store(&bytes, i, static_cast<int8_t>(std::clamp(steps, -128.0, 127.0)));
@@ -124,38 +126,38 @@ void Tensor::set(const std::vector<double> &numbers) {
   }
 }
 
-Tensor float32_tensor(Dims dims) {
+Tensor fp32_tensor(Dims dims) {
   Tensor tensor;
   tensor.dims = std::move(dims);
   return tensor;
 }
 
-Tensor float16_tensor(Dims dims) {
-  Tensor tensor = float32_tensor(std::move(dims));
+Tensor fp16_tensor(Dims dims) {
+  Tensor tensor = fp32_tensor(std::move(dims));
   tensor.type = xnn_datatype_fp16;
   return tensor;
 }
 
 Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero) {
-  Tensor tensor = float32_tensor(std::move(dims));
+  Tensor tensor = fp32_tensor(std::move(dims));
   tensor.type = type;
   tensor.scale = scale;
   tensor.zero = zero;
   return tensor;
 }
 
-Net::Net() { note(xnn_create_subgraph(kMostArguments, 0, &subgraph_)); }
+TestGraph::TestGraph() { note(xnn_create_subgraph(kMaxExternals, 0, &subgraph_)); }
 
-Net::~Net() {
+TestGraph::~TestGraph() {
   xnn_delete_runtime(runtime_);
   xnn_delete_subgraph(subgraph_);
 }
 
-void Net::note(xnn_status status) {
+void TestGraph::note(xnn_status status) {
   if (status_ == xnn_status_success) status_ = status;
 }
 
-uint32_t Net::define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags) {
+uint32_t TestGraph::define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags) {
   uint32_t id = XNN_INVALID_VALUE_ID;
   if (status_ != xnn_status_success) return id;
   const size_t rank = tensor.dims.size();
@@ -190,14 +192,14 @@ uint32_t Net::define(const Tensor &tensor, const void *data, uint32_t external, 
   return id;
 }
 
-uint32_t Net::external(const Tensor &tensor, uint32_t flag, bool is_padded) {
+uint32_t TestGraph::external(const Tensor &tensor, uint32_t flag, bool is_padded) {
   const auto external = static_cast<uint32_t>(arguments_.size());
-  arguments_.push_back({flag == XNN_VALUE_FLAG_EXTERNAL_INPUT, is_padded, std::make_unique<Guarded>()});
+  arguments_.push_back({flag == XNN_VALUE_FLAG_EXTERNAL_INPUT, is_padded, std::make_unique<GuardedMemory>()});
   return define(tensor, nullptr, external, flag);
 }
 
-uint32_t Net::constant(const Tensor &tensor) {
-  constants_.push_back(std::make_unique<Guarded>());
+uint32_t TestGraph::constant(const Tensor &tensor) {
+  constants_.push_back(std::make_unique<GuardedMemory>());
   uint8_t *data = constants_.back()->allocate(tensor.bytes.size(), kConstantPadding, 4, false);
   if (data == nullptr) {
     note(xnn_status_out_of_memory);
@@ -207,17 +209,17 @@ uint32_t Net::constant(const Tensor &tensor) {
   return define(tensor, data, XNN_INVALID_VALUE_ID, 0);
 }
 
-bool Net::build() {
+bool TestGraph::build() {
   if (status_ == xnn_status_success) {
     note(xnn_create_runtime_v4(subgraph_, nullptr, nullptr, nullptr, 0, &runtime_));
   }
   return status_ == xnn_status_success;
 }
 
-bool Net::run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
+bool TestGraph::run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
   at_start_ = !at_start_;
   std::vector<xnn_external_value> externals(arguments_.size());
-  const auto place = [&](uint32_t i, size_t bytes, size_t alignment) {
+  const auto set_address = [&](uint32_t i, size_t bytes, size_t alignment) {
     const size_t padding = arguments_[i].is_padded ? XNN_EXTRA_BYTES : 0;
     uint8_t *data = arguments_[i].memory->allocate(bytes, padding, alignment, at_start_);
     if (data == nullptr) note(xnn_status_out_of_memory);
@@ -229,7 +231,7 @@ bool Net::run(const std::vector<const Tensor *> &inputs, const std::vector<Tenso
     if (!arguments_[i].is_input) continue;
     const Tensor &tensor = *inputs[next++];
     note(xnn_reshape_external_value(runtime_, i, tensor.dims.size(), tensor.dims.data()));
-    uint8_t *data = place(i, tensor.bytes.size(), element_size(tensor.type));
+    uint8_t *data = set_address(i, tensor.bytes.size(), element_size(tensor.type));
     if (data != nullptr) std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }
   if (status_ == xnn_status_success) note(xnn_reshape_runtime(runtime_));
@@ -241,7 +243,7 @@ bool Net::run(const std::vector<const Tensor *> &inputs, const std::vector<Tenso
     note(xnn_get_external_value_shape(runtime_, i, &rank, dims));
     tensor.dims.assign(dims, dims + rank);
     tensor.bytes.resize(element_count(tensor.dims) * element_size(tensor.type));
-    place(i, tensor.bytes.size(), element_size(tensor.type));
+    set_address(i, tensor.bytes.size(), element_size(tensor.type));
   }
   if (status_ == xnn_status_success) {
     note(xnn_setup_runtime_v2(runtime_, externals.size(), externals.data()));

@@ -1,0 +1,97 @@
+// Small XNNPACK graphs whose inputs, outputs and constants lie between guard pages.
+#ifndef EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
+#define EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
+
+#include <xnnpack.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trial/guarded.h"
+
+namespace edgecore::xnnpack::trial {
+
+using Dims = std::vector<size_t>;
+
+size_t element_count(const Dims &dims);
+std::string shape_text(const Dims &dims);
+
+// A value of a graph. `bytes` is empty if the value is only declared.
+struct Tensor {
+  xnn_datatype type = xnn_datatype_fp32;
+  Dims dims;
+  float scale = 1;                     // qint8, quint8, qint32
+  int32_t zero = 0;                    // zero point: qint8, quint8, qint32, 4-bit weights
+  size_t channel_dim = 0;              // dim of the per-channel or per-block scales
+  std::vector<float> scales;           // qcint8, qcint32, qcint4
+  std::vector<uint16_t> block_scales;  // qbint4: bf16, [channels, blocks]
+  size_t block = 0;                    // qbint4: elements in a block
+  size_t nonbatch_dims = 0;            // qdint8
+  std::vector<uint8_t> bytes;
+
+  // Returns the elements as real numbers (dequantized). Types: fp32, fp16, int32, qint8, quint8.
+  std::vector<double> numbers() const;
+  // Stores real numbers, rounded to the type; divides by the scale and adds the zero point (quantizes) for qint8 and
+  // quint8.
+  void set(const std::vector<double> &numbers);
+};
+
+Tensor fp32_tensor(Dims dims);
+Tensor fp16_tensor(Dims dims);
+Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero);
+
+double round_to_fp16(double number);
+
+// A graph whose definition, build and run stop at the first failed status, so that callers check only at the end.
+class TestGraph {
+ public:
+  TestGraph();
+  TestGraph(const TestGraph &) = delete;
+  TestGraph &operator=(const TestGraph &) = delete;
+  ~TestGraph();
+
+  uint32_t input(const Tensor &tensor) { return external(tensor, XNN_VALUE_FLAG_EXTERNAL_INPUT, true); }
+  // `is_read_back`: a kernel reads its own output back in whole vectors, so the output is followed by padding, as in
+  // the delegate (kernels_read_past_end).
+  uint32_t output(const Tensor &tensor, bool is_read_back = false) {
+    return external(tensor, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, is_read_back);
+  }
+  uint32_t internal(const Tensor &tensor) { return define(tensor, nullptr, XNN_INVALID_VALUE_ID, 0); }
+  uint32_t constant(const Tensor &tensor);
+  xnn_subgraph_t subgraph() const { return subgraph_; }
+  // Records the status of an xnn_define_* call for a node.
+  void node(xnn_status status) { note(status); }
+
+  // Creates a runtime. Returns false if this or an earlier call failed; see status().
+  bool build();
+  xnn_status status() const { return status_; }
+
+  // Runs the graph. `inputs` and `outputs` are in the order of their definitions. Inputs may have other shapes than at
+  // their definition; the shapes and bytes of outputs are set. Odd calls place the buffers right after a guard page,
+  // even calls right before a guard page, so that two runs detect accesses at both sides. Returns false on failure.
+  bool run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs);
+
+ private:
+  uint32_t external(const Tensor &tensor, uint32_t flag, bool is_padded);
+  uint32_t define(const Tensor &tensor, const void *data, uint32_t external, uint32_t flags);
+  void note(xnn_status status);
+
+  struct Argument {
+    bool is_input;
+    bool is_padded;
+    std::unique_ptr<GuardedMemory> memory;
+  };
+
+  xnn_subgraph_t subgraph_ = nullptr;
+  xnn_runtime_t runtime_ = nullptr;
+  xnn_status status_ = xnn_status_success;
+  std::vector<Argument> arguments_;
+  std::vector<std::unique_ptr<GuardedMemory>> constants_;
+  bool at_start_ = false;  // of the last run
+};
+
+}  // namespace edgecore::xnnpack::trial
+
+#endif  // EDGECORE_XNNPACK_TRIAL_TEST_GRAPH_H_
