@@ -40,7 +40,7 @@ COMPOSITES = (
     "repeat_interleave.self_int", "rot90.default", "flip.default", "roll.default", "diagonal.default", "diag_embed.default",
     "type_as.default", "to.dtype", "contiguous.default", "ones_like.default", "zeros_like.default", "rsub.Scalar",
     "argsort.default", "sort.default", "isfinite.default", "sgn.default", "signbit.default", "deg2rad.default", "trunc.default",
-    "one_hot.default", "bucketize.Tensor", "searchsorted.Tensor", "cross.default", "cdist.default", "pdist.default", "cosine_similarity.default",
+    "one_hot.default", "cross.default", "cdist.default", "pdist.default", "cosine_similarity.default",
     "glu.default", "prelu.default", "expand_as.default", "view_as.default", "t.default", "numpy_T.default", "squeeze.default",
 )  # fmt: skip
 """Operators that `torch.export` keeps and edgecore decomposes, beside those with kernels or a row in a backend's table."""
@@ -260,6 +260,16 @@ def _index(d: Drawer) -> None:
     if d.flag():
         return d.call(aten.scatter.value, x, dim, index, d.number())  # equal values: the order does not matter
     return d.call(aten.scatter_add.default, x, dim, index, d.leaf(part, d.value(x).dtype))
+
+
+def _search(d: Drawer) -> None:
+    x = d.tensor(lambda one: one.dim() > 0 and one.numel() > 0 and one.dtype != torch.bool, shape=(2, 5))
+    steps = len(d.steps)
+    d.call(aten.sort.default, x, -1)  # in a sequence that is not sorted the result is not defined
+    boundaries = Ref(d.steps[steps].name, 0)
+    if d.value(boundaries).dim() == 1 and d.flag():
+        return d.call(aten.bucketize.Tensor, d.tensor(), boundaries, right=d.flag())
+    d.call(aten.searchsorted.Tensor, boundaries, x, right=d.flag())
 
 
 def _where(d: Drawer) -> None:
@@ -524,6 +534,7 @@ def _large(sample: Sample) -> bool:
 
 MOVES: tuple[Make, ...] = (
     _view, _permute, _expand, _slice, _pad, _constant_pad, _cat, _split, _index, _where, _masked_fill, _to, _shuffle,
+    _search,
 )  # fmt: skip
 LAYERS: tuple[Make, ...] = (_linear, _convolution, _pool, _norm, _matmul, _resize, _attention)
 RARE: tuple[Make, ...] = (_recurrent, _fold, _grid)

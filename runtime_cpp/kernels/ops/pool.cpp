@@ -325,8 +325,11 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(2);
   Pool pool = {};
   if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims") ||
-      !call.check(is_floating(self.type()), "the input must have a floating dtype") ||
-      !read_pair(call, call.ints(1), 0, &pool.out_h, &pool.out_w) || !call.check_cast(self.type(), out)) {
+      !read_pair(call, call.ints(1), 0, &pool.out_h, &pool.out_w) ||
+      // PyTorch accepts integers if the result has no elements.
+      !call.check(is_floating(self.type()) || pool.out_h == 0 || pool.out_w == 0,
+                  "the input must have a floating dtype") ||
+      !call.check_cast(self.type(), out)) {
     return call.status();
   }
   const int h = self.ndim() - 2;
@@ -339,6 +342,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   if (!call.check(pool.in_h > 0 && pool.in_w > 0, "the spatial dims must not be empty") || !call.resize(out, shape)) {
     return call.status();
   }
+  if (pool.out_h == 0 || pool.out_w == 0) return call.status();
   if (self.type() == Type::kF64) {
     adaptive_average<double>(call, pool, self, out);
   } else {
