@@ -250,11 +250,11 @@ def test_refusals(function: object, reason: str) -> None:
     [
         (lambda x: F.adaptive_max_pool2d(x, 4), "6 not divisible by 4"),
         (lambda x: F.adaptive_max_pool2d(x[0], 2), "rank 3"),
-        (lambda x: F.softplus(x, threshold=5), "threshold 5"),
+        (lambda x: F.softplus(x, threshold=5), "threshold 5, below 15"),
         (lambda x: F.softplus(x, beta=-1), "beta -1"),
         (lambda x: F.celu(x, -0.5), "alpha -0.5"),
         (lambda x: F.rms_norm(x, (8,), x[0, 0, 0]), "weight not constant"),
-        (lambda x: F.interpolate(x[:, 0].reshape(1, 1, 48)[..., :47], size=140), "needs 94 slices"),
+        (lambda x: F.interpolate(x[:, 0].reshape(1, 1, 48)[..., :47], size=140), "needs 94 slices, more than 64"),
     ],
 )
 def test_refusals_of_what_is_decomposed_then(function: Function, reason: str) -> None:
