@@ -77,7 +77,7 @@ def test_static_quantization_alone_leaves_what_no_integer_touches() -> None:
 
 @pytest.mark.parametrize("options", [{"config_precisions": "FP32"}, {"configs": "-linear"}])
 def test_what_rounds_at_run_time_stays_with_its_layer(options: dict[str, Any]) -> None:
-    with pytest.raises(CompileError, match="no kernel in runtime profile executorch-1.5: .*choose_qparams"):
+    with pytest.raises(CompileError, match="no kernel in target runtime executorch-1.5: .*choose_qparams"):
         compiled("int8-dynamic", **options)
 
 
@@ -126,7 +126,7 @@ def test_verbose_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
         ({"config_precisions": "FP32+INT3"}, "config_precisions.1: Input should be 'FP32', 'FP16', 'STATIC_QUANT' or"),
         ({"config_precisions": []}, "config_precisions: Tuple should have at least 1 item"),
         ({"configs": "linea"}, "configs: .*no operator 'linea': there are .*linear"),
-        ({"configs": "linear+-exp"}, "names either all with a minus or all without"),
+        ({"configs": "linear+-exp"}, "put a minus before all names or before none"),
         ({"per_op_mode": "maybe"}, "per_op_mode: Input should be a valid boolean"),
         ({"threads": 2}, "no option 'threads' .it has: force_fp16, config_precisions, configs, per_op_mode, verbose"),
     ],
