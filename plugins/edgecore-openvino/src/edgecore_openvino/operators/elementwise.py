@@ -68,9 +68,8 @@ def _elu(b: Builder, node: Node) -> Any:
     return ops.elu(x, float(args["alpha"]))
 
 
-def _elu_scales(node: Node) -> str | None:
-    args = arguments_by_name(node)
-    return None if args["scale"] == args["input_scale"] == 1 else "scale or input_scale is not 1"
+def _elu_scales(query: NodeQuery) -> str | None:
+    return None if query.argument("scale") == query.argument("input_scale") == 1 else "scale or input_scale is not 1"
 
 
 def _leaky_relu(b: Builder, node: Node) -> Any:

@@ -26,8 +26,8 @@ def _sizes(node: Node) -> list[int]:
     return [size if isinstance(size, int) else -1 for size in shape(node)]
 
 
-def _one_symbol(node: Node) -> str | None:
-    return "more than one symbolic size" if _sizes(node).count(-1) > 1 else None
+def _one_symbol(query: NodeQuery) -> str | None:
+    return "more than one symbolic size" if _sizes(query.node).count(-1) > 1 else None
 
 
 def _permute(b: Builder, node: Node) -> Any:
@@ -137,12 +137,12 @@ def _pixel_shuffle(b: Builder, node: Node) -> Any:
     return ops.depth_to_space(b.value(node.args[0]), "depth_first", node.args[1])
 
 
-def _image(node: Node) -> str | None:
-    return None if rank(node) == 4 else f"{rank(node)} dims instead of 4"
+def _image(query: NodeQuery) -> str | None:
+    return None if rank(query.node) == 4 else f"{rank(query.node)} dims instead of 4"
 
 
-def _static_image(node: Node) -> str | None:
-    return None if all(isinstance(size, int) for size in shape(node)[2:]) else "symbolic height or width"
+def _static_image(query: NodeQuery) -> str | None:
+    return None if all(isinstance(size, int) for size in shape(query.node)[2:]) else "symbolic height or width"
 
 
 def _resize(mode: str) -> Build:
