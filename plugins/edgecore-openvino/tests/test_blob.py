@@ -1,4 +1,4 @@
-"""The header before OpenVINO's bytes is checked by Python and by the delegate; what follows it only the file's hash guards."""
+"""Python and the delegate check the header before OpenVINO's bytes; only the hash in the file protects those bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DAMAGED = [
     (20, 0, "damaged"),  # no outputs
     (28, 0xFFFFFFFF, "damaged"),  # a dtype
     (32, 9, "damaged"),  # a rank
-    (36, 0xFFFF, "damaged"),  # a least size above the greatest
+    (36, 0xFFFF, "damaged"),  # a minimum size above the maximum
 ]
 
 

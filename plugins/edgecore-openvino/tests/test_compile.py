@@ -1,4 +1,4 @@
-"""What the delegate computes is what PyTorch computes; and options, payloads, several backends."""
+"""The delegate computes the same as PyTorch, with all options and payloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the backend takes, what it leaves, and what it says about it."""
+"""The partitioner: which operators it tags, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_operator_that_it_lacks_stays_outside_with_a_reason():
         (Add(), (floats(1, 2, 3, 4).to(memory_format=torch.channels_last), floats(1)), "input a is not contiguous"),
         (Add(), (floats(*[1] * 9), floats(1)), "input a has 9 dims, more than 8"),
         (Add(), (floats(3, 0), floats(1)), "a tensor without elements"),
-        (Pool(), (floats(1, 1, 4, 4), floats(1)), "result 1 is used, too"),
+        (Pool(), (floats(1, 1, 4, 4), floats(1)), "result 1 is read"),
     ],
 )
 def test_reasons(model, inputs, reason):
@@ -78,4 +78,4 @@ def test_sizes_that_vary_stay_outside_of_a_compiled_blob():
     backend = edgecore.Backend("openvino", payload="blob")
     shapes = {"a": {0: batch}, "b": None}
     program = edgecore.compile(Add().eval(), (floats(2, 3), floats(3)), backends=[backend], dynamic_shapes=shapes)
-    assert "sizes that vary, which payload='blob' cannot hold" in str(program.report())
+    assert "symbolic sizes, which payload='blob' does not support" in str(program.report())

@@ -149,12 +149,12 @@ def test_masked_attention_with_a_mask_that_is_computed() -> None:
 @pytest.mark.parametrize(
     ("function", "operator", "reason"),
     [
-        (lambda x, y: x > y, "aten.gt.Tensor", "truth values that are read outside"),
-        (lambda x, y: x.masked_fill(y.bool().cumsum(1) > 1, 0.0), "aten.masked_fill.Scalar", "truth values that are computed outside"),
-        (lambda x, y: x.exp() * (x != x[:]), "aten.ne.Tensor", "numbers with themselves"),
+        (lambda x, y: x > y, "aten.gt.Tensor", "its booleans are read outside"),
+        (lambda x, y: x.masked_fill(y.bool().cumsum(1) > 1, 0.0), "aten.masked_fill.Scalar", "booleans that are computed outside"),
+        (lambda x, y: x.exp() * (x != x[:]), "aten.ne.Tensor", "compares a tensor with itself"),
         (lambda x, y: x.exp() * (x == -torch.inf), "aten.eq.Scalar", "a comparison with -inf"),
         (lambda x, y: x.exp().reshape(1, 192).repeat(1, 400).argmax(1), "aten.argmax.default", "a maximum of 76800 elements"),
-        (lambda x, y: torch.where((x > 0) + (y > 0), x, y), "aten.add.Tensor", "a sum of truth values"),
+        (lambda x, y: torch.where((x > 0) + (y > 0), x, y), "aten.add.Tensor", "a sum of booleans"),
     ],
 )  # fmt: skip
 def test_what_stays_outside(function: Function, operator: str, reason: str) -> None:
@@ -169,8 +169,8 @@ def test_a_comparison_is_where_its_reader_is() -> None:
         return torch.where(mask, torch.erf(x * 2), x) + 1
 
     found = refusals(function, X)
-    assert found["aten.gt.Scalar"] == "truth values that are read outside"
-    assert found["aten.where.self"] == "reads truth values that are computed outside"
+    assert found["aten.gt.Scalar"] == "its booleans are read outside the delegate"
+    assert found["aten.where.self"] == "reads booleans that are computed outside the delegate"
     program = edgecore.compile(Together({"": lambda x, y: function(x)}).eval(), (X, Y), backends=["xnnpack"])
     torch.testing.assert_close(edgecore.load(program.buffer).forward(X, Y), function(X))
 

@@ -56,7 +56,7 @@ def test_inputs_of_all_steps_are_one_product() -> None:
 @pytest.mark.parametrize(
     "layer, x, reason",
     [
-        (torch.nn.LSTM(I, H, proj_size=2), torch.randn(T, B, I), "projected states"),
+        (torch.nn.LSTM(I, H, proj_size=2), torch.randn(T, B, I), "projected states (proj_size)"),
         (torch.nn.GRU(I, H), torch.randn(513, 1, I), "513 steps"),
     ],
 )

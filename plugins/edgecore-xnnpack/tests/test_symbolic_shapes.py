@@ -167,10 +167,15 @@ def test_moving_elements() -> None:
 @pytest.mark.parametrize(
     "function, dims, operator, reason",
     [
-        (lambda x: x.view(x.shape[0], x.shape[1], 2, 2, 2).exp(), (0, 1), "view_copy", "a reshape with two open sizes"),
-        (lambda x: x[:, 1:].exp(), (1,), "slice_copy", "a slice whose length varies"),
-        (lambda x: x.sum(0).exp(), (0,), "sum", "Multiply of numbers that depend on it"),
-        (lambda x: x.mean(2).sum(0).exp(), (0,), "sum", "numbers that depend on it"),
+        (
+            lambda x: x.view(x.shape[0], x.shape[1], 2, 2, 2).exp(),
+            (0, 1),
+            "view_copy",
+            "a reshape to several symbolic sizes",
+        ),
+        (lambda x: x[:, 1:].exp(), (1,), "slice_copy", "a slice whose length depends on it"),
+        (lambda x: x.sum(0).exp(), (0,), "sum", "an input of Multiply depends on it"),
+        (lambda x: x.mean(2).sum(0).exp(), (0,), "sum", "depends on it"),
     ],
 )
 def test_what_would_bake_a_size_is_refused(function: object, dims: tuple[int, ...], operator: str, reason: str) -> None:

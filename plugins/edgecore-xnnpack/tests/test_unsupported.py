@@ -53,13 +53,13 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "kernel 1x1": (lambda x: F.avg_pool2d(x, 1, 2), (X,)),
     "stride above kernel": (lambda x: F.avg_pool2d(x, 2, 3), (X,)),
     "ceil_mode": (lambda x: F.avg_pool2d(x, 4, 3, ceil_mode=True), (X,)),
-    "scale 1.3 of 6 is not whole": (lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"), (X,)),
+    "size 6 times scale 1.3 is no integer": (lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"), (X,)),
     "step 2": (lambda x: torch.slice_scatter(x, x[:, :2], 1, 0, 4, 2), (X,)),
     "rank 0": (torch.exp, (torch.tensor(1.0),)),
     "rank 7": (torch.exp, (torch.ones([1] * 7),)),
     "empty tensor": (torch.exp, (torch.ones(0, 3),)),
     "dtype float64": (torch.exp, (X.double(),)),
-    "reads a number that is computed outside": (lambda x: x + x[0, 0, 0, 0].item(), (X,)),
+    "reads a number that is computed outside the delegate": (lambda x: x + x[0, 0, 0, 0].item(), (X,)),
     "computes from constants only": (lambda x: x + CONSTANT.exp(), (X,)),
     "no lowering for aten.erf.default": (torch.erf, (X,)),
 }  # fmt: skip
@@ -83,7 +83,7 @@ def test_strides_that_no_layout_has() -> None:
     [
         (nn.PReLU(5), torch.randn(2, 5, 1, 1, 1), "rank 5"),
         (nn.GRU(3, 4), torch.randn(513, 1, 3), "513 steps"),
-        (nn.LSTM(3, 4, proj_size=2), torch.randn(5, 1, 3), "projected states"),
+        (nn.LSTM(3, 4, proj_size=2), torch.randn(5, 1, 3), "projected states (proj_size)"),
     ],
 )
 def test_reason_of_a_module(module: nn.Module, inputs: torch.Tensor, reason: str) -> None:

@@ -7,19 +7,20 @@ using edgecore::backend::ByteReader;
 using edgecore::backend::damaged;
 
 constexpr char kMagic[8] = {'O', 'P', 'E', 'N', 'V', 'I', 'N', 'O'};
-constexpr uint64_t kAlignment = 64;  // of the weights, from the start of the blob
+constexpr uint64_t kAlignment = 64;  // of the model and of the weights, from the start of the blob
 
 Argument read_argument(ByteReader &reader) {
   Argument argument;
   const uint32_t dtype = reader.u32(), rank = reader.u32();
   argument.code = static_cast<uint8_t>(dtype >> 8);
   argument.bits = static_cast<uint8_t>(dtype);
-  if (dtype >> 16 != 0 || argument.bits == 0 || argument.bits % 8 != 0) damaged("a dtype of %u", dtype);
-  if (rank > kMaxRank) damaged("a rank of %u", rank);
+  if (dtype >> 16 != 0 || argument.bits == 0 || argument.bits % 8 != 0) damaged("an argument has the dtype %u", dtype);
+  if (rank > kMaxRank) damaged("an argument has rank %u", rank);
   for (uint32_t d = 0; d < rank; ++d) {
     argument.min_shape.push_back(reader.u32());
     argument.max_shape.push_back(reader.u32());
-    if (argument.min_shape.back() > argument.max_shape.back()) damaged("the sizes of dim %u", d);
+    if (argument.min_shape.back() > argument.max_shape.back())
+      damaged("dim %u of an argument has a minimum above its maximum", d);
   }
   return argument;
 }
@@ -31,10 +32,10 @@ Payload read_blob(edgecore_bytes blob) {
   reader.header({kMagic, sizeof(kMagic)}, kVersion, "edgecore-openvino");
   Payload payload = {};
   const uint32_t kind = reader.u32();
-  if (kind > static_cast<uint32_t>(Kind::kDevice)) damaged("a model of kind %u", kind);
+  if (kind > static_cast<uint32_t>(Kind::kDevice)) damaged("it has a model of the unknown kind %u", kind);
   payload.kind = static_cast<Kind>(kind);
   const uint32_t inputs = reader.count(8), outputs = reader.count(8), properties = reader.count(8);
-  if (outputs == 0) damaged("no outputs");
+  if (outputs == 0) damaged("it has no outputs");
   for (uint32_t i = 0; i < inputs; ++i) payload.inputs.push_back(read_argument(reader));
   for (uint32_t i = 0; i < outputs; ++i) payload.outputs.push_back(read_argument(reader));
   payload.device = reader.text();
@@ -54,7 +55,7 @@ Payload read_blob(edgecore_bytes blob) {
     for (const Argument &argument : *list)
       payload.is_static = payload.is_static && argument.min_shape == argument.max_shape;
   }
-  if (payload.kind == Kind::kDevice && !payload.is_static) damaged("a compiled model of sizes that vary");
+  if (payload.kind == Kind::kDevice && !payload.is_static) damaged("it has a compiled model with symbolic sizes");
   return payload;
 }
 

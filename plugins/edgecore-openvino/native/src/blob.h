@@ -1,5 +1,6 @@
-// Reads and checks the header that src/edgecore_openvino/blob.py writes before a model. OpenVINO reads the bytes after
-// it; its parsers promise nothing about damaged input, hence EDGECORE_NEEDS_TRUSTED_BLOBS.
+// Reads and checks the header of a blob; src/edgecore_openvino/blob.py writes blobs and describes the format. OpenVINO
+// itself reads the model after the header. Its parsers are not made for damaged input, so the backend declares
+// EDGECORE_NEEDS_TRUSTED_BLOBS.
 #ifndef EDGECORE_OPENVINO_BLOB_H_
 #define EDGECORE_OPENVINO_BLOB_H_
 
@@ -15,8 +16,10 @@ namespace edgecore_openvino {
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
 
+// Kind of the model: to be compiled when it is loaded, or compiled for a device.
 enum class Kind : uint32_t { kPortable = 0, kDevice = 1 };
 
+// An input or output of the delegate.
 struct Argument {
   uint8_t code, bits;  // EDGECORE_DL_*
   std::vector<int64_t> min_shape, max_shape;
@@ -24,17 +27,19 @@ struct Argument {
   int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }
 };
 
+// The content of a blob; `model` and `weights` point into the blob.
 struct Payload {
   Kind kind;
   std::vector<Argument> inputs, outputs;
   std::string device;
   std::vector<std::pair<std::string, std::string>> properties;
-  bool is_static;        // no size of an argument varies
-  edgecore_bytes model;  // the text of a portable model, or a compiled one
+  bool is_static;        // no argument has a symbolic size
+  edgecore_bytes model;  // the XML text of a portable model, or a compiled model
   edgecore_bytes weights;
 };
 
-// Throws edgecore::backend::Failure if the bytes are not a blob of this version.
+// Reads a blob. Throws edgecore::backend::Failure if the bytes are not a blob of this version, or the header is
+// damaged.
 Payload read_blob(edgecore_bytes blob);
 
 }  // namespace edgecore_openvino

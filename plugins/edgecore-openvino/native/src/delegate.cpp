@@ -1,4 +1,4 @@
-// The delegate: hands a blob's model to OpenVINO, and the host's memory as its tensors.
+// The delegate: passes the model of a blob to OpenVINO, and the memory of the host as tensors.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -23,37 +23,42 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-constexpr uint32_t kBytesOfOpenVino = 16;  // its number of the element type u8
+constexpr uint32_t kOpenVinoU8 = 16;  // OpenVINO's number of the element type u8
 
 using SharedCore = std::shared_ptr<ov_core>;
 using Properties = std::vector<std::pair<std::string, std::string>>;
 
+// Returns properties as OpenVINO's C interface reads them; the result points into `properties`.
 std::vector<ov_property> to_ov(const Properties &properties) {
   std::vector<ov_property> result;
   for (const auto &[key, value] : properties) result.push_back({key.c_str(), value.c_str()});
   return result;
 }
 
+// Makes a tensor over memory of the host, without a copy.
 Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data, uint64_t bytes) {
-  static char nothing;  // an empty tensor points to it
+  static char nothing;  // OpenVINO needs a pointer also for an empty tensor
   ov_tensor *created = nullptr;
   const ov_shape shape = {rank, const_cast<int64_t *>(sizes)};
   api().check(api().ov_tensor_create_from_host_ptr(type, shape, data == nullptr ? &nothing : data, &created),
-              EDGECORE_INTERNAL, "OpenVINO takes no tensor of the host");
+              EDGECORE_INTERNAL, "OpenVINO cannot make a tensor over memory of the host");
   Tensor tensor(created);
   size_t tensor_bytes = 0;
-  api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL, "a tensor without size");
-  if (tensor_bytes != bytes) {  // checked before OpenVINO touches the memory
-    fail(EDGECORE_INTERNAL, "OpenVINO takes a tensor of the host for %zu bytes, which has %llu", tensor_bytes,
+  api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
+              "OpenVINO cannot tell the size of a tensor");
+  if (tensor_bytes != bytes) {  // check it before OpenVINO reads or writes the memory
+    fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
 }
 
+// One for the process: the cores of OpenVINO.
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // `text` is written by preprocess: "openvino-ir 1", or "openvino-blob 1 DEVICE BUILD" for a compiled model.
+  // Checks the compatibility string that preprocess.py writes: "openvino-ir 1" for a portable model, which every
+  // release of OpenVINO reads, or "openvino-blob 1 DEVICE BUILD" for a compiled model, which only that build imports.
   int32_t check_compatibility(std::string_view text) const {
     if (text == "openvino-ir 1") return EDGECORE_COMPATIBLE;
     constexpr std::string_view kCompiled = "openvino-blob 1 ";
@@ -69,8 +74,9 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // Returns the OpenVINO core for a device and its properties; the C interface imports models with the properties of
-  // the core only. A core lives as long as a delegate uses it; OpenVINO's threads end with the last core.
+  // Returns the core for a device and properties. Each combination needs a core of its own, because the C interface
+  // imports a model with the properties of the core. A core lives as long as a delegate uses it; OpenVINO's threads end
+  // with the last core.
   SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
@@ -78,15 +84,16 @@ struct Driver {
     std::weak_ptr<ov_core> &cached = cores_[key];
     if (SharedCore core = cached.lock()) return core;
     ov_core *created = nullptr;
-    api().check(api().ov_core_create(&created), EDGECORE_INTERNAL, "OpenVINO does not start");
+    api().check(api().ov_core_create(&created), EDGECORE_INTERNAL, "OpenVINO cannot create a core");
     SharedCore core(created, api().ov_core_free);
     const ov_property ends_threads = {"FORCE_TBB_TERMINATE", "YES"};
     api().check(api().ov_core_set_properties(created, "", 1, &ends_threads), EDGECORE_INTERNAL,
-                "OpenVINO does not promise to end its threads");
+                "OpenVINO does not support FORCE_TBB_TERMINATE, which ends its threads");
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
       api().check(api().ov_core_set_properties(created, device.c_str(), list.size(), list.data()),
-                  EDGECORE_NOT_SUPPORTED, ("OpenVINO does not take the properties for " + device).c_str());
+                  EDGECORE_NOT_SUPPORTED,
+                  ("OpenVINO does not support the properties of the file for " + device).c_str());
     }
     cached = core;
     return core;
@@ -97,30 +104,31 @@ struct Driver {
   std::map<std::string, std::weak_ptr<ov_core>> cores_;
 };
 
+// A loaded file with its load options.
 struct Program {
   Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {
     open_library(options.text("library", ""));
   }
 
   Driver &driver;
-  const std::string device;  // instead of the blob's
+  const std::string device;  // replaces the device of the blob; empty: keep it
 };
 
+// The model of one blob, and its compiled forms.
 struct Delegate {
   Delegate(Program &owner, const Host &, const edgecore_delegate_info &info)
       : program_(owner), payload(read_blob(info.blob)) {
     if (!owner.device.empty()) {
       if (payload.kind == Kind::kDevice && owner.device != payload.device) {
         fail(EDGECORE_INVALID_ARGUMENT,
-             "option device is %s and the file was compiled for %s: compile it with payload=\"portable\"",
+             "the load option device is %s, but the file was compiled for %s: compile it with payload=\"portable\"",
              owner.device.c_str(), payload.device.c_str());
       }
       payload.device = owner.device;
     }
     if (payload.weights.size != 0) {
       const auto size = static_cast<int64_t>(payload.weights.size);
-      weights_ =
-          make_tensor(kBytesOfOpenVino, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
+      weights_ = make_tensor(kOpenVinoU8, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
     }
     if (payload.is_static) return;
     core_ = owner.driver.core(payload.device, payload.properties);
@@ -129,7 +137,7 @@ struct Delegate {
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
 
-  // Returns the compiled model for a number of threads; instances with the same number share it.
+  // Returns the compiled model for a number of threads; all instances with that number of threads share it.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ForThreads &entry = compiled_[threads];
@@ -137,7 +145,7 @@ struct Delegate {
     return entry.compiled.get();
   }
 
-  // Infers the output shapes from the input shapes with OpenVINO's model before compiling.
+  // Infers the output shapes from the input shapes, with the model that is not compiled.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::vector<ov_dimension>> dims(inputs.size());
@@ -150,15 +158,16 @@ struct Delegate {
       indexes[i] = i;
     }
     api().check(api().ov_model_reshape_by_port_indexes(model_.get(), indexes.data(), shapes.data(), shapes.size()),
-                EDGECORE_INVALID_ARGUMENT, "the model does not take inputs of these shapes");
+                EDGECORE_INVALID_ARGUMENT, "the model does not support inputs of these shapes");
     std::vector<std::vector<int64_t>> result;
     for (size_t i = 0; i < payload.outputs.size(); ++i) {
       ov_port *port_handle = nullptr;
       api().check(api().ov_model_const_output_by_index(model_.get(), i, &port_handle), EDGECORE_INTERNAL,
-                  "a missing output");
+                  "the model lacks an output");
       const Port port(port_handle);
       ov_shape shape = {};
-      api().check(api().ov_const_port_get_shape(port_handle, &shape), EDGECORE_INTERNAL, "an output of unknown shape");
+      api().check(api().ov_const_port_get_shape(port_handle, &shape), EDGECORE_INTERNAL,
+                  "the shape of an output is unknown");
       result.emplace_back(shape.dims, shape.dims + shape.rank);
       api().ov_shape_free(&shape);
     }
@@ -175,29 +184,29 @@ struct Delegate {
     ov_model *created = nullptr;
     api().check(api().ov_core_read_model_from_memory_buffer(core, reinterpret_cast<const char *>(payload.model.data),
                                                             payload.model.size, weights_.get(), &created),
-                EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "OpenVINO does not read the model");
+                EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "OpenVINO cannot read the model");
     return Model(created);
   }
 
   void compile(uint32_t threads, ForThreads &out) const {
     Properties properties = payload.properties;
-    // Only the CPU device runs on threads of this machine.
+    // Other devices do not have this property.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
     out.core = program_.driver.core(payload.device, properties);
     ov_core *core = out.core.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // not model_: output_shapes reshapes that one
+      const Model model = read_model(core);  // a new one: output_shapes reshapes model_
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),
                   EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-                  ("OpenVINO does not compile the model for " + payload.device).c_str());
+                  ("OpenVINO cannot compile the model for " + payload.device).c_str());
     } else {
       api().check(api().ov_core_import_model(core, reinterpret_cast<const char *>(payload.model.data),
                                              payload.model.size, payload.device.c_str(), &created),
                   EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-                  ("OpenVINO " + api().version + " does not take the compiled model").c_str());
+                  ("OpenVINO " + api().version + " cannot import the compiled model").c_str());
     }
     Compiled owned(created);
     size_t inputs = 0, outputs = 0;
@@ -219,11 +228,12 @@ struct Delegate {
  private:
   SharedCore core_;  // the core of model_
   Tensor weights_;
-  Model model_;  // for output_shapes; only where sizes vary
+  Model model_;  // for output_shapes; null if all sizes are static
   std::mutex mutex_;
   std::map<uint32_t, ForThreads> compiled_;
 };
 
+// The execution state of a delegate in one method: an inference request of OpenVINO.
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host)
@@ -236,17 +246,17 @@ class Instance {
     ov_compiled *compiled = delegate.compiled(std::max<uint32_t>(host.worker_count(), 1));
     ov_request *created = nullptr;
     api().check(api().ov_compiled_model_create_infer_request(compiled, &created), EDGECORE_MEMORY_ALLOCATION_FAILED,
-                "OpenVINO makes no request");
+                "OpenVINO cannot create an inference request");
     request_.reset(created);
     for (size_t i = 0; i < types_.size(); ++i) {
       const size_t inputs = payload_.inputs.size();
       ov_port *port_handle = nullptr;
       api().check(i < inputs ? api().ov_compiled_model_input_by_index(compiled, i, &port_handle)
                              : api().ov_compiled_model_output_by_index(compiled, i - inputs, &port_handle),
-                  EDGECORE_INTERNAL, "a missing argument");
+                  EDGECORE_INTERNAL, "the compiled model lacks an argument");
       const Port port(port_handle);
       api().check(api().ov_port_get_element_type(port_handle, &types_[i]), EDGECORE_INTERNAL,
-                  "an argument of unknown type");
+                  "the element type of an argument is unknown");
     }
   }
 
@@ -274,18 +284,18 @@ class Instance {
     shapes_.insert(shapes_.end(), outputs.begin(), outputs.end());
     std::fill(bound_.begin(), bound_.end(), nullptr);
     prepared_ = true;
-    return {};  // OpenVINO allocates its memory itself
+    return {};  // OpenVINO allocates its own memory
   }
 
   void execute(const Arguments &args, const Memory &) {
-    if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute without a successful prepare before");
+    if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
-      // A request keeps the memory that it is bound to and touches it in infer only.
+      // A request keeps pointing to the memory that it was bound to, and accesses it in infer only.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
     const Event event(host_, "OpenVINO", 0);
-    api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO failed");
+    api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO cannot run the model");
   }
 
  private:
@@ -312,7 +322,7 @@ class Instance {
     api().check(index < inputs
                     ? api().ov_infer_request_set_input_tensor_by_index(request_.get(), index, tensor.get())
                     : api().ov_infer_request_set_output_tensor_by_index(request_.get(), index - inputs, tensor.get()),
-                EDGECORE_INTERNAL, "OpenVINO refuses a tensor");
+                EDGECORE_INTERNAL, "OpenVINO does not accept a tensor");
     bound_[index] = data;
   }
 
@@ -320,9 +330,9 @@ class Instance {
   const Payload &payload_;
   Host host_;
   Request request_;
-  std::vector<uint32_t> types_;               // by argument: OpenVINO's number of the element type
-  std::vector<std::vector<int64_t>> shapes_;  // by argument, of the last prepare
-  std::vector<void *> bound_;                 // by argument: the memory that the request has
+  std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it
+  std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape in the last prepare
+  std::vector<void *> bound_;                 // by argument: the memory that the request is bound to, or null
   bool prepared_ = false;
 };
 
@@ -332,10 +342,12 @@ class Instance {
 extern "C" EDGECORE_BACKEND(openvino) {
   using namespace edgecore_openvino;
   static const edgecore_option_spec options[] = {
-      edgecore::backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
-                                "Where to run instead of where the file says: CPU, GPU, NPU, AUTO."),
-      edgecore::backend::option("library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
-                                "Absolute path of OpenVINO's libopenvino_c; the Python package finds it.")};
+      edgecore::backend::option(
+          "device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+          "Device that runs portable models instead of the device in the file: CPU, GPU, NPU, AUTO."),
+      edgecore::backend::option(
+          "library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+          "Absolute path of OpenVINO's libopenvino_c; in Python the default is the one in the package openvino.")};
   static const edgecore_backend table = [] {
     edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"OpenvinoBackend", "edgecore-openvino", EDGECORE_OPENVINO_VERSION,

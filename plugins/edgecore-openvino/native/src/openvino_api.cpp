@@ -12,7 +12,7 @@ using edgecore::backend::fail;
 
 constexpr const char *kCommand = "pip install \"openvino>=2026.4,<2027\"";
 
-// What open_library opened; never destroyed, as threads of OpenVINO's may outlive static objects.
+// The library that open_library opened. It is never destroyed, because threads of OpenVINO may outlive static objects.
 struct Opened {
   std::string path;
   Api api;
@@ -22,34 +22,34 @@ Opened *opened = nullptr;
 Api load(const std::string &path) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    fail(EDGECORE_NOT_FOUND, "OpenVINO cannot be loaded: %s. To install it anew: %s --force-reinstall", dlerror(),
+    fail(EDGECORE_NOT_FOUND, "OpenVINO cannot be loaded: %s. To reinstall it: %s --force-reinstall", dlerror(),
          kCommand);
   }
-  Api made = {};
+  Api result = {};
   const auto find = [&](auto &member, const char *name) {
     member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(dlsym(library, name));
     if (member == nullptr) {
       fail(EDGECORE_NOT_SUPPORTED, "%s has no function %s: %s", path.c_str(), name, kCommand);
     }
   };
-#define EDGECORE_OPENVINO_FIND(name, ...) find(made.name, #name);
+#define EDGECORE_OPENVINO_FIND(name, ...) find(result.name, #name);
   EDGECORE_OPENVINO_FUNCTIONS(EDGECORE_OPENVINO_FIND)
   EDGECORE_OPENVINO_RELEASES(EDGECORE_OPENVINO_FIND)
-  find(made.ov_get_last_err_msg, "ov_get_last_err_msg");
+  find(result.ov_get_last_err_msg, "ov_get_last_err_msg");
 #undef EDGECORE_OPENVINO_FIND
 
   ov_version version = {};
-  made.check(made.ov_get_openvino_version(&version), EDGECORE_NOT_SUPPORTED, "OpenVINO does not say its version");
-  made.version = version.build_number;
-  made.ov_version_free(&version);
+  result.check(result.ov_get_openvino_version(&version), EDGECORE_NOT_SUPPORTED, "OpenVINO's version is unknown");
+  result.version = version.build_number;
+  result.ov_version_free(&version);
   char *rest = nullptr;
-  const long year = std::strtol(made.version.c_str(), &rest, 10);
+  const long year = std::strtol(result.version.c_str(), &rest, 10);
   const long release = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
   if (year != 2026 || release < 4) {
-    fail(EDGECORE_NOT_SUPPORTED, "%s is OpenVINO %s; edgecore-openvino is made for 2026.4 and later of that year: %s",
-         path.c_str(), made.version.c_str(), kCommand);
+    fail(EDGECORE_NOT_SUPPORTED, "%s is OpenVINO %s; edgecore-openvino needs 2026.4 or a later release of 2026: %s",
+         path.c_str(), result.version.c_str(), kCommand);
   }
-  return made;
+  return result;
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ void Api::check(int status, int32_t code, const char *what) const {
   const char *text = ov_get_last_err_msg();
   std::string reason = text == nullptr ? "" : text;
   if (text != nullptr) ov_free(text);
-  // Its sentences come after lines such as "Exception from src/inference/src/cpp/core.cpp:109:".
+  // Skip lines such as "Exception from src/inference/src/cpp/core.cpp:109:" before the message itself.
   for (size_t line; reason.compare(0, 15, "Exception from ") == 0 || reason.compare(0, 1, "\n") == 0;) {
     line = reason.find('\n');
     reason = line == std::string::npos ? std::string() : reason.substr(line + 1);
@@ -75,7 +75,7 @@ void open_library(std::string_view path) {
   if (opened != nullptr && path == opened->path) return;
   if (path.empty()) {
     fail(EDGECORE_NOT_FOUND,
-         "OpenVINO was not found: %s, or give the load option library the absolute path of its libopenvino_c",
+         "OpenVINO was not found: %s, or set the load option library to the absolute path of its libopenvino_c",
          kCommand);
   }
   if (path[0] != '/') {

@@ -1,7 +1,9 @@
-// OpenVINO's C interface, opened by absolute path when the first file needs it. Nothing is linked: this library
-// stays small, a machine without OpenVINO gets a sentence instead of a loader's error, and no C++ type or exception of
-// OpenVINO crosses. Signatures: openvino/c/*.h of 2026.4. Element types are never named by number except for bytes,
-// which a check of the size guards: they are read from the model's ports.
+// OpenVINO's C interface. Its library is opened by absolute path when the first file needs it, and is not linked: this
+// library stays small, a machine without OpenVINO gets an error that says what to install, and no C++ type or exception
+// of OpenVINO crosses the border. The signatures are those of openvino/c/*.h in 2026.4.
+//
+// The numbers of OpenVINO's element types have changed between releases. So they are read from the ports of the model.
+// The only constant is the number of u8; make_tensor checks the size in bytes, which detects a change.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -42,7 +44,7 @@ struct ov_version {
   const char *description;
 };
 
-// name of the C function, then its parameters; each returns a status, 0 for success
+// X(name of the C function, parameters..). Each function returns a status, 0 for success.
 #define EDGECORE_OPENVINO_FUNCTIONS(X)                                                                               \
   X(ov_get_openvino_version, ov_version *)                                                                           \
   X(ov_core_create, ov_core **)                                                                                      \
@@ -67,7 +69,7 @@ struct ov_version {
   X(ov_infer_request_infer, ov_request *)                                                                            \
   X(ov_shape_free, ov_shape *)
 
-// functions that return nothing
+// X(name of the C function, parameter). These functions return nothing and release an object.
 #define EDGECORE_OPENVINO_RELEASES(X)      \
   X(ov_version_free, ov_version *)         \
   X(ov_core_free, ov_core *)               \
@@ -78,6 +80,7 @@ struct ov_version {
   X(ov_output_const_port_free, ov_port *)  \
   X(ov_free, const char *)
 
+// The addresses of the functions above.
 struct Api {
 #define EDGECORE_OPENVINO_MEMBER(name, ...) int (*name)(__VA_ARGS__);
   EDGECORE_OPENVINO_FUNCTIONS(EDGECORE_OPENVINO_MEMBER)
@@ -86,19 +89,22 @@ struct Api {
   EDGECORE_OPENVINO_RELEASES(EDGECORE_OPENVINO_MEMBER)
 #undef EDGECORE_OPENVINO_MEMBER
   const char *(*ov_get_last_err_msg)();
-  std::string version;  // the build number, such as 2026.4.1-22055-f47d2e1ff3a
+  std::string version;  // the build number of OpenVINO, such as 2026.4.1-22055-f47d2e1ff3a
 
-  // Throws a sentence with OpenVINO's own text if a call failed: `what` says what could not be done.
+  // Throws edgecore::backend::Failure with `code` if the status of a call is not 0. The message is `what`, which says
+  // what failed, and OpenVINO's own message.
   void check(int status, int32_t code, const char *what) const;
 };
 
-// Opens the C library at an absolute path, once per process. Throws a sentence with the command that mends it if there
-// is none (an empty path), if it is not OpenVINO 2026.4, or if another one is open. Thread-safe.
+// Opens OpenVINO's C library at an absolute path, once per process. Throws edgecore::backend::Failure with the command
+// that installs OpenVINO if the path is empty, or the library is not OpenVINO 2026.4 or a later release of 2026; also
+// if another path was opened before. Thread-safe.
 void open_library(std::string_view path);
 
-// The functions, after open_library.
+// Returns the functions; call open_library before.
 const Api &api();
 
+// A deleter for std::unique_ptr that calls one of the release functions.
 template <typename T, void (*Api::*release)(T *)>
 struct Release {
   void operator()(T *pointer) const { (api().*release)(pointer); }

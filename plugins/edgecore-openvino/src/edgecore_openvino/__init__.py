@@ -1,4 +1,7 @@
-"""The OpenVINO backend: Intel CPUs, GPUs and NPUs. Loading a file imports this, so it imports nothing that is heavy."""
+"""The OpenVINO backend: Intel CPUs, GPUs and NPUs.
+
+Loading a `.pte` imports this module, so it must import quickly: it imports neither torch nor openvino.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,29 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Return the absolute path of the delegate's shared library; editable installations have it in another folder."""
+    """Return the absolute path of the delegate's shared library.
+
+    All folders of the package are searched: in an editable installation, sources and library are in different ones.
+    """
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_openvino{suffix}") for folder in __path__]
     return next(filter(os.path.isfile, paths), paths[0])
 
 
 def load_options() -> dict[str, str]:
-    """Return the path of OpenVINO's library as a load option: the delegate does not search for it."""
-    found = openvino_library()
-    return {"library": found} if found else {}
+    """Return the load option with the path of OpenVINO's library; the delegate itself does not search for the library."""
+    path = openvino_library()
+    return {"library": path} if path else {}
 
 
 def openvino_library() -> str | None:
-    """Return the absolute path of OpenVINO's C library in an installed package `openvino`; None if there is none.
+    """Return the absolute path of the C library in the installed package `openvino`; None if it is not installed.
 
     The current directory is never searched, even if it is on `sys.path`.
     """
-    beside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    site_packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     prefix = "libopenvino_c." if sys.platform == "darwin" else "libopenvino_c.so"
-    for root in (beside, *sys.path):
+    for root in (site_packages, *sys.path):
         folder = os.path.join(root, "openvino", "libs")
         if os.path.isabs(root) and os.path.isdir(folder) and not os.path.samefile(root, os.curdir):
             names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
@@ -39,7 +45,7 @@ def openvino_library() -> str | None:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Describe the backend of this package to edgecore."""
     return [
         BackendInfo(
             name="openvino",

@@ -1,6 +1,6 @@
-"""Write and read the blob in the `.pte`, version 1: a header, then OpenVINO's own bytes. `native/src/blob.cpp` reads it.
+"""Write and read the blob of a delegate, version 1: a header, then the bytes of OpenVINO.
 
-Little-endian numbers of 32 bits:
+`native/src/blob.cpp` reads the same format. All numbers are little-endian and have 32 bits:
 
     magic "OPENVINO"; version; kind; number of inputs, outputs, properties
     input, output: dtype (DLPack's code << 8 | bits), rank, for each dim its minimum and maximum size
@@ -8,10 +8,10 @@ Little-endian numbers of 32 bits:
     property:      length and text of the key, and of the value
     size of the model
 
-then, each at a multiple of 64 bytes from the start, the model and the weights to the end of the blob. Kind 0, `portable`:
-the model is the text of OpenVINO's intermediate representation, the weights are its binary file. Kind 1, `blob`: the model
-is what `CompiledModel.export_model` wrote, and there are no weights. The properties are given to OpenVINO again when the
-model is compiled or imported: a compiled model does not keep its precision.
+The model and then the weights follow, each at a multiple of 64 bytes from the start of the blob. In kind 0 (`portable`)
+the model is the XML text of OpenVINO's intermediate representation, and the weights are its binary file. In kind 1
+(`blob`) the model is the result of `CompiledModel.export_model`, and there are no weights. The delegate passes the
+properties to OpenVINO when it compiles or imports the model: a compiled model does not store its precision.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
     torch.float32: (_FLOAT, 32), torch.int8: (_INT, 8), torch.uint8: (_UINT, 8), torch.int32: (_INT, 32),
     torch.int64: (_INT, 64), torch.bool: (_BOOL, 8),
 }  # fmt: skip
-"""DLPack's code and bits of each dtype."""
+"""Type code and number of bits in DLPack, by dtype."""
 
 
 class Kind(IntEnum):
-    """Form of the model in a blob."""
+    """Kind of the model in a blob: to be compiled when it is loaded, or compiled for a device."""
 
     PORTABLE = 0
     DEVICE = 1
@@ -48,7 +48,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output: its dtype, and the minimum and maximum size of each dim."""
+    """An input or output of the delegate: its dtype, and the (minimum, maximum) size of each dim."""
 
     dtype: torch.dtype
     sizes: tuple[tuple[int, int], ...]
@@ -56,7 +56,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Payload:
-    """Content of a blob."""
+    """The content of a blob."""
 
     kind: Kind
     inputs: tuple[Argument, ...]
@@ -68,7 +68,7 @@ class Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """Write a payload as a blob."""
+    """Return the blob with the content `payload`."""
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))
     blob = bytearray(MAGIC + _pack(VERSION, payload.kind, *counts))
     for argument in (*payload.inputs, *payload.outputs):
@@ -83,15 +83,19 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(blob: bytes) -> Payload:
-    """Read the payload of a blob; FormatError with a sentence if it is none, or its header is damaged."""
+    """Return the content of a blob.
+
+    Raises:
+        FormatError: The bytes are no blob of this version, or the header is damaged.
+    """
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-openvino")
     kind = reader.number()
     if kind >= len(Kind):
-        raise FormatError(f"the blob is damaged: a model of kind {kind}")
+        raise FormatError(f"the blob is damaged: it has a model of the unknown kind {kind}")
     inputs, outputs, properties = (reader.count(8) for _ in range(3))
     if outputs == 0:
-        raise FormatError("the blob is damaged: no outputs")
+        raise FormatError("the blob is damaged: it has no outputs")
     arguments = [_argument(reader) for _ in range(inputs + outputs)]
     device = reader.text()
     pairs = {reader.text(): reader.text() for _ in range(properties)}
@@ -101,7 +105,7 @@ def decode(blob: bytes) -> Payload:
     reader.align(_ALIGNMENT)
     weights = reader.take(reader.left)
     if kind == Kind.DEVICE and any(lower < upper for argument in arguments for lower, upper in argument.sizes):
-        raise FormatError("the blob is damaged: a compiled model of sizes that vary")
+        raise FormatError("the blob is damaged: it has a compiled model with symbolic sizes")
     return Payload(
         Kind(kind), tuple(arguments[:inputs]), tuple(arguments[inputs:]), device, model, weights, properties=pairs
     )
@@ -113,10 +117,10 @@ def _pack(*numbers: int) -> bytes:
 
 def _argument(reader: ByteReader) -> Argument:
     dtype, rank = reader.numbers(2)
-    known = next((name for name, (code, bits) in DTYPES.items() if code << 8 | bits == dtype), None)
-    if known is None or rank > MAX_RANK:
-        raise FormatError(f"the blob is damaged: an argument of dtype {dtype} and rank {rank}")
+    torch_dtype = next((name for name, (code, bits) in DTYPES.items() if code << 8 | bits == dtype), None)
+    if torch_dtype is None or rank > MAX_RANK:
+        raise FormatError(f"the blob is damaged: an argument has the dtype {dtype:#x} and rank {rank}")
     sizes = tuple((reader.number(), reader.number()) for _ in range(rank))
     if any(lower > upper for lower, upper in sizes):
-        raise FormatError(f"the blob is damaged: an argument of sizes {sizes}")
-    return Argument(known, sizes)
+        raise FormatError(f"the blob is damaged: an argument has a minimum above a maximum size: {sizes}")
+    return Argument(torch_dtype, sizes)

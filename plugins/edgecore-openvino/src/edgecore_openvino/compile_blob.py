@@ -1,7 +1,7 @@
-"""`python -m edgecore_openvino.compile_blob FOLDER DEVICE [KEY=VALUE ...]`: FOLDER/model.xml to FOLDER/model.blob.
+"""`python -m edgecore_openvino.compile_blob FOLDER DEVICE [KEY=VALUE ...]`: compile FOLDER/model.xml to FOLDER/model.blob.
 
-A process of its own for each model: OpenVINO numbers the nodes that it makes from the start of the process, and the
-numbers are in the blob.
+Each model is compiled in a process of its own. OpenVINO numbers the nodes that it creates from the start of the
+process, and the blob contains these numbers: in one process, equal models would give different blobs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(folder: str, device: str, *properties: str) -> None:
-    """Compile the model and write the result; if that fails, exit with OpenVINO's sentence."""
+    """Compile the model and write the result; if OpenVINO fails, exit with its message."""
     import openvino as ov
 
     core = ov.Core()

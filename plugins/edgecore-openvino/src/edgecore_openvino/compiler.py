@@ -1,4 +1,4 @@
-"""The compile side of the OpenVINO backend, which `edgecore.compile` calls."""
+"""The class that edgecore calls to compile for OpenVINO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Prob
 from edgecore.sdk import Partitioner
 from edgecore_openvino import native_library, openvino_library
 from edgecore_openvino.blob import decode
-from edgecore_openvino.operators import FIXED_SIZES, TABLE
+from edgecore_openvino.operators import STATIC_TABLE, TABLE
 from edgecore_openvino.options import OpenvinoOptions
 from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, preprocess
 
@@ -27,25 +27,25 @@ class OpenvinoCompiler:
     Options = OpenvinoOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for what the operator table supports and the options allow."""
-        chosen = OpenvinoOptions.model_validate(options.model_dump())
-        return (FIXED_SIZES if chosen.payload == "blob" else TABLE).partitioner(
+        """Make the partitioner for `options`, which are `OpenvinoOptions`."""
+        checked = OpenvinoOptions.model_validate(options.model_dump())
+        return (STATIC_TABLE if checked.payload == "blob" else TABLE).partitioner(
             "OpenvinoBackend",
-            compile_specs=_specs(chosen),
-            operators=chosen.operators,
-            min_partition_size=chosen.min_operators,
+            compile_specs=_specs(checked),
+            operators=checked.operators,
+            min_partition_size=checked.min_operators,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition."""
+        """Compile one partition into a blob."""
         return preprocess(program, specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """List the rows of the operator table, for reports and documentation."""
+        """List the supported operators with their dtypes and constraints."""
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List what the delegate would refuse. Any runtime that loads this package's library may run the blob."""
+        """List the errors of a blob's header; an empty list means that it is valid, for every target runtime."""
         try:
             decode(blob)
         except FormatError as error:
@@ -59,17 +59,19 @@ class OpenvinoCompiler:
         return {"int8": Recipe(OpenvinoQuantizer, calibrates=True)}
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line about each delegate: its form, device, size and properties."""
+        """Return a line for each delegate: kind of the model, device, size and properties."""
         payloads = [decode(result.blob) for result in results]
         lines = []
         for index, payload in enumerate(payloads):
-            said = ", ".join(f"{key}={value}" for key, value in payload.properties.items())
+            properties = ", ".join(f"{key}={value}" for key, value in payload.properties.items())
             size = len(payload.model) + len(payload.weights)
-            lines.append(f"delegate {index}: {payload.kind.name.lower()}, {payload.device}, {size:,} bytes ({said})")
+            lines.append(
+                f"delegate {index}: {payload.kind.name.lower()}, {payload.device}, {size:,} bytes ({properties})"
+            )
         return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing delegate's library or OpenVINO, which running needs."""
+        """Report if the native library of the delegate or OpenVINO is missing."""
         problems = []
         if not Path(native_library()).is_file():
             remedy = "pip install --force-reinstall --no-deps edgecore-openvino"
@@ -80,6 +82,7 @@ class OpenvinoCompiler:
 
 
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
+    """Return the compile specs of the options; options with their default effect give none."""
     texts = {
         DEVICE: options.device,
         PAYLOAD: options.payload,

@@ -1,4 +1,4 @@
-"""Options of `Backend("openvino", ...)`; README and error messages are made from the fields."""
+"""Options of `Backend("openvino", ...)`. The README's table of options is generated from the fields."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from edgecore_openvino.operators import TABLE
 
 
 class OpenvinoOptions(BaseModel):
-    """Options of the OpenVINO backend, each with a type, a default and a description."""
+    """Options of the OpenVINO backend."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     device: str = Field(
         default="CPU",
         pattern=r"^(CPU|(GPU|NPU)(\.\d+)?|AUTO(:[A-Z0-9.,]+)?)$",
-        description="Where it runs: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO` (chosen on loading).",
+        description="Device that runs the model: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO` (OpenVINO chooses on loading).",
     )
     precision: Literal["f32", "f16", "bf16"] = Field(
         default="f32",
-        description="OpenVINO's INFERENCE_PRECISION_HINT.",
+        description="Precision of floating-point computations (OpenVINO's INFERENCE_PRECISION_HINT).",
     )
     payload: Literal["portable", "blob"] = Field(
         default="portable",
-        description="The model (`portable`), or the model compiled now (`blob`).",
+        description="Store the model in OpenVINO's intermediate representation (`portable`), or compiled (`blob`).",
     )
     half_weights: bool = Field(
-        default=False, description="Store float32 weights as float16: half the file, rounded weights."
+        default=False, description="Store float32 weights as float16: files of half the size, rounded weights."
     )
     streams: int = Field(
-        default=1, ge=1, description="Instances of a method that run at the same time and share its threads."
+        default=1, ge=1, description="Number of instances of a method that run at the same time and share its threads."
     )
     operators: Names = Field(
         default=(),
-        description="Support only these operators, such as `add` or `aten.add.Tensor`; all if empty.",
+        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; all supported ones if empty.",
     )
     min_operators: int = Field(
-        default=1, ge=1, description="Leave a partition outside that has fewer operators than this."
+        default=1, ge=1, description="Minimum number of operators in a partition; smaller partitions are not delegated."
     )
 
     @field_validator("operators")

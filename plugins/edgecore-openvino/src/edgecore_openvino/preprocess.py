@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: build the model operator by operator, and write or compile it."""
+"""Compile a partition into a blob: build an OpenVINO model operator by operator, then write or compile the model."""
 
 from __future__ import annotations
 
@@ -24,59 +24,61 @@ from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder
 
 DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
-"""Keys of compile specs; all others are OpenVINO's properties. executorch's backend has `device`, too."""
+"""Keys of compile specs. All other compile specs are properties of OpenVINO. `device` is as in executorch's backend."""
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-    """Compile one partition: a program of its own whose weights are placeholders, as its inputs are.
+    """Compile one partition into a blob.
 
     Raises:
-        CompileError: OpenVINO does not compile the model for the device (`payload="blob"`).
+        CompileError: With `payload="blob"`, OpenVINO cannot compile the model for the device.
     """
     properties = {spec.key: spec.value.decode() for spec in specs}
     device, kind = properties.pop(DEVICE, "CPU"), properties.pop(PAYLOAD, "portable")
     half_weights = properties.pop(HALF_WEIGHTS, "") == "yes"
-    part = PartitionView(program)
-    inputs, outputs = (tuple(_argument(part, node) for node in nodes) for nodes in (part.inputs, part.outputs))
-    model = build(part, inputs)
+    partition = PartitionView(program)
+    inputs, outputs = (
+        tuple(_argument(partition, node) for node in nodes) for nodes in (partition.inputs, partition.outputs)
+    )
+    model = build(partition, inputs)
     if half_weights:
-        _halve(model)
+        _compress_to_fp16(model)
     with tempfile.TemporaryDirectory() as name:
-        content, weights = _written(model, Path(name))
+        content, weights = _serialize(model, Path(name))
         compatibility = f"openvino-ir {VERSION}"
         if kind == "blob":
-            content, weights, compatibility = _compiled(Path(name), device, properties), b"", _compiled_for(device)
+            content, weights, compatibility = _compile(Path(name), device, properties), b"", _blob_compatibility(device)
     payload = Payload(
         Kind.DEVICE if kind == "blob" else Kind.PORTABLE, inputs, outputs, device, content, weights, properties
     )
-    held = sum(part.max_bytes(node) for node in part.calls if isinstance(node.meta["val"], torch.Tensor))
+    max_bytes = sum(partition.max_bytes(node) for node in partition.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
-        debug_handle_map={0: debug_handles(*part.calls)},
+        debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=compatibility,
-        memory=(MemoryNeed("persistent", held),) if held else (),
+        memory=(MemoryNeed("persistent", max_bytes),) if max_bytes else (),
     )
 
 
-def build(part: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
-    """Build the model of a partition. Its names depend on nothing else, so equal partitions give equal bytes."""
-    builder = Builder(part)
+def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
+    """Build the model of a partition. Names in it depend on the partition only, so that equal partitions give equal bytes."""
+    builder = Builder(partition)
     parameters = []
-    for node, argument in zip(part.inputs, inputs, strict=True):
+    for node, argument in zip(partition.inputs, inputs, strict=True):
         sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]
         parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
         builder.values[node] = parameters[-1]
-    for node in part.calls:
+    for node in partition.calls:
         if node.target is operator.getitem:
             producer: Any = node.args[0]
             results = builder.values[producer]
             index: Any = node.args[1]
-            if index < len(results):  # results that nobody uses are not computed
+            if index < len(results):  # the model does not compute results that nothing reads
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
-    results = [ops.result(_computed(builder.values[node], parameters)) for node in part.outputs]
-    # Before there is a model, which makes tensor names of these.
+    results = [ops.result(_copied(builder.values[node], parameters)) for node in partition.outputs]
+    # `ov.Model` makes tensor names of these names, so set them first.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
             end.set_friendly_name(f"{letter}_{index}")
@@ -87,39 +89,42 @@ def build(part: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
     return model
 
 
-def _computed(value: Any, parameters: Sequence[Any]) -> Any:
-    """Pass a result that is an input through an operator; OpenVINO 2026.4's CPU device does not copy it otherwise."""
+def _copied(value: Any, parameters: Sequence[Any]) -> Any:
+    """Convert a result that is an input to its own dtype; the CPU device of OpenVINO 2026.4 does not copy it otherwise."""
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 
-def _argument(part: PartitionView, node: Node) -> Argument:
-    sizes = zip(part.min_shape(node), part.max_shape(node), strict=True)
+def _argument(partition: PartitionView, node: Node) -> Argument:
+    sizes = zip(partition.min_shape(node), partition.max_shape(node), strict=True)
     return Argument(node.meta["val"].dtype, tuple(sizes))
 
 
-def _halve(model: ov.Model) -> None:
+def _compress_to_fp16(model: ov.Model) -> None:
+    """Store float32 weights of a model as fp16."""
     from openvino._offline_transformations import compress_model_transformation
 
     compress_model_transformation(model)
 
 
-def _written(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
+def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
+    """Write a model into a folder, and return its XML text and its weights."""
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)
     return text.read_bytes(), weights.read_bytes()
 
 
-def _compiled(folder: Path, device: str, properties: dict[str, str]) -> bytes:
+def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
+    """Compile the model in a folder in a separate process, and return the compiled model."""
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.compile_blob", str(folder), device, *pairs]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise CompileError(
-            f"OpenVINO does not compile for {device}: {done.stderr.strip()[-500:] or f'status {done.returncode}'}; "
-            "payload='portable' leaves it to the machine that runs the file"
+            f"OpenVINO cannot compile for {device}: {done.stderr.strip()[-500:] or f'status {done.returncode}'}; "
+            "with payload='portable' the machine that runs the file compiles instead"
         )
     return (folder / "model.blob").read_bytes()
 
 
-def _compiled_for(device: str) -> str:
+def _blob_compatibility(device: str) -> str:
     return f"openvino-blob {VERSION} {device} {ov.get_version()}"

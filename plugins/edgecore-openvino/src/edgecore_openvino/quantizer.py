@@ -1,7 +1,7 @@
-"""The quantizer of `quantize="int8"`: it chooses the values that become 8-bit integers.
+"""The quantizer of `quantize="int8"`: it annotates the values that become 8-bit integers.
 
-Only the inputs of convolutions, linear layers, products and sums are rounded: OpenVINO moves the conversions past what
-needs none and requantizes between two integer kernels, as its own tools expect it.
+Only the inputs of convolutions, linear layers, matmuls and additions are annotated, as OpenVINO's own tools do it.
+OpenVINO moves the conversions past operators that only move data, and requantizes between two integer kernels.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, Quantiza
 aten = torch.ops.aten
 _EPS = 2.0**-12
 _WEIGHTS = (-63, 63)
-"""Limits of weights, 7 bits: a CPU without VNNI adds two products of uint8 and int8 in 16 bits, which 8 bits
-overflow."""
+"""Range of quantized weights, 7 bits.
+
+A CPU without VNNI adds two products of uint8 and int8 with saturation to 16 bits: 2 * 255 * 63 = 32130 fits below
+32767, but 2 * 255 * 127 does not.
+"""
 
 WEIGHTED = frozenset({
     aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.linear.default,
 })  # fmt: skip
 """Operators with a weight whose first dimension is the output channels."""
-OF_TWO = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
-"""Operators with two inputs."""
+TWO_INPUTS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
+"""Operators whose two inputs are both quantized, if both are computed at run time."""
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
-    """Quantizes values to uint8 with a scale per tensor, and weights to 7 bits with a scale per output channel."""
+    """Quantizes activations to uint8 with a scale per tensor, and weights to 7 bits with a scale per output channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,22 +43,22 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
         )
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Write the annotations into the nodes' `meta`."""
+        """Write annotations into the `meta` of the nodes; return `model`."""
         for node in model.graph.nodes:
             specs: dict[Any, Any] = {}
             if node.target in WEIGHTED:
                 specs = {node.args[0]: self.value, node.args[1]: self.weight}
-            elif node.target in OF_TWO and all(map(_is_value, node.args[:2])):
+            elif node.target in TWO_INPUTS and all(map(_is_value, node.args[:2])):
                 specs = dict.fromkeys(node.args[:2], self.value)
             if specs and _is_value(node):
                 node.meta["quantization_annotation"] = QuantizationAnnotation(input_qspec_map=specs, _annotated=True)
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Do nothing: OpenVINO computes every annotated operator with integers."""
+        """Do nothing: OpenVINO has integer kernels for every annotated operator."""
 
 
 def _is_value(node: Any) -> bool:
-    """Return True for a float32 tensor that is computed, or an input."""
+    """Return True for a float32 tensor that is an input or computed at run time, so not a constant."""
     val = node.meta.get("val") if isinstance(node, Node) and node.op != "get_attr" else None
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32

@@ -1,4 +1,7 @@
-"""The XNNPACK backend: fast inference on Arm and x86 CPUs. Loading a file imports this: neither torch nor pathlib."""
+"""The XNNPACK backend: fast inference on Arm and x86 CPUs.
+
+Loading a `.pte` imports this module, so it must import quickly: it imports neither torch nor pathlib.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def native_library() -> str:
 
 
 def self_test() -> list[tuple[str, bool, str]]:
-    """Compare every kind of kernel that XNNPACK selects on this processor with a reference; see `try_kernels`."""
+    """Compare the kernels that XNNPACK selects on this processor with a reference; see `try_kernels`."""
     from edgecore_xnnpack.try_kernels import try_kernels
 
     return try_kernels(native_library())
@@ -23,7 +26,7 @@ def self_test() -> list[tuple[str, bool, str]]:
 
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
+    """Describe the backend of this package to edgecore."""
     return [
         BackendInfo(
             name="xnnpack",

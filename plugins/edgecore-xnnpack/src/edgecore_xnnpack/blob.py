@@ -1,7 +1,9 @@
-"""Write and read the delegate's blob: header, flatbuffer, and weights as named data, by the hash of their bytes.
+"""Write and read the delegate's blob: a header and a flatbuffer (`schema/xnnpack.fbs`).
 
-Header, 30 bytes padded to 32: u32 0, "XH00", u16 length, u32 flatbuffer offset, u32 flatbuffer size, u32 constant data
-offset, u64 constant data size. The flatbuffer is padded to 16; the constant data is empty, for weights are named data.
+The header has 30 bytes, padded to 32: u32 0, "XH00", u16 length of the header, u32 offset and u32 size of the
+flatbuffer, u32 offset and u64 size of the constant data. The flatbuffer is padded to a multiple of 16 bytes. The
+constant data is empty: weights are named data of the `.pte`, with the SHA-256 of their bytes as key, so that equal
+weights are stored once.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _ALIGNMENT = 16
 
 @dataclass
 class Encoded:
-    """A blob and its named data; `handles` maps a node's index in the blob to the debug handles of its origin."""
+    """A blob and its named data. `handles` maps the index of a node in the blob to debug handles of the model's nodes."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class Encoded:
 
 
 def write_graph(graph: g.Graph) -> bytes:
-    """Write header and flatbuffer of a graph whose constants are named data."""
+    """Return the blob of a graph whose constants are named data."""
     flatbuffer = bytes(pack(graph, g.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % _ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(padded), _HEADER_SIZE + len(padded), 0)
@@ -46,7 +48,11 @@ def write_graph(graph: g.Graph) -> bytes:
 
 
 def read_graph(blob: Buffer) -> g.Graph:
-    """Read the graph in a blob, with or without a header; FormatError if it is malformed."""
+    """Return the graph of a blob, with or without a header.
+
+    Raises:
+        FormatError: The blob is damaged.
+    """
     view = memoryview(blob).cast("B")
     if len(view) >= _HEADER.size and view[4:8] == _MAGIC:
         reader = ByteReader(view)
@@ -57,6 +63,8 @@ def read_graph(blob: Buffer) -> g.Graph:
 
 
 class _Encoder:
+    """Writes one blob; `externals` maps inputs and outputs of the delegate to their argument index and flag."""
+
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph
         self.externals: dict[SubgraphValue, tuple[int, int]] = {
@@ -89,6 +97,7 @@ class _Encoder:
         return self.result
 
     def id(self, value: SubgraphValue) -> int:
+        """Return the id of a value; add the value to the graph when it is first asked for."""
         if value in self.ids:
             return self.ids[value]
         external, flags = self.externals.get(value, (g.INVALID_ID, 0))
@@ -103,7 +112,7 @@ class _Encoder:
         return number
 
     def _datatype(self, value: SubgraphValue) -> tuple[g.Datatype, g.QuantParams | None]:
-        """Return the element type of a value, and the quantization parameters of integers."""
+        """Return the element type of a value and, for integers, the quantization parameters."""
         if isinstance(value.quantization, DynamicQuantization):
             return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
         if value.quantization is not None:
@@ -135,6 +144,7 @@ class _Encoder:
         return self._store(_nibbles(value.constant) if is_packed else value.constant)
 
     def _store(self, array: NDArray[Any]) -> int:
+        """Add named data, and return its index in `Graph.constant_data`."""
         data = memoryview(array.data).cast("B")
         digest = hashlib.sha256(data)
         key = digest.hexdigest()
@@ -170,27 +180,32 @@ class _Encoder:
 
 
 def _size(number: int) -> int:
-    """Return a size as the blob has it.
+    """Return a size as the blob stores it.
 
-    A symbolic size is 0, which a reshape infers and a slice reads as the whole dimension.
+    A symbolic size is stored as 0: a reshape infers this size, and a slice reads 0 as the whole dimension.
     """
     return 0 if isinstance(number, SymbolicSize) else number
 
 
 def _nibbles(array: NDArray[np.int8]) -> NDArray[np.uint8]:
-    """Pack integers from -8 to 7, two in a byte: the first in the low half, each plus 8."""
+    """Pack two integers from -8 to 7 into each byte, both increased by 8: the first into the lower four bits."""
     shifted = (array + 8).astype(np.uint8)
     return np.ascontiguousarray(shifted[:, ::2] | shifted[:, 1::2] << 4)
 
 
 def _bfloat16(scales: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Convert positive finite float32 numbers to bfloat16: their upper halves, rounded to nearest, ties to even."""
+    """Round positive finite float32 numbers to bf16, to nearest, ties to even.
+
+    A bf16 number is the upper 16 bits of a float32. Adding 0x7FFF, just below half of the last bit that remains,
+    carries into that bit if the lower 16 bits are above half; adding the last bit itself decides ties. NaN could
+    become an infinity, but scales are finite.
+    """
     bits = np.ascontiguousarray(scales, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def _input_fields(kind: type) -> Sequence[str]:
-    """List the fields of a node's table that hold the ids of its inputs, in order."""
+    """List the fields of the node class `kind` that hold the ids of inputs, in the order of the inputs."""
     if issubclass(kind, g._Convolution) or kind is g.FullyConnected:
         return ("input1_id", "filter_id", "bias_id")
     names: Sequence[str] = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
@@ -198,5 +213,5 @@ def _input_fields(kind: type) -> Sequence[str]:
 
 
 def encode(subgraph: Subgraph) -> Encoded:
-    """Write the blob of a subgraph with assigned layouts; its outputs are distinct values that it computes."""
+    """Write the blob of a subgraph with assigned layouts, whose outputs are distinct and none of its inputs."""
     return _Encoder(subgraph).run()

@@ -1,7 +1,7 @@
 """Keep booleans inside delegates.
 
-XNNPACK has no type for booleans: inside a delegate they are float32, 0 or 1. So a node that computes a boolean and
-all that read it must share a delegate.
+XNNPACK has no boolean type: inside a delegate a boolean is a float32 number, 0 or 1. Outside it is a byte. So the node
+that computes a boolean tensor and all nodes that read this tensor must be in the same delegate.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch.fx import Node
 
 from edgecore.sdk import TAG, Constants, UnsupportedReason
 
-READ_OUTSIDE = "truth values that are read outside"
-COMPUTED_OUTSIDE = "reads truth values that are computed outside"
+READ_OUTSIDE = "its booleans are read outside the delegate"
+COMPUTED_OUTSIDE = "reads booleans that are computed outside the delegate"
 
 
 def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram) -> UnsupportedReason:
-    """Return `supported`, restricted to nodes that exchange booleans with supported nodes only.
+    """Return the check `supported`, restricted to nodes whose booleans come from and go to supported nodes only.
 
-    A node that this excludes may exclude its neighbours in turn, so the rule is applied until nothing changes.
+    Excluding a node can exclude its neighbours, so the rule is applied until nothing changes.
     """
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
@@ -36,7 +36,7 @@ def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram)
 
 
 def boolean_crossings(program: ExportedProgram) -> dict[Node, str]:
-    """Map each tagged node that exchanges a boolean with a node of another tag to why it is not supported."""
+    """Map each tagged node that reads or writes a boolean of a node with another tag, or none, to the reason."""
     constants, crossings = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:
@@ -56,7 +56,7 @@ def _is_boolean(node: Node) -> bool:
 
 
 def _boolean_inputs(node: Node, constants: Constants) -> list[Node]:
-    """List the booleans that a node reads, constants left out."""
+    """List the boolean inputs of a node that are not constant."""
     return [source for source in node.all_input_nodes if _is_boolean(source) and not constants.has(source)]
 
 
@@ -65,7 +65,7 @@ def _with_booleans(nodes: Iterable[Node], constants: Constants) -> list[Node]:
 
 
 def _crossing(node: Node, constants: Constants, is_inside: Callable[[Node], bool]) -> str | None:
-    """Say how a boolean crosses the border at a node; None if none does."""
+    """Return how a boolean of `node` crosses the border of its delegate; None if no boolean does."""
     if not all(map(is_inside, _boolean_inputs(node, constants))):
         return COMPUTED_OUTSIDE
     return READ_OUTSIDE if _is_boolean(node) and not all(map(is_inside, node.users)) else None

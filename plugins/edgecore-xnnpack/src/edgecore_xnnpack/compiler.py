@@ -1,4 +1,4 @@
-"""The compile side of the XNNPACK backend."""
+"""The class that edgecore calls to compile for XNNPACK."""
 
 from __future__ import annotations
 
@@ -22,40 +22,44 @@ from edgecore_xnnpack.preprocess import preprocess
 
 
 class XnnpackCompiler:
-    """Implements `QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader`.
+    """Implements `QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader` of `edgecore.plugin`.
 
-    All target runtimes get the same blobs.
+    A partition becomes the same blob for every target runtime.
     """
 
     Options = XnnpackOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for the nodes that the operator table supports and the options allow."""
+        """Make the partitioner for `options`, which are `XnnpackOptions`."""
         return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition; the only compile spec is `FORCE_FP16`."""
+        """Compile one partition into a blob; the only compile spec is `FORCE_FP16`."""
         return preprocess(program, force_fp16=FORCE_FP16 in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """List the rows of the operator table."""
+        """List the supported operators with their dtypes and constraints."""
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List what executorch 1.5's XNNPACK delegate would refuse, and weights that the file does not hold."""
-        return incompatibilities(blob, named_data, stock=runtime == "executorch-1.5")
+        """List the errors of a blob; an empty list means that the blob is valid.
+
+        Errors are damage, weights that the file lacks and, for the target runtime `executorch-1.5`, nodes and values
+        that the XNNPACK delegate of executorch 1.5 does not support.
+        """
+        return incompatibilities(blob, named_data, for_executorch=runtime == "executorch-1.5")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """List arguments and nodes, for `edgecore inspect --blobs`."""
+        """Return a line for each argument and node of a blob, for `edgecore inspect --blobs`."""
         return describe(blob, named_data)
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
-        - `int8`: values and weights of 8 bits, with a scale for each output channel; needs samples.
-        - `int8-dynamic`: linear layers only, whose inputs are quantized per token at run time.
-        - `int4-weights`: the same with weights of 4 bits and a scale for every 32 of them.
-        - `fp16`: fp16 inside the delegate, as the option `force_fp16`, and in embedding tables.
+        - `int8`: int8 activations and weights; weights have a scale for each output channel. Needs calibration samples.
+        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized per token at run time.
+        - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
+        - `fp16`: fp16 inside the delegate, as with the option `force_fp16`, and fp16 embedding tables.
         """
         from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
         from edgecore_xnnpack.recipes.fp16_embeddings import convert_embeddings_to_fp16
@@ -73,13 +77,13 @@ class XnnpackCompiler:
         }
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """Return environment variables for each kind of processor in `processors.csv`."""
+        """Map each kind of processor in `processors.csv` to environment variables that make XNNPACK use its kernels."""
         text = Path(__file__).with_name("processors.csv").read_text(encoding="utf-8")
         rows = csv.DictReader(text.splitlines())
         return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing delegate's library. Compiling needs nothing else."""
+        """Report if the native library of the delegate is missing; nothing else is needed."""
         if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-xnnpack"

@@ -1,4 +1,4 @@
-"""Describe a blob in words: its arguments, and its nodes with the shapes of their inputs and outputs."""
+"""Describe a blob as text: its arguments, and its nodes with the shapes of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 
 
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
-    """Return a line about the blob, each argument and each node; sizes are in memory order (NHWC of images).
+    """Return lines about the blob, each argument and each node. Sizes are in memory order (NHWC for images).
 
     Raises:
         FormatError: The blob is damaged.
     """
     graph = read_graph(blob)
-    values = {value.id_out: _Shown(entry, value, graph) for entry, value in _tensors(graph)}
+    values = {value.id_out: _ValueText(entry, value, graph) for entry, value in _tensors(graph)}
     constants = [constant for constant in graph.constant_data if constant.size]
     missing = sum(bool(constant.named_key) and constant.named_key not in named_data for constant in constants)
     size = sum(constant.size for constant in constants)
@@ -42,8 +42,8 @@ def _tensors(graph: g.Graph) -> Iterator[tuple[g.TensorValue | g.QuantizedTensor
             yield entry.value, value
 
 
-class _Shown:
-    """Text of a value: `%7 fp32 [1, 8, 8, 16]`, its quantization parameters, and the key of a constant."""
+class _ValueText:
+    """Text of a value, such as `%7 fp32 [1, 8, 8, 16]`, its quantization parameters, and the key of a constant."""
 
     def __init__(self, entry: g.TensorValue | g.QuantizedTensorValue, value: g.TensorValue, graph: g.Graph) -> None:
         self.text = f"%{value.id_out} {value.datatype.name.lower()} {value.dims}"
@@ -60,19 +60,19 @@ def _quantization(parameters: g.QuantParams | None) -> str:
         case g.PerTensorQuant(scale, zero_point):
             return f" scale {scale:.6g} zero {zero_point}"
         case g.PerChannelQuant():
-            return f" a scale for each of dimension {parameters.channel_dim}"
+            return f" with a scale for each index of dimension {parameters.channel_dim}"
         case g.PerChannelGroupQuant():
-            return f" a scale for {parameters.group_size}"
+            return f" with a scale for each group of {parameters.group_size}"
         case g.PerTokenDynamicQuant():
-            return " a scale for each row, of each run"
+            return " with a scale for each row, computed at run time"
     return ""
 
 
-def _value(values: Mapping[int, _Shown], number: int) -> str:
+def _value(values: Mapping[int, _ValueText], number: int) -> str:
     return values[number].text if number in values else f"%{number} undefined"
 
 
-def _node(node: g.Node, values: Mapping[int, _Shown]) -> str:
+def _node(node: g.Node, values: Mapping[int, _ValueText]) -> str:
     operation = node.node
     if operation is None:
         return "nothing"
@@ -94,6 +94,6 @@ def _node(node: g.Node, values: Mapping[int, _Shown]) -> str:
 
 
 def _is_unused(operation: object, name: str) -> bool:
-    """Return True for an input that a node ignores: Concatenate2 reads two of the five in its table."""
+    """Return True for an input field that a node ignores: Concatenate2 reads two of the five fields."""
     kind = type(operation).__name__
     return kind.startswith("Concatenate") and name > f"input{kind[-1]}_id"

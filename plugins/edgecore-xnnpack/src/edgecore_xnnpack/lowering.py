@@ -1,4 +1,4 @@
-"""Lower the fx graph of a partition to a `Subgraph`, node by node; fold nodes that depend on weights alone."""
+"""Lower the fx graph of a partition to a `Subgraph`, node by node; compute nodes that read only weights."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ from edgecore_xnnpack.symbolic_shapes import Sizes
 
 
 class Lowering:
-    """The state of a lowering, and what the functions of the operator table emit nodes with.
+    """The state of one lowering, with methods that emit operations.
+
+    The functions of the operator table (`operators/`) get a `Lowering` as their first argument, `low`.
 
     Attributes:
         subgraph: The operations so far.
         node: The fx node that is being lowered.
-        sizes: The sample of the symbolic sizes.
+        sizes: The numbers that the symbolic sizes have in this lowering.
     """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
-        """Start a lowering; `arrays` holds contiguous copies of weights, which several lowerings may share."""
+        """Start a lowering; `arrays` caches contiguous copies of weights, and several lowerings may share this cache."""
         self.subgraph = Subgraph()
         self.node: Node
         self.sizes = sizes
@@ -55,7 +57,15 @@ class Lowering:
         self._unread: list[tuple[SubgraphValue, torch.Tensor]] = []
 
     def run(self, program: ExportedProgram, table: Any) -> Subgraph:
-        """Lower the whole graph by the rows of `table`, by operator; CompileError for an operator without a row."""
+        """Lower the whole graph.
+
+        Args:
+            program: The partition.
+            table: Maps each operator to its row of the operator table.
+
+        Raises:
+            CompileError: An operator has no row.
+        """
         for node in program.graph.nodes:
             self.node = node
             if node.op == "placeholder":
@@ -69,12 +79,12 @@ class Lowering:
             else:
                 row = table.get(node.target)
                 if row is None:
-                    raise CompileError(f"{describe(node)} is not in XNNPACK's table")
+                    raise CompileError(f"{describe(node)} is not in XNNPACK's operator table")
                 self._values[node] = row.lower(self, node)
         return self.subgraph
 
     def probe(self, node: Node, lower: Any) -> Subgraph:
-        """Lower one node by itself, to see what it becomes."""
+        """Lower a single node with the function `lower`, and return the subgraph of this node alone."""
         for source in node.all_input_nodes:
             self._source(source)
         self.node = node
@@ -84,7 +94,7 @@ class Lowering:
         return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Make an input of a node that is lowered by itself: a folded weight, or an input of the subgraph."""
+        """Make an input of the node that `probe` lowers: a weight, or an input of the subgraph."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -112,25 +122,25 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        taken: set[SubgraphValue | None] = set(self.subgraph.inputs)
+        unavailable: set[SubgraphValue | None] = set(self.subgraph.inputs)  # cannot be an output (again): copy them
         for result in results:
             assert isinstance(result, Node)
-            self.node = result  # a copy is in the precision of the result that it is for
+            self.node = result  # operations that are emitted below get the dtype and the debug handle of this result
             value = self.value(result)
             if result.meta["val"].dtype == torch.float16:
                 value = self.emit(g.Convert, [value], value.shape)
                 value.is_fp16 = True
-            elif value in taken or value.constant is not None:
+            elif value in unavailable or value.constant is not None:
                 is_index, value = value.is_index, self.emit(g.Copy, [value], value.shape)
                 value.is_index = is_index
-            taken.add(value)
+            unavailable.add(value)
             self.subgraph.outputs.append((value, layout_of(result.meta["val"])))
         for value, val in self._unread:
             self.subgraph.outputs.append((value, layout_of(val)))
             self.subgraph.unread.append(val)
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node that reads nothing but weights; return False for any other."""
+        """Compute a node that reads only weights, and return True; return False for any other node."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False
@@ -154,27 +164,27 @@ class Lowering:
         return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:
-        """Return the scales that a constant was dequantized with: one, or one for each channel or group.
+        """Return the scales that a constant was dequantized with: a single scale, or one for each channel or group.
 
-        None without, or with zero points.
+        Return None if the constant was not dequantized, or has zero points other than 0.
         """
         return self._scales[node][0] if node in self._scales else None
 
     def bits(self, node: Any) -> int:
-        """Return the width of the integers that a constant was dequantized from: 8 or 4."""
+        """Return how many bits the integers have that a constant was dequantized from: 8 or 4."""
         return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
-        """Return the tensor of a constant node; None if it is computed at run time."""
+        """Return the tensor of a constant node; None if the node is computed at run time."""
         return self._tensors.get(node)
 
     def array(self, node: Any) -> Array | None:
-        """Return the float32 array of a constant node; None if it is computed at run time."""
+        """Return the float32 array of a constant node; None if the node is computed at run time."""
         tensor = self.tensor(node)
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
     def value(self, node: Any) -> SubgraphValue:
-        """Return the value of a node; that of a constant is made at its first use."""
+        """Return the value of a node; the value of a constant is made when it is first read."""
         if node not in self._values:
             array = self.array(node)
             assert array is not None
@@ -184,7 +194,7 @@ class Lowering:
         return value
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the node by its schema name, defaults included."""
+        """Return an argument of the node by its name in the operator's schema, or the default of this argument."""
         return self.sizes.resolve(argument(self.node, name))
 
     def input(self) -> SubgraphValue:
@@ -202,18 +212,21 @@ class Lowering:
         return self.sizes.of(val[0] if isinstance(val, (tuple, list)) else val)
 
     def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> SubgraphValue:
-        """Make a constant; a single number becomes a tensor of rank 1."""
+        """Make a float32 constant; a number becomes a tensor of rank 1.
+
+        `scales`, `channel_dim` and `bits` are those of a dequantized weight, see `SubgraphValue`.
+        """
         array = self._contiguous(np.asarray(array, dtype=np.float32))
         shape = array.shape or (1,)
         return SubgraphValue(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim, bits=bits)
 
     def _contiguous(self, array: Array) -> Array:
-        """Copy an array that is not contiguous, once for all samples of the sizes."""
+        """Return a contiguous copy of an array; all samples of the symbolic sizes share this copy."""
         if array.flags.c_contiguous:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
         if key not in self._arrays:
-            self._arrays[key] = array, np.ascontiguousarray(array)
+            self._arrays[key] = array, np.ascontiguousarray(array)  # `array` stays alive, so its address stays unique
         copy: Array = self._arrays[key][1]
         return copy
 
@@ -233,7 +246,20 @@ class Lowering:
         quantization: Quantization | None = None,
         **attributes: Any,
     ) -> SubgraphValue:
-        """Append an operation and return its output, a tensor of `shape`."""
+        """Append an operation to the subgraph.
+
+        Args:
+            kind: The class in `schema.graph` of the node.
+            inputs: Values that the operation reads.
+            shape: Shape of the output.
+            rule: Layouts that the operation works in.
+            clamp: Lower and upper limit of the output.
+            quantization: Parameters of an int8 output.
+            attributes: Further fields of the node.
+
+        Returns:
+            The output.
+        """
         output = SubgraphValue(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
@@ -244,22 +270,24 @@ class Lowering:
         return output
 
     def emit_with_indices(self, image: SubgraphValue, shape: Shape) -> tuple[SubgraphValue, SubgraphValue]:
-        """Emit the maxima over the height of an image of width 1, and their indices."""
+        """Emit the maxima over the height of an image of width 1, and the indices of these maxima."""
         maxima = self.emit(g.ArgMaxPooling2d, [image], shape, LAST, pooling_height=image.shape[2], pooling_width=1)
         self.subgraph.nodes[-1].second = indices = SubgraphValue(shape, is_index=True)
         return maxima, indices
 
     def leave_unread(self, value: SubgraphValue, like: torch.Tensor) -> None:
-        """Make a value that nothing reads one more output of the delegate, in the sizes of a `val`.
+        """Make `value`, which nothing reads, an additional output of the delegate, in the shape of `like`.
 
-        XNNPACK's runtimes drop an unread internal value but keep the operator that writes it, which then crashes.
+        XNNPACK removes an internal value that nothing reads, but keeps the operator that writes the value, and this
+        operator then crashes.
         """
         self._unread.append((self.reshape(value, self.sizes.of(like)), torch.empty_like(like, dtype=torch.float32)))
 
     def reshape(self, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-        """Reshape `value`.
+        """Reshape `value`, whose elements are in ATen's order of dimensions (channels first).
 
-        An image whose bytes are the same in both layouts, of one pixel or channel, may have either.
+        The reshape fixes the layout of both ends to channels first, except an end with a single pixel or channel: its
+        bytes are the same in both layouts.
         """
         shape = tuple(shape)
         if shape == value.shape:
@@ -274,9 +302,10 @@ class Lowering:
         return result
 
     def permute(self, value: SubgraphValue, order: tuple[int, ...]) -> SubgraphValue:
-        """Permute the dimensions of `value`.
+        """Permute the dimensions of `value` by `order`.
 
-        Between ATen's order and channels last it is an `Alias`, for the layout pass to place.
+        NCHW -> NHWC becomes an `Alias` of an image with channels last: both have the same bytes, so that the layout
+        pass inserts a transpose only if the image has channels first. NHWC -> NCHW is the reverse.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):
@@ -284,8 +313,8 @@ class Lowering:
         if value.constant is not None:
             return self.constant(value.constant.transpose(order))
         shape = tuple(value.shape[i] for i in order)
-        kept = [i for i in order if value.shape[i] != 1]
-        if kept == sorted(kept):
+        moved = [i for i in order if value.shape[i] != 1]
+        if moved == sorted(moved):  # only dimensions of size 1 change places
             return self.reshape(value, shape)
         if order == (0, 2, 3, 1):
             return self.emit(Alias, [value], shape, FixedLayouts(Layout.LAST, Layout.FIRST))
@@ -300,7 +329,7 @@ def _is_fp16(val: Any) -> bool:
 
 
 def quantization_of(node: Node) -> Quantization:
-    """Return the scale and zero point of a quantize or dequantize node with a single one of each."""
+    """Return the scale and zero point of a per-tensor quantize or dequantize node."""
     parameters = parameters_of(node)
     assert parameters is not None and parameters.is_per_tensor
     assert isinstance(parameters.scale, (int, float)) and isinstance(parameters.zero_point, int)
@@ -308,15 +337,15 @@ def quantization_of(node: Node) -> Quantization:
 
 
 def is_grouped(node: Node) -> bool:
-    """Return True if a dequantize node has a scale for each group of a matrix row's entries."""
+    """Return True if a dequantize node has a scale for each group of elements in a row of a weight matrix."""
     return "per_channel_group" in str(node.target)
 
 
 def bits_of(node: Node) -> int:
-    """Return the bits that the integers of a dequantized weight need: 4 or 8."""
+    """Return how many bits the integers of a dequantized weight need: 4 or 8."""
     return 4 if argument(node, "quant_min") >= -8 and argument(node, "quant_max") <= 7 else 8
 
 
 def layout_of(val: torch.Tensor) -> Layout:
-    """Return the layout of an external tensor, from the strides of its `val`."""
+    """Return the layout of an input or output of the delegate, from the strides of its `val`."""
     return Layout.LAST if dim_order(val) == TO_LAST.get(val.dim()) else Layout.FIRST

@@ -1,4 +1,4 @@
-"""Restrict what XNNPACK supports to what the options allow, and make delegates of one operator each."""
+"""Apply the options `configs` and `config_precisions`, and split partitions for `per_op_mode`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from edgecore_xnnpack.options import Precision, XnnpackOptions
 
 
 def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: XnnpackOptions) -> UnsupportedReason:
-    """Return `supported`, restricted by the options `configs` and `config_precisions`.
+    """Return the check `supported`, extended by the options `configs` and `config_precisions`.
 
-    A dequantized weight, or a node of dynamic quantization, is allowed exactly where the layers that read it are.
+    A node that dequantizes a weight, or that quantizes a tensor at run time, is useless without the layers that read
+    its result. The options allow such a node only if they allow these layers.
     """
     constants = Constants(program)
 
@@ -29,7 +30,7 @@ def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: 
         if reason is not None:
             return reason
         if is_dequantize(node) and is_weight(node, constants):
-            return "weight of an operator outside" if any(map(unsupported_reason, node.users)) else None
+            return "weight of an operator that is not delegated" if any(map(unsupported_reason, node.users)) else None
         if _is_dynamic(node):
             return next(filter(None, (_excluded(layer, constants, options) for layer in _layers(node))), None)
         return _excluded(node, constants, options)
@@ -38,7 +39,7 @@ def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: 
 
 
 def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str | None:
-    """Say which option excludes a call; None if none does."""
+    """Return which option excludes a call; None if the options allow the call."""
     precision = _precision(node, constants, options)
     if precision not in options.config_precisions:
         return f"{precision} is not among config_precisions"
@@ -47,11 +48,12 @@ def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str 
     names, excludes = TABLE.rows[node.target].names, options.configs[0].startswith("-")
     is_named = any(name.removeprefix("-") in names for name in options.configs)
     if is_named == excludes:
-        return "configs leaves it out"
+        return "excluded by the option configs"
     return None
 
 
 def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Precision:
+    """Return the value of `config_precisions` that a call belongs to."""
     if any(map(_is_dynamic, node.all_input_nodes)):
         return "DYNAMIC_QUANT"
     conversions = [
@@ -66,14 +68,14 @@ def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Pre
 
 
 def _is_dynamic(node: Node) -> bool:
-    """Return True for the nodes that quantize a tensor at run time, and the items of the first of them."""
+    """Return True for nodes of dynamic quantization: choose parameters (and their `getitem`s), quantize, dequantize."""
     if node.target is operator.getitem:
         node = node.args[0]  # type: ignore[assignment]
     return isinstance(node.target, OpOverload) and node.target in DYNAMIC_QUANTIZATION
 
 
 def _layers(node: Node) -> list[Node]:
-    """List the layers that read the tensor that `node` helps to quantize."""
+    """List the layers that read the tensor which `node`, a node of dynamic quantization, quantizes."""
     layers: list[Node] = []
     for user in node.users:
         layers += _layers(user) if _is_dynamic(user) else [user] if user.op == "call_function" else []
@@ -81,15 +83,17 @@ def _layers(node: Node) -> list[Node]:
 
 
 def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Node, Node]:
-    """Map each of `nodes` to the first node of its delegate, in the order of `nodes`.
+    """Divide `nodes` into delegates of one operator each; return the first node of the delegate of each node.
 
-    An operator's delegate also has its items, its weights, the conversions that nothing else reads and, if it reads
-    values that are quantized at run time, their quantization with all its readers.
+    Some nodes make sense only in the delegate of another operator: the `getitem`s of its results, its dequantized
+    weights, and quantize and dequantize nodes that only this operator reads. Operators that read the same dynamically
+    quantized tensor share a delegate with the quantization of this tensor.
     """
-    constants, inside = Constants(program), set(nodes)
+    constants, tagged = Constants(program), set(nodes)
     first: dict[Node, Node] = {node: node for node in nodes}
 
     def join(node: Node, other: Node) -> None:
+        """Merge the delegates of two nodes."""
         old, new = sorted((first[node], first[other]), key=order.__getitem__, reverse=True)
         for member in nodes:
             if first[member] is old:
@@ -97,10 +101,10 @@ def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Nod
 
     order = {node: index for index, node in enumerate(nodes)}
     for node in nodes:
-        for source in inside.intersection(node.all_input_nodes):
-            is_alone = len(source.users) == 1
-            weight = is_dequantize(source) and is_weight(source, constants)
-            converts = is_alone and (is_quantize(node) or is_dequantize(source)) and not is_quantize(source)
-            if node.target is operator.getitem or weight or _is_dynamic(source) or converts:
+        for source in tagged.intersection(node.all_input_nodes):
+            has_one_user = len(source.users) == 1
+            is_layer_weight = is_dequantize(source) and is_weight(source, constants)
+            converts = has_one_user and (is_quantize(node) or is_dequantize(source)) and not is_quantize(source)
+            if node.target is operator.getitem or is_layer_weight or _is_dynamic(source) or converts:
                 join(node, source)
     return first

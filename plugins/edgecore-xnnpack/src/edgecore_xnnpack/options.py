@@ -14,40 +14,42 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class XnnpackOptions(BaseModel):
-    """Options of `Backend("xnnpack", ...)`; on the command line `+` joins the names of a list."""
+    """Options of `Backend("xnnpack", ...)`. On the command line, `+` separates the names in a list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     force_fp16: bool = Field(
         default=False,
-        description="Compute in half precision, with weights of 16 bits; inputs and outputs stay as they are.",
+        description="Compute in fp16, with fp16 weights; inputs and outputs of the model keep their dtypes.",
     )
     config_precisions: Annotated[tuple[Precision, ...], SplitNames] = Field(
         default=PRECISIONS,
         min_length=1,
-        description="Kinds of operators to take: floating point (FP16 with force_fp16, else FP32); STATIC_QUANT what reads "
-        "or gives 8 bits, DYNAMIC_QUANT linear layers whose inputs are rounded at run time.",
+        description="Kinds of operators to delegate: FP32; FP16 (floating point with force_fp16); STATIC_QUANT (operators "
+        "that read or return int8 tensors); DYNAMIC_QUANT (linear layers whose inputs are quantized at run time).",
     )
     configs: Names = Field(
         default=(),
-        description="Operators to take, such as linear or aten.add.Tensor, or, all with a minus before them, those to "
-        "leave; by default all that XNNPACK has.",
+        description="Operators to delegate, such as linear or aten.add.Tensor; or, with a minus before each name, operators "
+        "not to delegate. By default every supported operator is delegated.",
     )
     per_op_mode: bool = Field(
         default=False,
-        description="A delegate for each operator, with its conversions: slow, to find the one that errs.",
+        description="Give each operator a delegate of its own: slow, to find the operator with wrong results.",
     )
-    verbose: bool = Field(default=False, description="Print each operator call that is not taken, and why, on stderr.")
+    verbose: bool = Field(
+        default=False, description="Print each operator call that is not delegated, and the reason, on stderr."
+    )
 
     @property
     def restricts(self) -> bool:
-        """True if the options keep an operator that XNNPACK supports from being delegated."""
+        """True if the options can exclude an operator that XNNPACK supports."""
         return bool(self.configs) or set(self.config_precisions) != set(PRECISIONS)
 
     @field_validator("configs")
     @classmethod
     def _check_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len({name.startswith("-") for name in value}) > 1:
-            raise ValueError("names either all with a minus or all without")
+            raise ValueError("put a minus before all names or before none")
         TABLE.check_names([name.removeprefix("-") for name in value], namespace="aten")
         return value

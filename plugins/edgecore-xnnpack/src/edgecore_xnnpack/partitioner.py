@@ -1,4 +1,4 @@
-"""Choose the nodes for XNNPACK: those that its operator table supports, as far as the options allow."""
+"""The partitioner: tag the nodes that the operator table supports and the options allow."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
 
 
 class XnnpackPartitioner(CapabilityPartitioner):
-    """Tags what the operator table supports and `options` allow.
+    """Tags the nodes that the operator table supports and `options` allow.
 
-    Operators with a better lowering than their decomposition are not decomposed, but only where the table supports
-    them.
+    Some operators, such as softmax, are faster as one XNNPACK node than after decomposition. The table lists them in
+    `ops_to_not_decompose`; a call of such an operator is still decomposed if the table does not support that call.
     """
 
     def __init__(self, options: XnnpackOptions | None = None) -> None:
@@ -39,7 +39,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the supported nodes; every other call node gets a reason.
 
-        Partitions are made again, without the nodes concerned, as long as a boolean crosses the border of one.
+        Booleans must not cross the border of a delegate (`booleans.py`), but a border is known only after
+        partitioning. So, as long as a boolean crosses a border, the nodes at both ends become unsupported and the
+        program is partitioned again.
         """
         self._crossings.clear()
         result = super().partition(exported_program)
@@ -55,7 +57,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
             reasons = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
             for node in exported_program.graph.nodes:
                 if node.name in reasons:
-                    print(f"xnnpack leaves {describe(node)}: {reasons[node.name]}", file=sys.stderr)
+                    print(f"xnnpack does not delegate {describe(node)}: {reasons[node.name]}", file=sys.stderr)
         return result
 
     def _unsupported_reasons(self, program: ExportedProgram) -> UnsupportedReason:
@@ -64,7 +66,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         return keep_booleans_inside(lambda node: self._crossings.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
-        """Give each operator a delegate of its own."""
+        """Split the partitions so that each operator has a delegate of its own."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags = {BACKEND_ID: self.spec}

@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: lower it to an XNNPACK subgraph, run the passes, encode."""
+"""Compile a partition into a blob: lower the partition to an XNNPACK subgraph, run the passes, encode the subgraph."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from edgecore_xnnpack.symbolic_shapes import Symbols, merge
 
 
 def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgraph:
-    """Lower a partition, once for each sample of its symbolic sizes, and run the passes over the merged subgraph."""
+    """Lower a partition once for each sample of its symbolic sizes, merge the results, and run the passes."""
     constants, arrays = Constants(program), dict[Any, Any]()
-    choices = Symbols(program).choices
-    subgraph = merge([Lowering(constants, sizes, arrays).run(program, TABLE.rows) for sizes in choices])
+    samples = Symbols(program).samples
+    subgraph = merge([Lowering(constants, sizes, arrays).run(program, TABLE.rows) for sizes in samples])
     fuse(subgraph)
-    quantize(subgraph, resized=len(choices) > 1)
-    fuse(subgraph)  # again, for clamps that became integer operations
+    quantize(subgraph, has_symbolic_sizes=len(samples) > 1)
+    fuse(subgraph)  # again: `quantize` removed conversions between operations and their clamps
     convert_to_fp16(subgraph, everything=force_fp16)
     simplify_transposes(subgraph)
     pack_columns(subgraph)
@@ -37,7 +37,7 @@ def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgra
 
 
 def preprocess(program: ExportedProgram, force_fp16: bool = False) -> PreprocessResult:
-    """Compile one partition, whose weights are placeholders; `memory` of the result is an estimate."""
+    """Compile one partition into a blob; the `memory` of the result is an estimate."""
     subgraph = build_subgraph(program, force_fp16)
     encoded = encode(subgraph)
     return PreprocessResult(
@@ -50,7 +50,7 @@ def preprocess(program: ExportedProgram, force_fp16: bool = False) -> Preprocess
 
 
 def _memory(subgraph: Subgraph) -> tuple[MemoryNeed, ...]:
-    """Estimate the memory: the largest sum of internal values that live at a time, and packed copies of the weights."""
+    """Estimate the memory of a delegate: the peak of live internal values, and a packed copy of each weight."""
     last_use: dict[SubgraphValue, int] = {}
     for index, op in enumerate(subgraph.nodes):
         for value in op.inputs:

@@ -1,4 +1,4 @@
-"""The `Quantizer` of this backend for torchao's PT2E quantization: it says which values become integers, and how."""
+"""The `Quantizer` for torchao's PT2E quantization: it annotates the values that become integers for XNNPACK."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from edgecore_xnnpack.schema import graph as g
 aten = torch.ops.aten
 ANNOTATION = "quantization_annotation"
 EPS = 2.0**-12
-"""Smallest scale that observers may choose: XNNPACK multiplies scales, and a smaller one underflows."""
+"""Minimum scale that observers choose: XNNPACK multiplies scales, and the product of smaller ones underflows."""
 
 CHANNEL_AXIS = {
     aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
@@ -45,7 +45,7 @@ CLAMPS = frozenset({
     aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
     aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
 })  # fmt: skip
-"""Operators that are fused into the operation before them; otherwise their result has the parameters of their input."""
+"""Operators that are fused into the operation before them, or else keep the quantization parameters of their input."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -64,12 +64,19 @@ MOVES = CLAMPS | {
     aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default,
     aten.upsample_bilinear2d.vec,
 }  # fmt: skip
-"""Operators whose result has the parameters of their inputs, if those are quantized."""
+"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
 
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """The specifications of values and weights; `is_per_channel`: a scale for each output channel of a weight."""
+    """How to quantize a part of a model.
+
+    Attributes:
+        activation: The specification of activations.
+        weight: Returns the specification of a weight, given the dimension of its output channels.
+        is_per_channel: True if weights have a scale for each output channel, False for a single scale.
+        is_qat: True for quantization-aware training.
+    """
 
     activation: QuantizationSpec
     weight: Callable[[int], QuantizationSpec]
@@ -80,13 +87,20 @@ class QuantizationConfig:
 def get_symmetric_quantization_config(
     is_per_channel: bool = False, is_qat: bool = False, is_dynamic: bool = False
 ) -> QuantizationConfig:
-    """Return the configuration of int8 weights with a zero point of 0, and int8 values with zero points of their own.
+    """Return the configuration of symmetric int8 weights (zero point 0) and asymmetric int8 activations.
 
-    `is_qat`: fake quantization for `prepare_qat_pt2e`. `is_dynamic`: the inputs of linear layers are quantized per
-    token at run time, and everything else stays in floating point. Both together raise `ValueError`.
+    Args:
+        is_per_channel: Give weights a scale for each output channel instead of a single scale.
+        is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
+        is_dynamic: Quantize only linear layers, with inputs that are quantized per token at run time.
+
+    Raises:
+        ValueError: Both `is_qat` and `is_dynamic` are True.
     """
     if is_qat and is_dynamic:
-        raise ValueError("is_qat and is_dynamic exclude each other: nothing is rounded in training")
+        raise ValueError(
+            "is_qat and is_dynamic exclude each other: there is no quantization-aware training of dynamic quantization"
+        )
     affine, symmetric = torch.per_tensor_affine, torch.per_tensor_symmetric
     if is_qat:
         observer: Any = FusedMovingAvgObsFakeQuantize.with_args(
@@ -113,8 +127,8 @@ def get_symmetric_quantization_config(
 class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
     """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
 
-    The configuration of a module's name has precedence over that of its type, and that over the global one; a
-    configuration of None leaves a module in floating point.
+    A configuration for a module's name has precedence over one for its type, which has precedence over the global
+    one. The configuration None leaves a module in floating point.
     """
 
     def __init__(self) -> None:
@@ -124,27 +138,24 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         self._global: QuantizationConfig | None = None
 
     def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
-        """Set the configuration of all operators that have no other."""
+        """Set the configuration of all operators that no other configuration applies to."""
         self._global = quantization_config
         return self
 
     def set_object_type(
         self, object_type: type[torch.nn.Module], quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
-        """Set the configuration of the operators of modules of a type."""
+        """Set the configuration of operators in modules of a type."""
         self._types[f"{object_type.__module__}.{object_type.__qualname__}"] = quantization_config
         return self
 
     def set_module_name(self, module_name: str, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
-        """Set the configuration of the operators of a module and those inside it.
-
-        Its name is as in `named_modules()`.
-        """
+        """Set the configuration of operators in a module and its submodules; the name is as in `named_modules()`."""
         self._names[module_name] = quantization_config
         return self
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Write the annotations into the nodes' `meta`."""
+        """Write annotations into the `meta` of the nodes; return `model`."""
         for node in model.graph.nodes:
             config = self._config_of(node) if node.op == "call_function" and ANNOTATION not in node.meta else None
             if config is not None and _is_float(node) and not _reads_empty(node):
@@ -152,7 +163,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Do nothing: XNNPACK computes every annotated operator, or leaves it in floating point."""
+        """Do nothing: an annotated operator that XNNPACK cannot run on integers runs in floating point."""
 
     def _config_of(self, node: Node) -> QuantizationConfig | None:
         stack = list(node.meta.get("nn_module_stack", {}).values())
@@ -167,7 +178,7 @@ class XNNPACKQuantizer(Quantizer):  # type: ignore[misc]
 
 
 def _plain_name(name: str) -> str:
-    """Return a module's name as in `named_modules()`; `torch.export` writes it as an attribute of `L['self']`."""
+    """Return a module's name as in `named_modules()`, without the prefix that `torch.export` writes."""
     for prefix in ("L['self'].", "L__self___"):
         name = name.removeprefix(prefix)
     return name
@@ -179,7 +190,7 @@ def _is_float(node: Node) -> bool:
 
 
 def _reads_empty(node: Node) -> bool:
-    """Return True if a node reads a tensor without elements, in which observers find no range."""
+    """Return True if a node reads a tensor without elements, whose range an observer cannot determine."""
     return any(
         isinstance(val := source.meta.get("val"), torch.Tensor) and 0 in val.shape for source in node.all_input_nodes
     )
@@ -196,7 +207,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
         grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
         spec = config.weight(0 if grouped else axis)
         if grouped and config.is_per_channel:
-            return  # a channel of the weight is not one of the result
+            return  # channels of a transposed weight in groups do not correspond to output channels
         _mark(_tail(node), config.activation, {})
         _mark(node, None if _tail(node) is not node else config.activation, {value: config.activation, weight: spec})
     elif target in TWO_INPUTS:
@@ -218,7 +229,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
 
 
 def _share(node: Node, config: QuantizationConfig) -> None:
-    """Give inputs and result one shared observer, if all inputs are quantized anyway."""
+    """Give the inputs and the result one shared observer, if all inputs are quantized already."""
     sources = [source for source in node.all_input_nodes if _is_float(source)]
     if not sources or not all(_output_spec(source) is not None for source in sources):
         return
@@ -235,7 +246,7 @@ def _output_spec(node: Node) -> QuantizationSpecBase | None:
 
 
 def _tail(node: Node) -> Node:
-    """Return the last of the batch norm and the clamp that are fused into `node`; `node` if there are none."""
+    """Return the batch norm or clamp after `node` that is fused into it last; `node` itself if there is none."""
     for group in (NORMS, CLAMPS):
         users = list(node.users)
         if len(users) == 1 and users[0].target in group:

@@ -1,6 +1,6 @@
-"""The XNNPACK subgraph of a partition, between the edge graph and the blob.
+"""The XNNPACK subgraph of a partition: the intermediate representation between the edge graph and the blob.
 
-Shapes are in ATen's order of dimensions; `passes/layout.py` chooses the order in memory last.
+Shapes are in ATen's order of dimensions. The last pass, `passes/layout.py`, chooses the order in memory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Shape = tuple[int, ...]
 
 
 class SymbolicSize(int):
-    """A size that varies between calls; the number is its upper bound."""
+    """A size that varies between calls. As a number it is its upper bound."""
 
 
 class Layout(IntEnum):
-    """Order of the dimensions in memory: channels first, as in ATen, or last. Only ranks 4 and 5 can be LAST."""
+    """Order of the dimensions in memory: channels FIRST (NCHW, as in ATen) or LAST (NHWC; only ranks 4 and 5)."""
 
     FIRST = 0
     LAST = 1
@@ -33,22 +33,22 @@ CHANNELS_LAST = (0, 2, 3, 1)
 CHANNELS_FIRST = (0, 3, 1, 2)
 
 TO_LAST = {4: CHANNELS_LAST, 5: (0, 2, 3, 4, 1)}
-"""By rank, the permutation from ATen's order of dimensions to channels last."""
+"""Permutation from ATen's order of dimensions to channels last, by rank."""
 
 TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
-"""By rank, the permutation from channels last to ATen's order of dimensions."""
+"""Permutation from channels last to ATen's order of dimensions, by rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedLayouts:
-    """Constraint of an operation that demands a layout of its inputs and gives its output one; None: either."""
+    """Layout constraint of an operation that needs fixed layouts of its inputs and its output; None allows both."""
 
     input: Layout | None
     output: Layout | None
 
 
 class SameLayout(Enum):
-    """Constraint of an operation that works in any layout, if inputs and output have the same."""
+    """Layout constraint of an operation that works in both layouts if inputs and output have the same layout."""
 
     SAME_LAYOUT = 0
 
@@ -62,7 +62,7 @@ LayoutConstraint = FixedLayouts | SameLayout
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Parameters of an int8 tensor that is computed: real = (integer - zero_point) * scale."""
+    """Parameters of a quantized int8 tensor: real = (integer - zero_point) * scale."""
 
     scale: float
     zero_point: int
@@ -70,7 +70,7 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class DynamicQuantization:
-    """Marks an int8 tensor that is quantized per token: each row gets its parameters at run time."""
+    """Marks a tensor that is quantized to int8 per token: XNNPACK computes a scale and zero point of each row at run time."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,17 +78,20 @@ class SubgraphValue:
     """A tensor of the subgraph: an input, a constant, or the result of an operation.
 
     Attributes:
-        shape: In ATen's order; a constant of an operation with `FixedLayouts` is stored as that operation wants it.
-        constant: The elements, if they are known: float32, float16, or the integers of a quantized weight or bias.
+        shape: In ATen's order of dimensions. A filter of a convolution is stored in XNNPACK's order instead.
+        constant: The elements of a constant: float32, float16, or the integers of a quantized weight or bias. None for
+            a value that is computed at run time.
         layout: Order of the dimensions in memory.
-        quantization: Parameters of an int8 tensor that is computed; None: floating point.
-        scales: Of a float32 constant that was dequantized, its scales: one, one for each output channel, or one for
-            each group of a matrix row's entries, [rows, groups]. Each element is an integer multiple of its scale, so
-            it can become that integer again without loss. Of an integer constant, the scales that dequantize it.
-        channel_dim: The dimension that the scales belong to.
-        bits: Width of the integers, 8 or 4.
-        is_fp16: The tensor is computed in fp16; a constant tells by its dtype.
-        is_index: An int32 tensor of indices, which can only be an output of the delegate.
+        quantization: Parameters of an int8 tensor that is computed at run time; None for floating point.
+        scales: The scales of a constant: a single scale, one for each output channel, or, as [rows, groups], one for
+            each group of elements in a matrix row. They dequantize an integer constant. A float32 constant with
+            scales was dequantized: each element is an integer multiple of its scale, so that the integers can be
+            recovered without loss.
+        channel_dim: The dimension of the output channels that `scales` belong to.
+        bits: Number of bits of the integers, 8 or 4.
+        is_fp16: True if the tensor is computed in fp16; a constant has this information in its dtype.
+        is_index: True for an int32 tensor of indices. XNNPACK cannot compute with indices, so that such a tensor can
+            only be an output of the delegate.
     """
 
     shape: Shape
@@ -103,7 +106,7 @@ class SubgraphValue:
 
     @property
     def dims(self) -> Shape:
-        """The sizes in memory order."""
+        """The sizes in the order of the dimensions in memory."""
         return tuple(self.shape[i] for i in TO_LAST[len(self.shape)]) if self.layout == Layout.LAST else self.shape
 
     @property
@@ -120,21 +123,24 @@ class SubgraphValue:
 
     @property
     def has_layouts(self) -> bool:
-        """True for images and volumes: their channels may be first or last."""
+        """True for ranks 4 and 5, images and volumes, whose channels may be first or last."""
         return len(self.shape) in TO_LAST
 
     @property
     def has_one_order(self) -> bool:
-        """True if both layouts have the same bytes: there is a single channel, or a single pixel."""
+        """True if both layouts have the same bytes, because there is a single channel or a single pixel."""
         return self.shape[1] == 1 or prod(self.shape[2:]) == 1
 
 
 class QuantizePerToken:
-    """Kind of a placeholder: dynamic per-token quantization, of use to linear layers of integer weights only."""
+    """Kind of a node that marks dynamic per-token quantization; `passes/quantize.py` replaces it.
+
+    XNNPACK can read such a quantized tensor only in linear layers with integer weights.
+    """
 
 
 class Alias:
-    """Kind of an operation that changes neither bytes nor sizes in memory order: the blob needs no node for it."""
+    """Kind of an operation whose output has the bytes and, in memory order, the sizes of its input; not in the blob."""
 
 
 @dataclass(eq=False, slots=True)
@@ -142,14 +148,14 @@ class SubgraphNode:
     """An operation that becomes a node of the blob.
 
     Attributes:
-        kind: The table of `schema.graph` for its node, `Alias` or `QuantizePerToken`.
-        rule: The layouts that it works in.
-        attributes: The table's fields, without the ids of values. Those named in `layout.BY_DIMENSION` are in ATen's
-            order of dimensions until layouts are assigned.
+        kind: The class in `schema.graph` of the node, or `Alias`, or `QuantizePerToken`.
+        rule: The layouts that the operation works in.
+        attributes: The fields of the node, without the ids of values. Fields with a number for each dimension
+            (`layout.BY_DIMENSION`) are in ATen's order of dimensions until layouts are assigned.
         clamp: Lower and upper limit of the output.
-        handles: Debug handles of the nodes that it came from.
-        second: A second output: the indices of `ArgMaxPooling2d`.
-        is_fp16: The model computes it in fp16.
+        handles: Debug handles of the fx nodes that became this operation.
+        second: The second output of `ArgMaxPooling2d`, the indices.
+        is_fp16: True if the model itself computes this operation in fp16.
     """
 
     kind: type
@@ -168,10 +174,11 @@ class Subgraph:
     """A partition as XNNPACK operations.
 
     Attributes:
-        inputs: In the order of the delegate's arguments; None: a number, which no operation reads.
+        inputs: In the order of the delegate's arguments. None is an argument that is a number, which no operation
+            reads.
         outputs: Each with the layout that the caller expects.
-        nodes: In an order in which they can run.
-        unread: `val`s of the last outputs, which nothing outside the delegate reads.
+        nodes: In execution order.
+        unread: The `val`s of additional outputs at the end of `outputs`, see `Lowering.leave_unread`.
     """
 
     inputs: list[SubgraphValue | None] = field(default_factory=list)
@@ -184,7 +191,7 @@ class Subgraph:
         return {op.output: op for op in self.nodes}
 
     def uses(self) -> dict[SubgraphValue, int]:
-        """Count how often each value is read; being an output counts as well."""
+        """Count how often each value is read by operations or returned as an output."""
         counts: dict[SubgraphValue, int] = {}
         for op in self.nodes:
             for value in op.inputs:
@@ -195,7 +202,7 @@ class Subgraph:
 
 
 def comes_from_last(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]) -> bool:
-    """Return True if the last operation before a value that has a fixed layout computes channels last."""
+    """Return True if the nearest producer with a fixed output layout, along first inputs, writes channels last."""
     while (op := producers.get(value)) is not None:
         if isinstance(op.rule, FixedLayouts):
             return op.rule.output == Layout.LAST

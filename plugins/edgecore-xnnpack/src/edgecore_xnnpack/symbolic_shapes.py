@@ -1,18 +1,20 @@
-"""Symbolic sizes: lower a graph for several samples of the sizes, and give XNNPACK what all samples have in common.
+"""Symbolic sizes: lower a graph for five samples of the sizes, and keep what all five results have in common.
 
-An operator's lowering is ordinary code over numbers. Instead of giving each one a second, symbolic form, it runs once
-for each sample: `Symbols.choices`, five points. A size, attribute or constant that is equal in all samples is taken
-as fixed, a tensor's size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time, and any other
-difference (another operation, attribute or constant) means that the call is not supported.
+Lowerings compute with numbers, so that they need no second, symbolic form. A sample (`Symbols.samples`) gives each
+symbol a number. A graph is lowered once for each sample, and `merge` compares the results: a number that is the same
+in all five becomes fixed; a tensor's size that differs becomes a `SymbolicSize`, which XNNPACK infers at run time;
+any other difference (operation, attribute, constant) means that the call is not supported.
 
-The assumption: every number that a lowering computes is a piecewise linear function of the sizes (sums, products with
-a number, floors by strides and factors), and one that varies at all varies among the samples. Steps of 1 and 2 show
-floors by 2 and 3, the long steps, 67 and 1021, those of sizes that were divided many times; each symbol moves at its
-own rate, so sizes that are equal by chance in one sample differ in another. The assumption fails, without an error,
-for a number that is the same in all samples and different elsewhere: `min(size, 8)` with an upper bound above 8, a
-floor by more than 1021, or a lowering with a special case for small sizes, such as 1. Lowerings therefore have no
-such cases, and `test_symbolic_shapes.py` runs the smallest, middle and largest sizes. Samples above the bounds do no
-harm: the bounds say how much memory is needed, nothing else.
+Assumption: a number that depends on a size at all differs between two samples. The k-th symbol is sampled at its upper
+bound plus k times 0, 1, 2, 67 and 1021. Sums and products with constants differ at the first step, a floor division
+by d differs if d is at most 1021 * k, and sizes that are equal by chance in one sample differ in the next, because
+each symbol has its own k. Samples above the bound are harmless: bounds only say how much memory to reserve.
+
+The assumption fails, with wrong results or an error at run time, for a number that is equal in all samples but not
+for all sizes: `min(size, 8)` if the upper bound is 8 or more, or a special case for small sizes such as 1. Lowerings
+must not contain these; `test_symbolic_shapes.py` runs small, middle and maximum sizes. It also fails for remainders by
+a divisor of k: the steps of the second symbol are all even, so that the padding of a slice with a step of 2 looks
+fixed although it depends on the parity of the size.
 """
 
 from __future__ import annotations
@@ -29,18 +31,18 @@ from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import Shape, Subgraph, SubgraphNode, SubgraphValue, SymbolicSize
 
 _STEPS = (0, 1, 2, 67, 1021)
-"""Steps above the upper bounds, one for each sample; the module's docstring has the reasons."""
+"""Steps above the upper bounds, one for each sample; see the docstring of this module."""
 
 
 class Sizes:
-    """One sample: a number for each symbol (sympy's) of a program."""
+    """One sample: a number for each symbol (of sympy) in the shapes of a program."""
 
     def __init__(self, numbers: dict[Any, int]) -> None:
         self._numbers = numbers
         self._known: dict[Any, int] = {}
 
     def number(self, size: Any) -> int:
-        """Return a size as a number."""
+        """Return the number that a size has in this sample."""
         if isinstance(size, int):
             return size
         expression = size.node.expr
@@ -49,7 +51,7 @@ class Sizes:
         return self._known[expression]
 
     def resolve(self, value: Any) -> Any:
-        """Return an argument of a call with the sizes in it as numbers."""
+        """Return an argument of a call with its symbolic sizes replaced by numbers."""
         if isinstance(value, (list, tuple)):
             return type(value)(map(self.resolve, value))
         if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.SymInt):
@@ -57,7 +59,7 @@ class Sizes:
         return value
 
     def of(self, tensor: torch.Tensor) -> Shape:
-        """Return the shape of a `val` in numbers."""
+        """Return the shape that a `val` has in this sample."""
         return tuple(self.number(size) for size in tensor.shape)
 
 
@@ -65,8 +67,9 @@ class Symbols:
     """The symbols in the shapes of a program.
 
     Attributes:
-        choices: The samples to lower it for, the upper bounds first; one without symbols if the program is static.
-        problems: For each symbol without usable bounds, why calls with it are not supported.
+        samples: The samples to lower the program for. The first one has the upper bounds. A program without symbols
+            has a single sample.
+        problems: For each symbol without usable bounds, the reason why calls that read it are not supported.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
@@ -86,13 +89,13 @@ class Symbols:
                 self.problems[symbol] = f"size {symbol} depends on data and may be 0"
             upper[symbol] = int(bounds.upper) if symbol not in self.problems else 2
         steps = _STEPS if upper else (0,)
-        self.choices = [
+        self.samples = [
             Sizes({symbol: bound + step * (index + 1) for index, (symbol, bound) in enumerate(upper.items())})
             for step in steps
         ]
 
     def problem(self, tensor: torch.Tensor) -> str | None:
-        """Say why the sizes of a `val` are not supported."""
+        """Return why the symbolic sizes of a `val` are not supported; None if they are."""
         symbols = [symbol for size in symbolic(tensor) for symbol in size.node.expr.free_symbols]
         return next((self.problems[symbol] for symbol in symbols if symbol in self.problems), None)
 
@@ -103,20 +106,20 @@ def symbolic(val: Any) -> list[Any]:
 
 
 class SizeDependent(Exception):
-    """An operation depends on a size that varies; the message says how."""
+    """The lowering of a call depends on the value of a symbolic size; the message says how."""
 
 
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
-    """Merge the subgraphs of all samples: the first one, with sizes that differ among them marked `SymbolicSize`.
+    """Return the first of the samples' subgraphs, with tensor sizes that differ among them as `SymbolicSize`.
 
     Raises:
-        SizeDependent: Anything else differs.
+        SizeDependent: The subgraphs differ in anything else.
     """
     first = subgraphs[0]
     if len(subgraphs) == 1:
         return first
     if len({len(subgraph.nodes) for subgraph in subgraphs}) != 1:
-        raise SizeDependent("other operations for other sizes")
+        raise SizeDependent("different sizes need different operations")
     same: dict[SubgraphValue, tuple[SubgraphValue, ...]] = {}
     for values in zip(*(subgraph.inputs for subgraph in subgraphs), strict=True):
         _join(same, values)
@@ -124,27 +127,29 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
         _compare(ops, same)
     for values in zip(*([value for value, _ in subgraph.outputs] for subgraph in subgraphs), strict=True):
         if not _is_same(same, values):
-            raise SizeDependent("other results for other sizes")
+            raise SizeDependent("different sizes return different values")
     return first
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Note that `values` correspond to each other, and mark the symbolic sizes of the first."""
+    """Record that `values`, one of each sample, correspond to each other; mark the symbolic sizes of the first one."""
     first = values[0]
     if first is None:
         return
-    joined = tuple(value for value in values if value is not None)
-    same[first] = joined
-    first.shape = _marked([value.shape for value in joined])
+    present = tuple(value for value in values if value is not None)
+    same[first] = present
+    first.shape = _marked([value.shape for value in present])
 
 
 def _marked(shapes: list[Shape]) -> Shape:
+    """Return the first shape, with sizes that differ among `shapes` as `SymbolicSize`."""
     if len({len(shape) for shape in shapes}) != 1:
-        raise SizeDependent("other ranks for other sizes")
+        raise SizeDependent("different sizes give different ranks")
     return tuple(sizes[0] if len(set(sizes)) == 1 else SymbolicSize(sizes[0]) for sizes in zip(*shapes, strict=True))
 
 
 def _is_same(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue, ...]) -> bool:
+    """Return True if `values`, one of each sample, are equal constants or correspond to each other."""
     first = values[0]
     if first.constant is None:
         return same.get(first) == values
@@ -158,14 +163,14 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops` correspond to each other, and mark the symbolic sizes in the first."""
+    """Check that `ops`, one of each sample, correspond to each other; mark the symbolic sizes in the first one."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):
-        raise SizeDependent("other operations for other sizes")
+        raise SizeDependent("different sizes need different operations")
     for values in zip(*(other.inputs for other in ops), strict=True):
         if not _is_same(same, values):
-            raise SizeDependent(f"{name} of numbers that depend on it")
+            raise SizeDependent(f"an input of {name} depends on it")
     shapes = [other.inputs[0].shape for other in ops]
     _join(same, tuple(other.output for other in ops))
     _join(same, tuple(other.second for other in ops))
@@ -174,22 +179,24 @@ def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[Subg
         if key == "sizes":
             op.attributes[key] = tuple(_slice_size(*samples) for samples in zip(zip(*values_of_key), zip(*shapes)))
         elif key != "new_shape" and any(other != value for other in values_of_key):
-            raise SizeDependent(f"{name} with another {key}")
+            raise SizeDependent(f"{key} of {name} depends on it")
     if any(other.clamp != op.clamp for other in ops):
-        raise SizeDependent(f"{name} with another range")
+        raise SizeDependent(f"the clamp of {name} depends on it")
     if op.kind is g.StaticReshape and sum(isinstance(size, SymbolicSize) for size in op.output.shape) > 1:
-        raise SizeDependent("a reshape with two open sizes, of which XNNPACK finds one only; fix all but one of them")
+        raise SizeDependent(
+            "a reshape to several symbolic sizes, of which XNNPACK can infer only one; make the others static"
+        )
 
 
 def _slice_size(sizes: tuple[int, ...], input_sizes: tuple[int, ...]) -> int:
-    """Return the size of a slice along a dimension: a number, symbolic if it is always the whole dimension."""
+    """Return the length of a slice of one dimension: symbolic if it is the whole dimension in every sample."""
     if sizes == input_sizes and len(set(sizes)) > 1:
         return SymbolicSize(sizes[0])
     if len(set(sizes)) == 1:
         return sizes[0]
-    raise SizeDependent("a slice whose length varies")
+    raise SizeDependent("a slice whose length depends on it")
 
 
-def names(tensors: Iterator[torch.Tensor]) -> str:
-    """Join the symbolic sizes of some `val`s, for messages."""
+def symbol_names(tensors: Iterator[torch.Tensor]) -> str:
+    """Join the symbolic sizes of `val`s, for messages."""
     return ", ".join(dict.fromkeys(str(size) for tensor in tensors for size in symbolic(tensor)))

@@ -1,7 +1,4 @@
-"""Try the kernels that XNNPACK selects on this processor; `edgecore doctor xnnpack` prints the result.
-
-Needs no torch.
-"""
+"""Try the kernels that XNNPACK selects on this processor, without torch; `edgecore doctor xnnpack` prints the result."""
 
 from __future__ import annotations
 
@@ -10,21 +7,24 @@ import re
 
 
 def try_kernels(library: str) -> list[tuple[str, bool, str]]:
-    """Run the trials that the delegate holds; return rows of kernels, True if they are right, and a detail.
+    """Run the kernel trials in the delegate's library and return a row for each family of kernels.
 
-    Families that differ by their type alone are one row, such as ``add (f32, int8)``; those without kernels for this
-    processor are left out.
+    Families that differ only in their type share a row, such as `add` with the detail `right in f32, int8`. Families
+    without kernels for this processor have no row.
 
     Args:
         library: Path of the delegate's shared library.
 
+    Returns:
+        Rows of the family's name, True if its results are right, and a detail.
+
     Raises:
-        OSError: It does not load.
+        OSError: The library does not load.
     """
     entry = ctypes.CDLL(library).edgecore_backend_v0
     entry.restype = ctypes.c_void_p
     table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # of the table; the function's address stands after it
+    size = ctypes.c_uint32.from_address(table).value  # the table's size; the address of the trial function follows it
     address = ctypes.c_void_p.from_address(table + size).value
     function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
     text = ctypes.create_string_buffer(1 << 16)
@@ -33,7 +33,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
 
 
 def _rows(lines: str) -> list[tuple[str, bool, str]]:
-    groups: dict[str, list[str]] = {}  # the types of each kind that are right
+    groups: dict[str, list[str]] = {}  # family -> types with right results
     rows = []
     for line in lines.splitlines():
         name, state, detail = line.split("\t")

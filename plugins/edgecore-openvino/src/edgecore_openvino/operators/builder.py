@@ -1,4 +1,4 @@
-"""Build the OpenVINO model of a partition: helpers for the functions of the operator table."""
+"""Helpers for the functions of the operator table, which build the OpenVINO model of a partition."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ OV_TYPES = {
 
 
 class Builder:
-    """Maps nodes of a partition to OpenVINO's values; constants are made when they are first read."""
+    """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read."""
 
-    def __init__(self, part: PartitionView) -> None:
-        self.part = part
+    def __init__(self, partition: PartitionView) -> None:
+        self.partition = partition
         self.values: dict[Node, Any] = {}
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """Return the value of an argument of a call: a node, or a number, which gets the dtype of node `like`."""
+        """Return the value of an argument: a node, or a number, which becomes a constant with the dtype of node `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             return ops.constant(np.asarray(argument), OV_TYPES[like.meta["val"].dtype])
         if argument not in self.values:
-            self.values[argument] = ops.constant(self.part.constants[argument].contiguous().numpy())
+            self.values[argument] = ops.constant(self.partition.constants[argument].contiguous().numpy())
         return self.values[argument]
 
 
 def ints(values: Sequence[int]) -> Any:
-    """Make a constant of 64-bit integers with one dim: sizes, axes."""
+    """Make a 1-d constant of int64, for sizes and axes."""
     return ops.constant(np.asarray(list(values), dtype=np.int64))
 
 
 def number(value: float) -> Any:
-    """Make a scalar constant of float32."""
+    """Make a scalar float32 constant."""
     return ops.constant(np.float32(value))
 
 
 Build = Callable[[Builder, Node], Any]
-"""Returns the value of a call node, or a list of values for an operator with several results."""
+"""Builds the operators of a call and returns its value; a list of values if the call has several results."""
 
 
 Row = OperatorRow[Build]
-"""A row of the operator table; `lower` builds OpenVINO's operators for a call."""
+"""A row of the operator table; its `lower` is a `Build`."""
 
 
 def shape(node: Any) -> tuple[Any, ...]:
@@ -65,6 +65,6 @@ def rank(node: Any) -> int:
 
 
 def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Return `dims` as numbers from 0; all dims if there are none."""
+    """Return `dims` of a node's result as numbers from 0 on; all dims if `dims` is None or empty."""
     count = rank(node)
     return [dim % count for dim in dims] if dims else list(range(count))

@@ -13,10 +13,12 @@ from edgecore_openvino.operators.builder import Build, Builder, Row, axes, ints,
 
 aten = torch.ops.aten
 F32, BOOL = (torch.float32,), (torch.bool,)
-TRUTH = (torch.float32, torch.bool)
+F32_OR_BOOL = (torch.float32, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
+    """Return a `Build` that applies `function` of `openvino.opset15` to a tensor and further constants."""
+
     def build(b: Builder, node: Node) -> Any:
         return function(b.value(node.args[0]), *map(number, constants))
 
@@ -24,13 +26,13 @@ def _unary(function: Any, *constants: float) -> Build:
 
 
 def _binary(function: Any) -> Build:
-    """Build an operator of two tensors, or of a tensor and a number; `alpha` multiplies the second operand."""
+    """Return a `Build` for two tensors, or a tensor and a number; the argument `alpha` multiplies the second operand."""
 
     def build(b: Builder, node: Node) -> Any:
-        given, (left, right) = arguments_by_name(node), node.args[:2]
+        args, (left, right) = arguments_by_name(node), node.args[:2]
         like: Any = left if isinstance(left, Node) else right
         second = b.value(right, like)
-        if (alpha := given.get("alpha", 1)) != 1:
+        if (alpha := args.get("alpha", 1)) != 1:
             second = ops.multiply(second, b.value(alpha, like))
         return function(b.value(left, like), second)
 
@@ -38,22 +40,22 @@ def _binary(function: Any) -> Build:
 
 
 def _rsub(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    scaled = ops.multiply(b.value(node.args[0]), number(given["alpha"]))
-    return ops.subtract(number(given["other"]), scaled)
+    args = arguments_by_name(node)
+    scaled = ops.multiply(b.value(node.args[0]), number(args["alpha"]))
+    return ops.subtract(number(args["other"]), scaled)
 
 
 def _clamp(b: Builder, node: Node) -> Any:
-    given, value = arguments_by_name(node), b.value(node.args[0])
-    low, high = (given.get(new, given.get(old)) for new, old in (("min", "min_val"), ("max", "max_val")))
+    args, value = arguments_by_name(node), b.value(node.args[0])
+    low, high = (args.get(new, args.get(old)) for new, old in (("min", "min_val"), ("max", "max_val")))
     if low is not None:
         value = ops.maximum(value, number(low))
     return value if high is None else ops.minimum(value, number(high))
 
 
 def _hardtanh(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    return ops.clamp(b.value(node.args[0]), float(given["min_val"]), float(given["max_val"]))
+    args = arguments_by_name(node)
+    return ops.clamp(b.value(node.args[0]), float(args["min_val"]), float(args["max_val"]))
 
 
 def _gelu(b: Builder, node: Node) -> Any:
@@ -62,13 +64,12 @@ def _gelu(b: Builder, node: Node) -> Any:
 
 
 def _elu(b: Builder, node: Node) -> Any:
-    given, x = arguments_by_name(node), b.value(node.args[0])
-    return ops.elu(x, float(given["alpha"]))
+    args, x = arguments_by_name(node), b.value(node.args[0])
+    return ops.elu(x, float(args["alpha"]))
 
 
-def _elu_scales(node: Node) -> str | None:
-    given = arguments_by_name(node)
-    return None if given["scale"] == given["input_scale"] == 1 else "scale or input_scale is not 1"
+def _elu_scales(query: NodeQuery) -> str | None:
+    return None if query.argument("scale") == query.argument("input_scale") == 1 else "scale or input_scale is not 1"
 
 
 def _leaky_relu(b: Builder, node: Node) -> Any:
@@ -106,17 +107,17 @@ def _full_like(b: Builder, node: Node) -> Any:
 
 def _reduce(function: Any) -> Build:
     def build(b: Builder, node: Node) -> Any:
-        given, source = arguments_by_name(node), node.args[0]
-        dims = given.get("dim")
-        chosen = axes([dims] if isinstance(dims, int) else dims, source)
-        return function(b.value(source), ints(chosen), bool(given.get("keepdim", False)))
+        args, source = arguments_by_name(node), node.args[0]
+        dims = args.get("dim")
+        reduced = axes([dims] if isinstance(dims, int) else dims, source)
+        return function(b.value(source), ints(reduced), bool(args.get("keepdim", False)))
 
     return build
 
 
 def _of_floats(query: NodeQuery) -> str | None:
     other = next((source for source in query.node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
-    return None if other is None else f"input {other.name} is no float32"
+    return None if other is None else f"input {other.name} is not float32"
 
 
 def _scalar(query: NodeQuery) -> str | None:
@@ -149,17 +150,17 @@ ROWS = [
     *(_row(operator.default, F32, _unary(function)) for operator, function in _UNARY.items()),
     *(_row(getattr(operator, kind), F32, _binary(function)) for operator, function in _BINARY.items()
       for kind in ("Tensor", "Scalar")),
-    *(_row(getattr(operator, kind), TRUTH, _binary(function), "of float32", _of_floats) for operator, function in _COMPARE.items()
+    *(_row(getattr(operator, kind), F32_OR_BOOL, _binary(function), "float32 inputs", _of_floats) for operator, function in _COMPARE.items()
       for kind in ("Tensor", "Scalar")),
     _row(aten.div.Tensor, F32, _binary(ops.divide)),
     _row(aten.div.Scalar, F32, _binary(ops.divide)),
-    _row(aten.maximum.default, F32, _binary(ops.maximum), "NaN is not carried on"),
-    _row(aten.minimum.default, F32, _binary(ops.minimum), "NaN is not carried on"),
+    _row(aten.maximum.default, F32, _binary(ops.maximum), "NaN is not propagated"),
+    _row(aten.minimum.default, F32, _binary(ops.minimum), "NaN is not propagated"),
     _row(aten.pow.Tensor_Scalar, F32, _binary(ops.power)),
     _row(aten.pow.Tensor_Tensor, F32, _binary(ops.power)),
     _row(aten.rsub.Scalar, F32, _rsub),
-    _row(aten.clamp.default, F32, _clamp, "NaN is not carried on"),
-    _row(aten.hardtanh.default, F32, _hardtanh, "NaN is not carried on"),
+    _row(aten.clamp.default, F32, _clamp, "NaN is not propagated"),
+    _row(aten.hardtanh.default, F32, _hardtanh, "NaN is not propagated"),
     _row(aten.hardsigmoid.default, F32, lambda b, node: ops.hard_sigmoid(b.value(node.args[0]), number(1 / 6), number(0.5))),
     _row(aten.gelu.default, F32, _gelu),
     _row(aten.silu.default, F32, _silu),
@@ -169,13 +170,13 @@ ROWS = [
     _row(aten.rsqrt.default, F32, _rsqrt),
     _row(aten.round.default, F32, lambda b, node: ops.round(b.value(node.args[0]), "HALF_TO_EVEN")),
     _row(aten.square.default, F32, lambda b, node: ops.multiply(b.value(node.args[0]), b.value(node.args[0]))),
-    _row(aten.relu6.default, F32, lambda b, node: ops.clamp(b.value(node.args[0]), 0.0, 6.0), "NaN is not carried on"),
+    _row(aten.relu6.default, F32, lambda b, node: ops.clamp(b.value(node.args[0]), 0.0, 6.0), "NaN is not propagated"),
     _row(aten._prelu_kernel.default, F32, lambda b, node: ops.prelu(*map(b.value, node.args))),
     _row(aten.mish.default, F32, _unary(ops.mish)),
     _row(aten.logical_not.default, BOOL, _logical(ops.logical_not)),
     _row(aten.logical_and.default, BOOL, _logical(ops.logical_and)),
     _row(aten.logical_or.default, BOOL, _logical(ops.logical_or)),
-    _row(aten.where.self, TRUTH, _where, "values of float32"),
+    _row(aten.where.self, F32_OR_BOOL, _where, "float32 values"),
     _row(aten.full_like.default, F32, _full_like),
     _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), check=_scalar),
     _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), check=_scalar),

@@ -16,24 +16,24 @@ F32 = (torch.float32,)
 
 
 def _convolution(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
+    args = arguments_by_name(node)
     count = rank(node) - 2
-    stride, pads, dilation = (for_each(given[key], count) for key in ("stride", "padding", "dilation"))
-    x, weight, groups = b.value(given["input"]), b.value(given["weight"]), given["groups"]
+    stride, pads, dilation = (for_each(args[key], count) for key in ("stride", "padding", "dilation"))
+    x, weight, groups = b.value(args["input"]), b.value(args["weight"]), args["groups"]
     if groups > 1:
-        sizes = shape(given["weight"])
+        sizes = shape(args["weight"])
         weight = ops.reshape(weight, ints([groups, sizes[0] // groups, *sizes[1:]]), special_zero=False)
-    if given["transposed"]:
+    if args["transposed"]:
         function = ops.group_convolution_backprop_data if groups > 1 else ops.convolution_backprop_data
         result = function(
             x, weight, strides=stride, pads_begin=pads, pads_end=pads, dilations=dilation,
-            output_padding=for_each(given["output_padding"], count),
+            output_padding=for_each(args["output_padding"], count),
         )  # fmt: skip
     else:
         function = ops.group_convolution if groups > 1 else ops.convolution
         result = function(x, weight, stride, pads, pads, dilation)
-    if given["bias"] is not None:
-        bias = ops.reshape(b.value(given["bias"]), ints([1, -1] + [1] * count), special_zero=False)
+    if args["bias"] is not None:
+        bias = ops.reshape(b.value(args["bias"]), ints([1, -1] + [1] * count), special_zero=False)
         result = ops.add(result, bias)
     return result
 
@@ -44,9 +44,9 @@ def _spatial(query: NodeQuery) -> str | None:
 
 
 def _linear(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    product = ops.matmul(b.value(given["input"]), b.value(given["weight"]), False, True)
-    return product if given["bias"] is None else ops.add(product, b.value(given["bias"]))
+    args = arguments_by_name(node)
+    product = ops.matmul(b.value(args["input"]), b.value(args["weight"]), False, True)
+    return product if args["bias"] is None else ops.add(product, b.value(args["bias"]))
 
 
 def _addmm(b: Builder, node: Node) -> Any:
@@ -58,56 +58,58 @@ def _check_addmm(query: NodeQuery) -> str | None:
     return None if query.argument("alpha") == query.argument("beta") == 1 else "alpha or beta is not 1"
 
 
-def _product(b: Builder, node: Node) -> Any:
+def _matmul(b: Builder, node: Node) -> Any:
     return ops.matmul(b.value(node.args[0]), b.value(node.args[1]), False, False)
 
 
 def _attention(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    query, key, value = (b.value(given[name]) for name in ("query", "key", "value"))
-    mask = None if given["attn_mask"] is None else b.value(given["attn_mask"])
-    scale = None if given["scale"] is None else number(given["scale"])
-    if scale is not None and mask is None:  # OpenVINO takes them in this order
+    args = arguments_by_name(node)
+    query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
+    mask = None if args["attn_mask"] is None else b.value(args["attn_mask"])
+    scale = None if args["scale"] is None else number(args["scale"])
+    if scale is not None and mask is None:  # OpenVINO allows a scale only together with a mask
         mask = number(0)
-    return ops.scaled_dot_product_attention(query, key, value, mask, scale, given["is_causal"])
+    return ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
 
 
 def _check_attention(query: NodeQuery) -> str | None:
     if query.argument("dropout_p") or query.argument("enable_gqa"):
-        return "dropout_p or enable_gqa is given"
+        return "dropout_p or enable_gqa is not supported"
     if query.argument("is_causal") and query.argument("scale") is not None:
-        return "is_causal with a scale"
+        return "is_causal together with scale is not supported"
     return (
         None if all(rank(query.argument(name)) == 4 for name in ("query", "key", "value")) else "tensors without 4 dims"
     )
 
 
 def _max_pool(b: Builder, node: Node) -> Any:
-    given, count = arguments_by_name(node), 2
-    kernel = for_each(given["kernel_size"], count)
-    stride = for_each(given["stride"] or kernel, count)
-    pads, dilation = for_each(given["padding"], count), for_each(given["dilation"], count)
-    rounding = "ceil_torch" if given["ceil_mode"] else "floor"
+    args, count = arguments_by_name(node), 2
+    kernel = for_each(args["kernel_size"], count)
+    stride = for_each(args["stride"] or kernel, count)
+    pads, dilation = for_each(args["padding"], count), for_each(args["dilation"], count)
+    rounding = "ceil_torch" if args["ceil_mode"] else "floor"
     pooled = ops.max_pool(b.value(node.args[0]), stride, dilation, pads, pads, kernel, rounding)
     return [pooled.output(0)]
 
 
-def _max_pool_alone(b: Builder, node: Node) -> Any:
+def _max_pool_without_indices(b: Builder, node: Node) -> Any:
     return _max_pool(b, node)[0]
 
 
 def _avg_pool(b: Builder, node: Node) -> Any:
-    given, count = arguments_by_name(node), 2
-    kernel = for_each(given["kernel_size"], count)
-    stride, pads = for_each(given["stride"] or kernel, count), for_each(given["padding"], count)
-    rounding = "ceil_torch" if given["ceil_mode"] else "floor"
+    args, count = arguments_by_name(node), 2
+    kernel = for_each(args["kernel_size"], count)
+    stride, pads = for_each(args["stride"] or kernel, count), for_each(args["padding"], count)
+    rounding = "ceil_torch" if args["ceil_mode"] else "floor"
     return ops.avg_pool(
-        b.value(node.args[0]), stride, pads, pads, kernel, not given["count_include_pad"], rounding, "explicit"
+        b.value(node.args[0]), stride, pads, pads, kernel, not args["count_include_pad"], rounding, "explicit"
     )
 
 
 def _check_avg_pool(query: NodeQuery) -> str | None:
-    return _image(query) or (None if query.argument("divisor_override") is None else "divisor_override is given")
+    return _image(query) or (
+        None if query.argument("divisor_override") is None else "divisor_override is not supported"
+    )
 
 
 def _image(query: NodeQuery) -> str | None:
@@ -121,10 +123,10 @@ def _adaptive(b: Builder, node: Node) -> Any:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Constraint of operators with several results, of which OpenVINO computes the first."""
+    """Refuse a call if more than its first result is read: OpenVINO computes the first one only."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
-            return f"result {user.args[1]} is used, too"
+            return f"result {user.args[1]} is read, but only result 0 is supported"
     return None
 
 
@@ -133,32 +135,32 @@ def _check_max_pool(query: NodeQuery) -> str | None:
 
 
 def _layer_norm(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    count = len(given["normalized_shape"])
-    value = ops.mvn(b.value(node.args[0]), ints(range(-count, 0)), True, float(given["eps"]), "inside_sqrt")
-    if given["weight"] is not None:
-        value = ops.multiply(value, b.value(given["weight"]))
-    return [value if given["bias"] is None else ops.add(value, b.value(given["bias"]))]
+    args = arguments_by_name(node)
+    count = len(args["normalized_shape"])
+    value = ops.mvn(b.value(node.args[0]), ints(range(-count, 0)), True, float(args["eps"]), "inside_sqrt")
+    if args["weight"] is not None:
+        value = ops.multiply(value, b.value(args["weight"]))
+    return [value if args["bias"] is None else ops.add(value, b.value(args["bias"]))]
 
 
 def _group_norm(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    channels = given["C"]
-    weight = number(1) if given["weight"] is None else b.value(given["weight"])
-    bias = number(0) if given["bias"] is None else b.value(given["bias"])
+    args = arguments_by_name(node)
+    channels = args["C"]
+    weight = number(1) if args["weight"] is None else b.value(args["weight"])
+    bias = number(0) if args["bias"] is None else b.value(args["bias"])
     scale, shift = (ops.broadcast(value, ints([channels])) for value in (weight, bias))
-    return [ops.group_normalization(b.value(node.args[0]), scale, shift, given["group"], float(given["eps"]))]
+    return [ops.group_normalization(b.value(node.args[0]), scale, shift, args["group"], float(args["eps"]))]
 
 
 def _batch_norm(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
+    args = arguments_by_name(node)
     channels = ints([shape(node.args[0])[1]])
     scale, shift = (
-        ops.broadcast(number(neutral) if given[name] is None else b.value(given[name]), channels)
+        ops.broadcast(number(neutral) if args[name] is None else b.value(args[name]), channels)
         for name, neutral in (("weight", 1.0), ("bias", 0.0))
     )
-    mean, var = b.value(given["running_mean"]), b.value(given["running_var"])
-    return [ops.batch_norm_inference(b.value(node.args[0]), scale, shift, mean, var, float(given["eps"]))]
+    mean, var = b.value(args["running_mean"]), b.value(args["running_var"])
+    return [ops.batch_norm_inference(b.value(node.args[0]), scale, shift, mean, var, float(args["eps"]))]
 
 
 def _softmax(function: Any) -> Build:
@@ -184,16 +186,16 @@ def _row(
     return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
 
 
-FIRST = "only the first result"
+FIRST = "only the first result may be read"
 ROWS = [
     _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial, do_not_decompose=True),
     _row(aten.linear.default, _linear),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
-    _row(aten.mm.default, _product),
-    _row(aten.bmm.default, _product),
+    _row(aten.mm.default, _matmul),
+    _row(aten.bmm.default, _matmul),
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _check_max_pool,
          (torch.float32, torch.int64)),
-    _row(aten.max_pool2d.default, _max_pool_alone, "4 dims", _image),
+    _row(aten.max_pool2d.default, _max_pool_without_indices, "4 dims", _image),
     _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _check_attention,
          (torch.float32, torch.bool), do_not_decompose=True),
     _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),

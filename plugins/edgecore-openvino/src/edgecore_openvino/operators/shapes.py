@@ -1,4 +1,4 @@
-"""Operators that move data."""
+"""Operators that move elements: views, transposes, slices, padding, gathers, resizing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _view(b: Builder, node: Node) -> Any:
 
 
 def _sizes(node: Node) -> list[int]:
-    """Build the shape of a result, with -1 for the single size that varies."""
+    """Return the sizes of a result, with -1 for a symbolic size."""
     return [size if isinstance(size, int) else -1 for size in shape(node)]
 
 
-def _one_symbol(node: Node) -> str | None:
-    return "several sizes vary" if _sizes(node).count(-1) > 1 else None
+def _one_symbol(query: NodeQuery) -> str | None:
+    return "more than one symbolic size" if _sizes(query.node).count(-1) > 1 else None
 
 
 def _permute(b: Builder, node: Node) -> Any:
@@ -49,14 +49,14 @@ def _unsqueeze(b: Builder, node: Node) -> Any:
 
 def _squeeze(b: Builder, node: Node) -> Any:
     source, dims = node.args
-    chosen = [d for d in axes([dims] if isinstance(dims, int) else dims, source) if shape(source)[d] == 1]  # type: ignore[arg-type]
-    return ops.squeeze(b.value(source), ints(chosen)) if chosen else b.value(source)
+    squeezed = [d for d in axes([dims] if isinstance(dims, int) else dims, source) if shape(source)[d] == 1]  # type: ignore[arg-type]
+    return ops.squeeze(b.value(source), ints(squeezed)) if squeezed else b.value(source)
 
 
 def _expand(b: Builder, node: Node) -> Any:
     """Build a broadcast.
 
-    A size of -1 keeps the input's size, as a size of 1 does in OpenVINO's bidirectional broadcasting.
+    A symbolic size (-1) becomes 1, which keeps the input's size in OpenVINO's bidirectional broadcasting.
     """
     return ops.broadcast(
         b.value(node.args[0]), ints([abs(size) for size in _sizes(node)]), broadcast_spec="BIDIRECTIONAL"
@@ -64,8 +64,8 @@ def _expand(b: Builder, node: Node) -> Any:
 
 
 def _cat(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    return ops.concat([b.value(source) for source in given["tensors"]], given["dim"] % rank(node))
+    args = arguments_by_name(node)
+    return ops.concat([b.value(source) for source in args["tensors"]], args["dim"] % rank(node))
 
 
 def _check_cat(query: NodeQuery) -> str | None:
@@ -74,18 +74,18 @@ def _check_cat(query: NodeQuery) -> str | None:
 
 
 def _stack(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    axis = given["dim"] % rank(node)
-    return ops.concat([ops.unsqueeze(b.value(source), ints([axis])) for source in given["tensors"]], axis)
+    args = arguments_by_name(node)
+    axis = args["dim"] % rank(node)
+    return ops.concat([ops.unsqueeze(b.value(source), ints([axis])) for source in args["tensors"]], axis)
 
 
 def _slice(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    start, end = given["start"], given["end"]
+    args = arguments_by_name(node)
+    start, end = args["start"], args["end"]
     last = np.iinfo(np.int64).max
     begin, stop = ints([0 if start is None else start]), ints([last if end is None else end])
-    axis = given["dim"] % rank(node)
-    return ops.slice(b.value(node.args[0]), begin, stop, ints([given["step"]]), ints([axis]))
+    axis = args["dim"] % rank(node)
+    return ops.slice(b.value(node.args[0]), begin, stop, ints([args["step"]]), ints([axis]))
 
 
 def _select(b: Builder, node: Node) -> Any:
@@ -95,17 +95,17 @@ def _select(b: Builder, node: Node) -> Any:
 
 
 def _split(b: Builder, node: Node) -> Any:
-    given = arguments_by_name(node)
-    axis = ops.constant(np.int64(given["dim"] % rank(node.args[0])))
-    return ops.variadic_split(b.value(node.args[0]), axis, ints(given["split_sizes"])).outputs()
+    args = arguments_by_name(node)
+    axis = ops.constant(np.int64(args["dim"] % rank(node.args[0])))
+    return ops.variadic_split(b.value(node.args[0]), axis, ints(args["split_sizes"])).outputs()
 
 
 def _pad(b: Builder, node: Node) -> Any:
-    given, count = arguments_by_name(node), rank(node)
+    args, count = arguments_by_name(node), rank(node)
     before, after = [0] * count, [0] * count
-    for index in range(len(given["pad"]) // 2):
-        before[count - 1 - index], after[count - 1 - index] = given["pad"][2 * index : 2 * index + 2]
-    return ops.pad(b.value(node.args[0]), ints(before), ints(after), "constant", number(given["value"]))
+    for index in range(len(args["pad"]) // 2):
+        before[count - 1 - index], after[count - 1 - index] = args["pad"][2 * index : 2 * index + 2]
+    return ops.pad(b.value(node.args[0]), ints(before), ints(after), "constant", number(args["value"]))
 
 
 def _repeat(b: Builder, node: Node) -> Any:
@@ -137,27 +137,27 @@ def _pixel_shuffle(b: Builder, node: Node) -> Any:
     return ops.depth_to_space(b.value(node.args[0]), "depth_first", node.args[1])
 
 
-def _image(node: Node) -> str | None:
-    return None if rank(node) == 4 else f"{rank(node)} dims instead of 4"
+def _image(query: NodeQuery) -> str | None:
+    return None if rank(query.node) == 4 else f"{rank(query.node)} dims instead of 4"
 
 
-def _fixed(node: Node) -> str | None:
-    return None if all(isinstance(size, int) for size in shape(node)[2:]) else "height or width vary"
+def _static_image(query: NodeQuery) -> str | None:
+    return None if all(isinstance(size, int) for size in shape(query.node)[2:]) else "symbolic height or width"
 
 
 def _resize(mode: str) -> Build:
     def build(b: Builder, node: Node) -> Any:
-        given, source = arguments_by_name(node), node.args[0]
-        align = bool(given.get("align_corners", False))
-        where = "asymmetric" if mode == "nearest" else "align_corners" if align else "pytorch_half_pixel"
-        wanted = shape(node)[2:]
-        factors = given["scale_factors"]
-        sizes = factors or [out / size for out, size in zip(wanted, shape(source)[2:], strict=True)]
+        args, source = arguments_by_name(node), node.args[0]
+        align = bool(args.get("align_corners", False))
+        coordinates = "asymmetric" if mode == "nearest" else "align_corners" if align else "pytorch_half_pixel"
+        output_sizes = shape(node)[2:]
+        factors = args["scale_factors"]
+        sizes = factors or [out / size for out, size in zip(output_sizes, shape(source)[2:], strict=True)]
         return ops.interpolate(
             b.value(source),
-            ops.constant(np.asarray(sizes, dtype=np.float32)) if factors else ints(wanted),
+            ops.constant(np.asarray(sizes, dtype=np.float32)) if factors else ints(output_sizes),
             mode=mode, shape_calculation_mode="scales" if factors else "sizes",
-            coordinate_transformation_mode=where, nearest_mode="floor", axes=ints([2, 3]),
+            coordinate_transformation_mode=coordinates, nearest_mode="floor", axes=ints([2, 3]),
         )  # fmt: skip
 
     return build
@@ -174,14 +174,14 @@ def _row(
 
 
 ROWS = [
-    _row(aten.view_copy.default, _view, "one size may vary", _one_symbol),
+    _row(aten.view_copy.default, _view, "at most one symbolic size", _one_symbol),
     _row(aten.permute_copy.default, _permute),
     _row(aten.transpose_copy.int, _transpose),
     _row(aten.unsqueeze_copy.default, _unsqueeze),
     _row(aten.squeeze_copy.dim, _squeeze),
     _row(aten.squeeze_copy.dims, _squeeze),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.cat.default, _cat, "tensors of one rank", _check_cat),
+    _row(aten.cat.default, _cat, "all inputs of equal rank", _check_cat),
     _row(aten.stack.default, _stack),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),
@@ -190,9 +190,9 @@ ROWS = [
     _row(aten.flip.default, _flip),
     _row(aten.constant_pad_nd.default, _pad, dtypes=F32),
     _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, F32),
-    _row(aten.embedding.default, _embedding, "a table of float32", _check_embedding,
+    _row(aten.embedding.default, _embedding, "float32 table", _check_embedding,
          (torch.float32, torch.int32, torch.int64)),
     _row(aten.index_select.default, _index_select),
-    _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "height and width do not vary", _fixed, F32),
-    _row(aten.upsample_nearest2d.vec, _resize("nearest"), "height and width do not vary", _fixed, F32),
+    _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "static height and width", _static_image, F32),
+    _row(aten.upsample_nearest2d.vec, _resize("nearest"), "static height and width", _static_image, F32),
 ]  # fmt: skip

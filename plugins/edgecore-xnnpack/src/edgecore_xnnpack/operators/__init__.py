@@ -1,4 +1,9 @@
-"""The operators that XNNPACK supports: one table for the partitioner, the lowering and the documentation."""
+"""The operators that XNNPACK supports.
+
+Each module enters rows into one table (`table.TABLE`), which the partitioner, the lowering and the documentation read.
+A function that is decorated with `lowers` emits XNNPACK operations for calls of an operator; its first argument `low`
+is the `Lowering`. A function `_check...` returns why a call is not supported, or None.
+"""
 
 from edgecore_xnnpack.operators import (
     activation,

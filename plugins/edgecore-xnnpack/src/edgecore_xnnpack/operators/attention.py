@@ -1,4 +1,7 @@
-"""Scaled dot product attention, composed of matmuls and softmax, which XNNPACK has in every runtime."""
+"""Scaled dot product attention, composed of matmuls and softmax.
+
+XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from edgecore_xnnpack.subgraph import FIRST, SubgraphValue
 
 aten = torch.ops.aten
 
-LOWEST = float(np.finfo(np.float32).min)
-SMALLEST = 2.0**-126
-"""The smallest normal number. Times this, any finite number is within -4 and 4, while -inf stays -inf; see `_seen`."""
+MIN_FINITE = float(np.finfo(np.float32).min)
+MIN_NORMAL = 2.0**-126
+"""The minimum positive normal float32. Any finite float32 times this is between -4 and 4; -inf stays -inf. See `_seen`."""
 
 
 def _check_attention(query: Query) -> str | None:
@@ -42,11 +45,11 @@ def _check_attention(query: Query) -> str | None:
 @lowers(aten.scaled_dot_product_attention.default, check=_check_attention, do_not_decompose=True, any_dtype=("attn_mask",),
         constraints="rank 3 or more, equal batches; a mask of floating point, or constant")  # fmt: skip
 def _attention(low: Lowering, node: Node) -> SubgraphValue:
-    """softmax(scale * q k^T + mask) v.
+    """Emit softmax(scale * q k^T + mask) v.
 
-    A row whose mask is -inf everywhere gives zeros, as in ATen, where softmax alone would give NaN: scores are
-    clamped to finite numbers, and the result is multiplied by `_seen`. Query heads that share a key (grouped-query
-    attention) are rows of one matmul.
+    A row with a mask of -inf everywhere must give zeros, as in ATen, but its softmax is NaN. So scores are clamped to
+    finite numbers, which avoids NaN, and the row's result is multiplied by 0 (`_seen`). In grouped-query attention,
+    query heads that share a key head become rows of the same matmul.
     """
     q, k, v = (low.value(low.argument(name)) for name in ("query", "key", "value"))
     scale = low.argument("scale")
@@ -66,7 +69,7 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
     if mask is not None:
         seen = _seen(low, mask)
         masked = binary(low, g.Add, low.reshape(scores, scores_shape), mask)
-        scores = low.reshape(clamped(low, masked, LOWEST, inf) if seen is not None else masked, scores.shape)
+        scores = low.reshape(clamped(low, masked, MIN_FINITE, inf) if seen is not None else masked, scores.shape)
     weights = low.emit(g.Softmax, [scores], scores.shape, FIRST)
     result = low.emit(g.BatchMatrixMultiply, [weights, v], (*grouped, v.shape[-1]), FIRST)
     result = low.reshape(result, (*q.shape[:-1], v.shape[-1]))
@@ -74,9 +77,9 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:
-    """Return the mask to add to the scores, 0 or -inf where it was boolean.
+    """Return the mask that is added to the scores; a boolean mask becomes 0 where it is true and -inf elsewhere.
 
-    None if there is none, or it is 0 everywhere.
+    Return None if there is no mask, or if it is 0 everywhere. `shape` is the shape of the scores.
     """
     node = low.argument("attn_mask")
     tensor = low.tensor(node)
@@ -93,15 +96,16 @@ def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:
 
 
 def _seen(low: Lowering, mask: SubgraphValue) -> SubgraphValue | None:
-    """Return 1 for each row of a mask that has an element above -inf, and 0 for others; None if all rows have one.
+    """Return 0 for each row of a mask that is -inf everywhere, and 1 for other rows; None if there is no such row.
 
-    For a mask that is computed: exp(m * 2^-126) is 0 for -inf and at least exp(-4) for any finite m, so 64 times the
-    sum over a row, clamped to 1, is 1 as soon as one element is finite. The lowest finite number, which masks use as
-    well, counts as seen, as in ATen.
+    For a mask that is computed at run time, XNNPACK has no comparison, so the identity is
+    min(1, sum over a row of 64 * exp(m * 2^-126)). exp(-inf) is 0. For a finite m, the exponent is above -4, and
+    64 * exp(-4) = 1.17, so that one finite element suffices for 1. This includes the minimum finite float32, which
+    some masks use in place of -inf: such a row counts as seen, as in ATen. A NaN in the mask is not supported.
     """
     if mask.constant is not None:
         blind = np.isneginf(mask.constant).all(axis=-1, keepdims=True)
         return low.constant(np.where(blind, 0.0, 1.0)) if blind.any() else None
-    finite = unary(low, g.Exp, binary(low, g.Multiply, mask, low.scalar(SMALLEST)))
+    finite = unary(low, g.Exp, binary(low, g.Multiply, mask, low.scalar(MIN_NORMAL)))
     count = fully_connected(low, finite, np.full((1, mask.shape[-1]), 64.0, np.float32), None)
     return clamped(low, count, 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""Comparisons and logic. XNNPACK has no comparison node and no boolean type.
+"""Comparisons, logic and rounding. XNNPACK has no comparison node and no boolean type.
 
-Booleans are 0 and 1 in float32 and never leave a delegate (`booleans.py`). A comparison is computed as a difference
-that two saturating multiplications turn into -1, 0 or 1, see `_saturate`. XNNPACK flushes denormals to zero, so
-numbers that differ by less than 2^-126 compare as equal. A comparison with NaN is not defined: the minimum and
-maximum of the processor decide.
+Booleans are float32 numbers, 0 and 1, and never leave a delegate (`booleans.py`). A comparison computes the difference
+of its operands (`_difference`) and maps it to -1, 0 or 1 by two saturating multiplications (`_saturate`). XNNPACK
+flushes denormals to zero, so that numbers compare as equal if they differ by less than 2^-126. The result of a
+comparison with NaN is undefined: it depends on the minimum and maximum instructions of the processor.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ from edgecore_xnnpack.subgraph import SubgraphValue
 aten = torch.ops.aten
 
 _STEEP = 2.0**75
-"""Factor of `_saturate`: times its square, 2^150, even the smallest denormal number, 2^-149, is above 1."""
+"""Factor of `_saturate`; its square, 2^150, times the smallest denormal, 2^-149, is 2, which is above 1."""
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FIRST_INTEGER = 2.0**23
-"""Every float32 number from here on is an integer."""
+"""float32 numbers of at least this size are integers: their last bit is worth 1 or more."""
 
 
 def sign(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """Emit -1, 0 or 1, the sign of `value`."""
+    """Emit the sign of `value`: -1, 0 or 1."""
     return _saturate(low, value, -1.0)
 
 
 def _saturate(low: Lowering, value: SubgraphValue, lower: float) -> SubgraphValue:
     """Emit `lower` (-1 or 0) for negative numbers, 0 for 0, and 1 for positive numbers.
 
-    This is `clamp(2^75 * clamp(2^75 * x, lower, 1), lower, 1)`: any x but 0 reaches a limit in two steps, and 0 stays
-    0. A single factor of 2^150 does not fit into float32. Infinities saturate; a denormal counts as 0 where XNNPACK
-    flushes it; NaN is not defined. The clamp is part of XNNPACK's multiplication, so a comparison costs three nodes.
+    The formula is clamp(2^75 * clamp(2^75 * x, lower, 1), lower, 1). 0 stays 0. Every other x reaches a limit: two
+    factors of 2^75 increase even the smallest denormal above 1. One factor cannot, as float32 ends below 2^128; in
+    fp16 the factor becomes 65504, of which denormals need two as well. Infinities reach a limit. A denormal counts as
+    0 where XNNPACK flushes denormals, as on x86-64 and Arm. The result for NaN is undefined. Multiplication nodes
+    clamp their output at no cost, so that a comparison is three nodes: a subtraction and two multiplications.
     """
     for _ in range(2):
         value = binary(low, g.Multiply, value, low.scalar(_STEEP), clamp=(lower, 1.0))
@@ -49,7 +51,7 @@ def _saturate(low: Lowering, value: SubgraphValue, lower: float) -> SubgraphValu
 
 
 def logical_not(low: Lowering, boolean: SubgraphValue) -> SubgraphValue:
-    """Emit 1 - x, the negation of a boolean."""
+    """Emit the negation of a boolean, 1 - x."""
     return binary(low, g.Subtract, low.scalar(1.0), boolean)
 
 
@@ -64,8 +66,9 @@ def _not_equal(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> Subg
 def _difference(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
     """Emit a number with the sign of left - right.
 
-    Both operands are clamped to finite numbers first if both are computed, since inf - inf is NaN. A constant operand
-    is finite (`_check_comparison`), so its difference to an infinity is that infinity.
+    inf - inf is NaN. So, if both operands are computed at run time, they are clamped to finite numbers first: equal
+    infinities then compare as equal, but so do an infinity and the largest finite number. If one operand is constant,
+    it is finite (`_check_comparison`), and its difference from an infinity is correct without clamping.
     """
     if _is_zero(right):
         return left
@@ -81,7 +84,7 @@ def _is_zero(value: SubgraphValue) -> bool:
 def _check_comparison(query: Query) -> str | None:
     left, right = query.argument("self"), query.argument("other")
     if left is right:
-        return "a comparison of numbers with themselves"
+        return "compares a tensor with itself"
     if not isinstance(right, Node):
         return None if isfinite(right) else f"a comparison with {right}"
     tensors = [query.constant(side) for side in (left, right) if query.is_constant(side) and side.op == "placeholder"]
@@ -93,7 +96,7 @@ def _operands(low: Lowering) -> tuple[SubgraphValue, SubgraphValue]:
     return low.input(), low.value(other) if isinstance(other, Node) else low.scalar(float(other))
 
 
-_FINITE = "of finite numbers; the result stays inside"
+_FINITE = "finite constants; the result stays inside the delegate"
 
 
 @lowers(aten.gt.Tensor, aten.gt.Scalar, aten.le.Tensor, aten.le.Scalar, check=_check_comparison, constraints=_FINITE,
@@ -119,7 +122,7 @@ def _ne_eq(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def as_boolean(low: Lowering, node: Any) -> SubgraphValue:
-    """Return a node's value as booleans: as it is, or 1 where a number differs from 0."""
+    """Return the value of a node as booleans; a number that is not 0 becomes 1."""
     value = low.value(node)
     if node.meta["val"].dtype == torch.bool:
         return value
@@ -160,19 +163,19 @@ def _sign(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.trunc.default)
 def _trunc(low: Lowering, node: Node) -> SubgraphValue:
-    """trunc(x) = max(floor(x), 0) + min(ceil(x), 0): towards 0 from either side. NaN is not defined."""
+    """Emit max(floor(x), 0) + min(ceil(x), 0): one term is the result, the other is 0. Undefined for NaN."""
     down = clamped(low, unary(low, g.Floor, low.input()), 0.0, inf)
     return binary(low, g.Add, down, clamped(low, unary(low, g.Ceiling, low.input()), -inf, 0.0))
 
 
 @lowers(aten.round.default)
 def _round(low: Lowering, node: Node) -> SubgraphValue:
-    """Round to the nearest integer, ties to even; XNNPACK has no such node for every runtime.
+    """Round to the nearest integer, ties to even; the node schema of executorch 1.5 has no rounding.
 
-    round(x) = sign(x) * (min(|x|, 2^23) + 2^23 - 2^24 + max(|x|, 2^23)), computed from left to right. The first sum
-    lies from 2^23 to 2^24, where float32 has integers only, so it rounds as the processor does: to nearest, ties to
-    even. From 2^23 on |x| is an integer already and only passes through the maximum, infinity too. NaN is not
-    defined.
+    round(x) = sign(x) * (min(|x|, 2^23) + 2^23 - 2^24 + max(|x|, 2^23)), computed from left to right. The first sum is
+    between 2^23 and 2^24, where float32 numbers are integers, so that the addition itself rounds to nearest, ties to
+    even. The other two terms then subtract 2^23 again. If |x| is 2^23 or more, x is an integer already: the first
+    three terms are 0, and the maximum is |x|, also for infinity. The result for NaN is undefined.
     """
     size = unary(low, g.Abs, low.input())
     moved = binary(low, g.Add, clamped(low, size, 0.0, _FIRST_INTEGER), low.scalar(_FIRST_INTEGER))

@@ -1,4 +1,4 @@
-"""Convolutions of sequences, images and volumes. XNNPACK has those of images only."""
+"""Convolutions of sequences, images and volumes. XNNPACK has only convolutions of images."""
 
 from __future__ import annotations
 
@@ -80,13 +80,15 @@ def _convolve_volume(
     groups: int,
     scales: Array | None,
 ) -> SubgraphValue:
-    """Emit a 3-d convolution to the node's shape as 2-d convolutions.
+    """Emit a 3-d convolution as 2-d convolutions.
 
-    - A kernel of 1 x 1 pixels, stride 1: one convolution along the depth of the image [N, C, D, H * W].
-    - Otherwise each plane is an image. The planes that a kernel of depth K reads for one output plane are
-      concatenated along the channels, K * C of them, and one convolution sums over all. It computes as many products
-      as in three dimensions.
-    - With groups, concatenated channels would have to be interleaved by group: K convolutions and their sum instead.
+    - If the kernel has a height and width of 1, without stride and padding there: one convolution along the height of
+      the image [N, C, D, H * W].
+    - Otherwise each plane is an image. For one output plane, a kernel of depth K reads K input planes. They are
+      concatenated along the channels, which gives K * C channels, and one 2-d convolution sums over all of them. It
+      needs as many multiplications as the 3-d convolution.
+    - With groups, the concatenated channels would have to be interleaved by group. K convolutions and their sum avoid
+      this.
     """
     kernel, channels = weight.shape[2:], weight.shape[1]
     around = (stride[1:], padding[1:], dilation[1:])
@@ -124,21 +126,21 @@ def convolve(
     transposed: bool = False,
     scales: Array | None = None,
 ) -> SubgraphValue:
-    """Emit a 2-d convolution to `shape`.
+    """Emit a 2-d convolution. Pairs of numbers are (height, width).
 
     Args:
         low: The lowering.
         value: The image, [N, I, H, W].
-        weight: In ATen's order: [O, I / groups, H, W], transposed [I, O / groups, H, W].
-        bias: [O], or None.
-        shape: Of the result.
-        stride: Of the output positions; all of these are (height, width).
-        padding: On either side.
-        dilation: Between elements of the kernel.
+        weight: The filter in ATen's order: [O, I / groups, H, W], or [I, O / groups, H, W] if transposed.
+        bias: The bias, [O], or None.
+        shape: Shape of the result.
+        stride: The stride.
+        padding: Padding at the start and at the end of the height and of the width.
+        dilation: The dilation.
         adjustment: Output padding of a transposed convolution.
-        groups: Of channels.
+        groups: Number of groups of channels.
         transposed: True for a transposed convolution.
-        scales: Of a quantized weight: one, or one for each output channel.
+        scales: Scales of a dequantized weight: a single one, or one for each output channel.
     """
     kernel = weight.shape[2:]
     if transposed:

@@ -1,4 +1,4 @@
-"""Elementwise operators, with broadcasting."""
+"""Elementwise operators, and the functions that emit unary and binary nodes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ FLOAT_OR_BOOL = (torch.float32, torch.bool)
 def binary(
     low: Lowering, kind: type, left: SubgraphValue, right: SubgraphValue, clamp: tuple[float, float] | None = None
 ) -> SubgraphValue:
-    """Emit a binary operation with ATen's broadcasting."""
+    """Emit a binary node of class `kind`, with ATen's broadcasting."""
     rank = max(len(left.shape), len(right.shape))
     shape = np.broadcast_shapes(left.shape, right.shape)
     return low.emit(kind, [_with_rank(low, left, rank), _with_rank(low, right, rank)], shape, clamp=clamp)
 
 
 def _with_rank(low: Lowering, value: SubgraphValue, rank: int) -> SubgraphValue:
-    """Add leading sizes of 1 to an operand of a rank 4 or 5 result, whose dimensions the layout pass permutes.
+    """Add leading dimensions of size 1 to an operand, if the result has rank 4 or 5.
 
-    A number needs none.
+    The layout pass permutes the dimensions of results and operands of these ranks, so that both need the same rank. A
+    constant of one element is the same in any layout and stays as it is.
     """
     if rank not in TO_LAST or (value.constant is not None and value.size == 1):
         return value
@@ -42,19 +43,19 @@ def _with_rank(low: Lowering, value: SubgraphValue, rank: int) -> SubgraphValue:
 def unary(
     low: Lowering, kind: type, value: SubgraphValue, clamp: tuple[float, float] | None = None, **extra: Any
 ) -> SubgraphValue:
-    """Emit an operation on one value."""
+    """Emit a unary node of class `kind`."""
     return low.emit(kind, [value], value.shape, clamp=clamp, **extra)
 
 
 def clamped(low: Lowering, value: SubgraphValue, lower: float, upper: float) -> SubgraphValue:
-    """Clamp `value` to [lower, upper]; if lower > upper the result is upper, as in torch."""
+    """Clamp `value` to [lower, upper]; if lower > upper, the result is upper, as in torch."""
     if lower >= upper:  # XNNPACK refuses an empty range
         return binary(low, g.Minimum, binary(low, g.Maximum, value, low.scalar(lower)), low.scalar(upper))
     return unary(low, g.Clamp, value, clamp=(lower, upper))
 
 
 def _other(low: Lowering) -> SubgraphValue:
-    """Return the second operand, which may be a number."""
+    """Return the second operand of a call; a number becomes a constant."""
     other = low.node.args[1]
     return low.value(other) if isinstance(other, Node) else low.scalar(float(other))  # type: ignore[arg-type]
 
@@ -68,7 +69,7 @@ def _with_alpha(low: Lowering, other: SubgraphValue, alpha: float) -> SubgraphVa
 
 
 def _check_sum(query: Query) -> str | None:
-    return "a sum of truth values" if query.node.meta["val"].dtype == torch.bool else None
+    return "a sum of booleans" if query.node.meta["val"].dtype == torch.bool else None
 
 
 @lowers(aten.add.Tensor, aten.add.Scalar, check=_check_sum, dtypes=FLOAT_OR_BOOL)
@@ -162,7 +163,7 @@ _POWERS: dict[float, Callable[[Lowering, SubgraphValue], SubgraphValue]] = {
     3: _cube,
     4: lambda low, value: unary(low, g.Square, unary(low, g.Square, value)),
 }
-"""How to compute a power, by its exponent."""
+"""Functions that emit a power, by exponent."""
 
 
 def _check_power(query: Query) -> str | None:

@@ -1,4 +1,4 @@
-"""Reorder elements: constant indices, roll, flip, nearest resizing, pixel shuffle."""
+"""Operators that select or reorder elements: constant indices, roll, flip, nearest resizing, pixel shuffle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:
-    """Split indices into runs of successive ones: start and length of each."""
+    """Split indices into runs of consecutive numbers, such as 4, 5, 6; return start and length of each run."""
     runs: list[tuple[int, int]] = []
     for index in indices:
         if runs and index == sum(runs[-1]):
@@ -29,15 +29,16 @@ def _pieces(indices: Sequence[int]) -> list[tuple[int, int]]:
 
 def _check_pieces(indices: Sequence[int]) -> str | None:
     count = len(_pieces(indices))
-    return None if count <= MAX_PIECES else f"{count} pieces"
+    return None if count <= MAX_PIECES else f"needs {count} slices, more than {MAX_PIECES}"
 
 
 def take(low: Lowering, value: SubgraphValue, dim: int, indices: Sequence[int]) -> SubgraphValue:
-    """Select elements of dimension `dim`: concatenate a slice for each run of successive indices."""
+    """Select elements of dimension `dim`: concatenate one slice for each run of consecutive indices."""
     return concatenate(low, [slice_of(low, value, dim, *piece) for piece in _pieces(indices)], dim)
 
 
 def _numbers(tensor: torch.Tensor, size: int) -> list[int]:
+    """Return indices into a dimension of `size` as numbers from 0 on."""
     return [int(index) % size for index in tensor.tolist()]
 
 
@@ -84,7 +85,7 @@ def _check_flip(query: Query) -> str | None:
     return next(filter(None, reasons), None)
 
 
-@lowers(aten.flip.default, check=_check_flip, constraints=f"at most {MAX_PIECES} elements a dimension")
+@lowers(aten.flip.default, check=_check_flip, constraints=f"at most {MAX_PIECES} elements in each flipped dimension")
 def _flip(low: Lowering, node: Node) -> SubgraphValue:
     value = low.input()
     for dim in low.argument("dims"):
@@ -124,15 +125,16 @@ def _pixel_unshuffle(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _nearest(size: int, out: int, factor: float | None) -> list[int]:
-    """Return the source index of each output element, as PyTorch does: floor(i * scale) in float32.
+    """Return the input index of each output element as PyTorch computes it, floor(i * scale) in float32.
 
-    The scale is size / out, or 1 / factor if the caller gave a factor.
+    The scale is size / out, or 1 / factor if the call has a scale factor.
     """
     scale = torch.tensor(size / out if factor is None else 1 / factor, dtype=torch.float32)
     return (torch.arange(out, dtype=torch.float32) * scale).long().clamp(max=size - 1).tolist()
 
 
 def _upsample_dim(low: Lowering, value: SubgraphValue, dim: int, out: int, factor: float | None) -> SubgraphValue:
+    """Resize one dimension to `out` elements: repeat each element, or select elements if `out / size` is no integer."""
     size = value.shape[dim]
     indices = _nearest(size, out, factor)
     if indices == [index * size // out for index in range(out)] and out % size == 0:
@@ -159,9 +161,9 @@ def _check_nearest(query: Query) -> str | None:
 
 
 @lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, do_not_decompose=True,
-        constraints=f"whole factors, or at most {MAX_PIECES} runs of pixels")  # fmt: skip
+        constraints=f"integer factors, or at most {MAX_PIECES} runs of consecutive pixels")  # fmt: skip
 def _upsample_nearest(low: Lowering, node: Node) -> SubgraphValue:
-    """Enlarge images with channels last, the layout that the operations around them are likely to have."""
+    """Resize images with channels last, the layout that the operations around are likely to have."""
     shape, factors = low.shape, _factors(low)
     is_image = len(shape) == 4
     value = low.permute(low.input(), (0, 2, 3, 1)) if is_image else low.input()

@@ -16,7 +16,7 @@ from edgecore_xnnpack.subgraph import FIRST, Array, SubgraphValue
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 DYNAMIC_DEQUANTIZE = (library.dequantize_per_tensor.tensor, library.dequantize_per_token.default)
-"""Operators whose result was quantized to 8 bits at run time."""
+"""Operators that dequantize a tensor which was quantized at run time."""
 
 
 def fully_connected(
@@ -29,7 +29,7 @@ def fully_connected(
 ) -> SubgraphValue:
     """Emit `value` [..., I] times the transpose of `weight` [O, I], plus `bias` [O].
 
-    `scales` and `bits` of a quantized weight.
+    `scales` and `bits` are those of a dequantized weight, see `SubgraphValue`.
     """
     inputs = [value, low.constant(weight, scales, bits=bits)] + ([] if bias is None else [bias])
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
@@ -41,24 +41,28 @@ def _check_linear(query: Query) -> str | None:
 
 
 def _check_scheme(query: Query, weight: Node) -> str | None:
-    """Say how the quantization of a weight differs from what XNNPACK supports.
+    """Return why XNNPACK does not support the quantization of a weight; None if it does.
 
-    That is a scale for each row or, for 4 bits and inputs that are quantized at run time, for each group of a row's
-    entries.
+    XNNPACK supports a single scale or a scale for each row. A scale for each group of elements in a row needs 4-bit
+    weights, groups of a multiple of 32 elements, and inputs that are quantized at run time.
     """
     if not is_grouped(weight):
         parameters = parameters_of(weight)
-        return "scales of the inputs of a weight" if parameters is None or parameters.axis not in (None, 0) else None
+        return (
+            "a weight with a scale for each input channel"
+            if parameters is None or parameters.axis not in (None, 0)
+            else None
+        )
     width, group = bits_of(weight), argument(weight, "group_size")
     if query.argument("input").target not in DYNAMIC_DEQUANTIZE:
-        return f"weights of {width} bits in groups, for an input that is not rounded at run time"
+        return f"weights of {width} bits in groups, but the input is not quantized at run time"
     if width != 4:
-        return f"weights of {width} bits in groups; XNNPACK has groups of 4 bits only"
-    return None if group % 32 == 0 else f"weights in groups of {group}; XNNPACK has multiples of 32 only"
+        return f"weights of {width} bits in groups; XNNPACK supports groups with 4 bits only"
+    return None if group % 32 == 0 else f"weights in groups of {group}; XNNPACK supports multiples of 32 only"
 
 
 @lowers(aten.linear.default, check=_check_linear, do_not_decompose=True,
-        constraints="quantized weights: a scale for each row, or for groups of 4-bit numbers")  # fmt: skip
+        constraints="quantized weights: a scale for each row, or for each group of 4-bit weights")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> SubgraphValue:
     """Emit a fully connected node; a bias that is computed at run time is added to its result."""
     weight = low.array(low.argument("weight"))
@@ -73,7 +77,7 @@ def _linear(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _matmul(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> SubgraphValue:
-    """Emit the matmul of two stacks of matrices."""
+    """Emit the matmul of two batches of matrices."""
     shape = (*left.shape[:-1], right.shape[-1])
     return low.emit(g.BatchMatrixMultiply, [left, right], shape, FIRST)
 
@@ -81,13 +85,13 @@ def _matmul(low: Lowering, left: SubgraphValue, right: SubgraphValue) -> Subgrap
 def _matrices(
     low: Lowering, left: SubgraphValue, right: SubgraphValue, bias: SubgraphValue | None = None
 ) -> SubgraphValue:
-    """Emit [M, K] times [K, N], as a fully connected node if the right one is constant."""
+    """Emit `left` [M, K] times `right` [K, N], plus `bias`; a fully connected node if `right` is constant."""
     if right.constant is not None:
         row = bias if bias is not None and bias.constant is not None and bias.shape == right.shape[1:] else None
         result = fully_connected(low, left, right.constant.T, row)
         return result if bias is None or row is not None else binary(low, g.Add, result, bias)
-    stacks = [low.reshape(value, (1, *value.shape)) for value in (left, right)]
-    result = _matmul(low, *stacks)
+    batches = [low.reshape(value, (1, *value.shape)) for value in (left, right)]
+    result = _matmul(low, *batches)
     result = low.reshape(result, result.shape[1:])
     return result if bias is None else binary(low, g.Add, result, bias)
 

@@ -20,7 +20,8 @@ from edgecore_xnnpack.subgraph import LAST, SubgraphValue
 aten = torch.ops.aten
 
 
-def _reads_first_only(query: Query) -> str | None:
+def _check_first_only(query: Query) -> str | None:
+    """Refuse a norm whose mean or variance, its second and third result, is read."""
     return None if all(user.args[1] == 0 for user in query.node.users) else "saved statistics are read"
 
 
@@ -28,7 +29,7 @@ def _check_constants(query: Query, *names: str) -> str | None:
     parameters = [query.argument(name) for name in names]
     if not all(value is None or query.is_constant(value) for value in parameters):
         return "parameters not constant"
-    return _reads_first_only(query)
+    return _check_first_only(query)
 
 
 @lowers(aten._native_batch_norm_legit_no_training.default, constraints="constant statistics",
@@ -51,7 +52,7 @@ def _check_layer_norm(query: Query) -> str | None:
 
 @lowers(aten.native_layer_norm.default, check=_check_layer_norm, constraints="constant weight and bias")
 def _layer_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """View the normalized dimensions as one, whose average is a fully connected node with a row of 1/n."""
+    """View the normalized dimensions as one, and average it by a fully connected node with a weight [1, n] of 1/n."""
     value, count = low.input(), prod(low.argument("normalized_shape"))
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     rank = len(low.argument("normalized_shape"))
@@ -74,7 +75,7 @@ def _check_rms_norm(query: Query) -> str | None:
 
 @lowers(aten.rms_norm.default, check=_check_rms_norm, constraints="constant weight", do_not_decompose=True)
 def _rms_norm(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit a layer norm without the subtraction of the average."""
+    """Emit x / sqrt(mean(x^2) + eps) * weight: a layer norm without subtracting the mean."""
     value, rank = low.input(), len(low.argument("normalized_shape"))
     count, eps, gamma = prod(low.argument("normalized_shape")), low.argument("eps"), low.array(low.argument("weight"))
     flat = value if rank == 1 else low.reshape(value, (*value.shape[:-rank], count))
@@ -92,13 +93,14 @@ def _check_group_norm(query: Query) -> str | None:
 
 @lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 3 or 4, constant weight and bias")
 def _group_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """Average channels by pooling, then the channels of a group by a grouped 1 x 1 convolution with weights of 1/n."""
+    """Average each channel by pooling, then the channels of a group by a grouped 1 x 1 convolution with weights 1/n."""
     value, groups, eps = image_of(low, low.input()), int(low.argument("group")), float(low.argument("eps"))
     channels = value.shape[1]
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     average = np.full((channels, channels // groups, 1, 1), groups / channels, np.float32)
 
     def over_group(source: SubgraphValue, bias: SubgraphValue | None) -> SubgraphValue:
+        """Emit the average of each group, repeated for each of its channels, plus `bias`."""
         pooled = low.emit(g.GlobalAvgPooling2d, [source], (*source.shape[:2], 1, 1), LAST, flags=g.KEEP_DIMS)
         return convolve(low, pooled, average, bias, pooled.shape, groups=groups)
 

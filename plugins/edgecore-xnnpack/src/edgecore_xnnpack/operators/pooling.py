@@ -1,4 +1,4 @@
-"""Pooling and resizing of images."""
+"""Pooling, bilinear resizing and padding of images."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, Array, Shape, SubgraphV
 aten = torch.ops.aten
 
 MAX_IN_WINDOW = 2**16
-"""Rows, and columns, that a pooling window may have."""
-
+"""Maximum height, and width, of a pooling window."""
 
 Pair = tuple[int, int]
 
@@ -32,13 +31,16 @@ def _pair(value: Any) -> Pair:
 
 
 def _window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Return kernel, stride and padding of a pooling node."""
+    """Return kernel, stride and padding of a pooling; `source` is the call's `Query` or `Lowering`."""
     kernel = _pair(source.argument("kernel_size"))
     return kernel, _pair(source.argument("stride") or kernel), _pair(source.argument("padding"))
 
 
 def _excess(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """Return the padding at the end that makes `out` windows; XNNPACK rounds their number down."""
+    """Return the padding at the end of a dimension with which `out` windows fit.
+
+    XNNPACK rounds the number of windows down, so that rounding up (`ceil_mode`) needs more padding than `padding`.
+    """
     return max((out - 1) * stride + dilation * (kernel - 1) + 1 - size - padding, padding)
 
 
@@ -62,12 +64,12 @@ def _pooling(
 
 
 def max_pooling(low: Lowering, value: SubgraphValue, shape: Shape, kernel: Shape) -> SubgraphValue:
-    """Emit the maximum of each window of `kernel`; the windows do not overlap."""
+    """Emit the maximum of each window of size `kernel`; the stride is `kernel` too."""
     return _pooling(low, g.MaxPooling2d, value, shape, kernel, kernel, (0, 0, 0, 0))
 
 
 def image_of(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """View a sequence [N, C, L] as an image of one row."""
+    """View a sequence [N, C, L] as an image of one row, [N, C, 1, L]; return an image as it is."""
     return low.reshape(value, (*value.shape[:2], 1, value.shape[2])) if len(value.shape) == 3 else value
 
 
@@ -76,7 +78,7 @@ def _as_image(shape: Shape) -> Shape:
 
 
 def max_pool_problem(kernel: Pair, stride: Pair, dilation: Pair, ceil_mode: bool) -> str | None:
-    """Say why XNNPACK does not support a max pooling of images."""
+    """Return why XNNPACK does not support a max pooling of images; None if it does."""
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
@@ -101,20 +103,21 @@ def _max_pool(low: Lowering, node: Node) -> Any:
 def max_pool_image(
     low: Lowering, value: SubgraphValue, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> SubgraphValue:
-    """Emit the maximum of each window of an image, to `shape`."""
+    """Emit the maximum of each window of an image; the result has the shape `shape`."""
     pads = []
     for axis in (0, 1):
         size, out = value.shape[2 + axis], shape[2 + axis]
         end = _excess(size, out, kernel[axis], stride[axis], padding[axis], dilation[axis])
         pads += [padding[axis], end]
     if dilation != (1, 1) and any(pads):
-        # In place of padding XNNPACK reads the nearest pixel: a window without gaps contains it, a dilated one may not.
+        # XNNPACK replaces a pixel in the padding by the nearest pixel of the image. A window without dilation contains
+        # that pixel, so that its maximum does not change; a dilated window may not. So pad with -inf instead.
         value, pads = pad(low, value, (0, 0, pads[0], pads[2]), (0, 0, pads[1], pads[3]), -inf), [0, 0, 0, 0]
     return _pooling(low, g.MaxPooling2d, value, shape, kernel, stride, pads, dilation)
 
 
 def _average_window(source: Any) -> tuple[Pair, Pair, Pair]:
-    """Return kernel, stride and padding of an average pooling; a sequence counts as an image of one row."""
+    """Return kernel, stride and padding of an average pooling; a sequence is an image of one row."""
     kernel, stride, padding = _window(source)
     if len(source.shape) == 3:
         return (1, kernel[1]), (1, stride[1]), (0, padding[1])
@@ -129,7 +132,10 @@ def _check_avg_pool(query: Query) -> str | None:
 
 
 def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
-    """Say why XNNPACK does not support an average pooling of images of `sizes` to `outputs`."""
+    """Return why XNNPACK does not support an average pooling of images; None if it does.
+
+    `sizes` and `outputs` are the height and width of its input and its output.
+    """
     if kernel == (1, 1):
         return "kernel 1x1"
     if stride[0] > kernel[0] or stride[1] > kernel[1]:
@@ -156,7 +162,7 @@ def _avg_pool(low: Lowering, node: Node) -> SubgraphValue:
 def average_image(
     low: Lowering, value: SubgraphValue, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, counts_padding: bool
 ) -> SubgraphValue:
-    """Emit the average of each window of an image, to `shape`."""
+    """Emit the average of each window of an image; the result has the shape `shape`."""
     if any(padding) and counts_padding:
         value = pad(low, value, (0, 0, *padding), (0, 0, *padding), 0.0)
         padding = (0, 0)
@@ -167,7 +173,7 @@ def average_image(
 def pad(
     low: Lowering, value: SubgraphValue, before: tuple[int, ...], after: tuple[int, ...], number: float
 ) -> SubgraphValue:
-    """Pad each dimension of `value` with `before` and `after` elements of `number`."""
+    """Pad each dimension of `value` with `before` elements at its start and `after` at its end, all equal to `number`."""
     shape = tuple(a + size + b for a, size, b in zip(before, value.shape, after, strict=True))
     return low.emit(
         g.StaticConstantPad, [value], shape, SAME_LAYOUT, pre_paddings=before, post_paddings=after, padding_value=number
@@ -186,7 +192,11 @@ def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def adaptive_image(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """Emit an adaptive average pooling: a pooling if all windows are equal, else two matmuls with their weights."""
+    """Emit an adaptive average pooling; the result has the shape `shape`.
+
+    If all windows have the same size, this is an average pooling. Otherwise it is two matmuls with weights that average
+    (`_windows`), one along the width and one along the height.
+    """
     sizes = value.shape[2:]
     if sizes == shape[2:]:
         return value
@@ -201,7 +211,7 @@ def adaptive_image(low: Lowering, value: SubgraphValue, shape: Shape) -> Subgrap
 
 
 def _windows(size: int, out: int) -> Array:
-    """Return [out, size]: row i averages the elements from floor(i * size / out) up to ceil((i + 1) * size / out)."""
+    """Return weights [out, size]: row i averages elements floor(i * size / out) up to, not with, ceil((i+1) * size / out)."""
     weights = np.zeros((out, size), np.float32)
     for index in range(out):
         start, end = index * size // out, -(-(index + 1) * size // out)
@@ -233,11 +243,16 @@ def _check_resize(query: Query) -> str | None:
     if factors is not None and not query.argument("align_corners"):
         for size, out, factor in zip(query.shape[2:], query.output_shape[2:], factors, strict=True):
             if size * factor != out:
-                return f"scale {factor} of {size} is not whole"
+                return f"size {size} times scale {factor} is no integer"
     return None
 
 
-@lowers(aten.upsample_bilinear2d.vec, check=_check_resize, constraints="rank 4, whole scales", do_not_decompose=True)
+@lowers(
+    aten.upsample_bilinear2d.vec,
+    check=_check_resize,
+    constraints="rank 4, sizes times scales are integers",
+    do_not_decompose=True,
+)
 def _resize(low: Lowering, node: Node) -> SubgraphValue:
     flags = g.ALIGN_CORNERS if low.argument("align_corners") else 0
     height, width = low.shape[2:]

@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes. `passes/quantize.py` makes integer operations of what lies between them."""
+"""Quantize and dequantize nodes. `passes/quantize.py` then makes the operations between them integer operations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ aten = torch.ops.aten
 
 
 def _check(query: Query) -> str | None:
+    """Return why XNNPACK does not support a per-tensor or per-channel quantize or dequantize node."""
     parameters = parameters_of(query.node)
     assert parameters is not None
     if query.is_constant(query.node):
-        return None  # a weight with zero points is folded into floating point
+        return None  # any scheme: a weight that XNNPACK cannot store as integers becomes a float32 constant
     if not parameters.is_per_tensor:
-        return "scales of a tensor that is not constant"
+        return "a scale per channel of a tensor that is not constant"
     if parameters.dtype != torch.int8 or (parameters.quant_min, parameters.quant_max) != (-128, 127):
         return f"{parameters.dtype} from {parameters.quant_min} to {parameters.quant_max}"
     return None
@@ -32,8 +33,8 @@ def _check(query: Query) -> str | None:
 def _check_grouped(query: Query) -> str | None:
     zeros = argument(query.node, "zero_points")
     if not query.is_constant(query.node):
-        return "scales of a tensor that is not constant"
-    return "zero points of a weight" if zeros is not None and query.constant(zeros).any() else None
+        return "a scale per group of a tensor that is not constant"
+    return "a weight with zero points" if zeros is not None and query.constant(zeros).any() else None
 
 
 @lowers(library.quantize_per_tensor.default, check=_check, constraints="int8", dtypes=(torch.float32, torch.int8))
@@ -42,7 +43,7 @@ def _quantize(low: Lowering, node: Node) -> SubgraphValue:
 
 
 @lowers(library.dequantize_per_tensor.default, library.dequantize_per_channel.default, check=_check,
-        constraints="int8 values; constants of any", dtypes=(torch.float32, torch.int8))  # fmt: skip
+        constraints="int8; constants of any integer type", dtypes=(torch.float32, torch.int8))  # fmt: skip
 def _dequantize(low: Lowering, node: Node) -> SubgraphValue:
     return low.emit(g.Convert, [low.input()], low.shape)
 
@@ -50,35 +51,39 @@ def _dequantize(low: Lowering, node: Node) -> SubgraphValue:
 @lowers(library.dequantize_per_channel_group.default, check=_check_grouped, constraints="weights with zero points of 0",
         dtypes=(torch.float32, torch.int8))  # fmt: skip
 def _dequantize_groups(low: Lowering, node: Node) -> SubgraphValue:
-    raise AssertionError("a constant is folded")
+    raise AssertionError("only constants pass the check, and constants are folded")
 
 
 _CHOOSE = (library.choose_qparams.tensor, library.choose_qparams_per_token_asymmetric.default)
 _QUANTIZE = (library.quantize_per_tensor.tensor, library.quantize_per_token.default)
 DYNAMIC_QUANTIZATION = frozenset((*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE))
-"""Operators that quantize a tensor at run time: choose parameters, quantize, dequantize."""
+"""Operators of dynamic quantization: choose parameters, quantize, dequantize."""
 
 
 def _check_dynamic(query: Query) -> str | None:
-    """Say why a node that quantizes at run time is not supported: XNNPACK needs all three, before linear layers."""
+    """Return why a node of dynamic quantization is not supported.
+
+    XNNPACK quantizes at run time only as a part of a linear layer with an integer weight. So all three nodes (choose
+    parameters, quantize, dequantize) must be there, and only such layers may read the result.
+    """
     node = query.node
     limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
-        return "dynamic quantization to something else than int8"
-    ends = [node]
+        return "dynamic quantization to another type than int8"
+    ends = [node]  # followed from `node` to the dequantize nodes
     if node.target in _CHOOSE:
         ends = [user for item in node.users for user in item.users]
     ends = [user for end in ends for user in (end.users if end.target in _QUANTIZE else [end])]
     ends = [end for end in ends if end.op == "call_function"]
-    if not ends or not all(end.target in DYNAMIC_DEQUANTIZE and _rounds(end, query) for end in ends):
-        return "dynamic quantization for an operator outside"
+    if not ends or not all(end.target in DYNAMIC_DEQUANTIZE and _feeds_linear_layers(end, query) for end in ends):
+        return "dynamic quantization for an operator that is no delegated linear layer"
     return None
 
 
-def _rounds(end: Node, query: Query) -> bool:
-    """Return True if all readers of a value that was quantized at run time are linear layers that XNNPACK supports."""
-    for user in end.users:
-        if user.target is not aten.linear.default or user.args[0] is not end:
+def _feeds_linear_layers(dequantize: Node, query: Query) -> bool:
+    """Return True if all readers of a dequantize node are linear layers with integer weights that XNNPACK supports."""
+    for user in dequantize.users:
+        if user.target is not aten.linear.default or user.args[0] is not dequantize:
             return False
         weight = user.args[1]
         if not isinstance(weight, Node) or not is_dequantize(weight) or not query.is_constant(weight):
@@ -91,7 +96,7 @@ def _rounds(end: Node, query: Query) -> bool:
 @lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers of integer weights",
         dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
-    """Ignore the computed parameters: XNNPACK computes those of each row itself."""
+    """Mark the dequantized value; the computed parameters are ignored, because XNNPACK computes those of each row itself."""
     if node.target in _CHOOSE:
         return [None, None]
     value = low.input()

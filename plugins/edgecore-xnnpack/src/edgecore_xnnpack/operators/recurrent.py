@@ -1,4 +1,4 @@
-"""LSTM and GRU layers, unrolled over time: one matmul for the inputs of all steps, one for the state of each step."""
+"""LSTM and GRU layers, unrolled over time: a matmul for the inputs of all steps, and one for the state in each step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from edgecore_xnnpack.subgraph import Array, SubgraphValue
 aten = torch.ops.aten
 
 MAX_STEPS = 512
-"""Steps that a sequence may have; longer ones would make graphs of tens of thousands of nodes."""
+"""Maximum length of a sequence; a longer one would give a graph of tens of thousands of nodes."""
 
 States = tuple[SubgraphValue, ...]
 """The states of one layer and direction, each [1, batch, hidden]."""
 
 
 class Cell:
-    """One layer in one direction; its weights are [gates * hidden, inputs] and [gates * hidden, hidden]."""
+    """One layer in one direction.
+
+    Its weights are [gates * hidden, inputs] and [gates * hidden, hidden], and optionally two biases [gates * hidden].
+    """
 
     def __init__(self, weights: Sequence[Array]) -> None:
         self.of_input, self.of_state = weights[:2]
@@ -34,16 +37,16 @@ class Cell:
         self.input_bias, self.state_bias = weights[2:] if len(weights) == 4 else (np.zeros(size, np.float32),) * 2
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        """Emit the inputs' part of the gates, for all steps: [steps, batch, gates * hidden]."""
+        """Emit what the inputs contribute to the gates in all steps: [steps, batch, gates * hidden]."""
         raise NotImplementedError
 
     def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
-        """Emit the states after one step from its `inputs` part of the gates; the first state is the output."""
+        """Emit the states after one step; `inputs` is this step of the result of `inputs()`. The first state is the output."""
         raise NotImplementedError
 
 
 def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | None = None) -> SubgraphValue:
-    """Emit the state's part of the gates; for a constant state, such as initial zeros, it is computed now."""
+    """Emit what the state contributes to the gates; for a constant state, such as initial zeros, compute it now."""
     if state.constant is not None:
         result = state.constant @ weight.T
         return low.constant(result if bias is None else result + bias)
@@ -57,7 +60,7 @@ def _gates(low: Lowering, value: SubgraphValue, *widths: int) -> list[SubgraphVa
 
 
 class LstmCell(Cell):
-    """i, f, o = sigmoid(gates), g = tanh(gate); c = f * c + i * g; h = o * tanh(c)."""
+    """An LSTM: i, f, o = sigmoid(gates), g = tanh(gate); c = f * c + i * g; h = o * tanh(c)."""
 
     def __init__(self, weights: Sequence[Array]) -> None:
         super().__init__([_output_gate_third(weight) for weight in weights])
@@ -70,10 +73,10 @@ class LstmCell(Cell):
         size = hidden.shape[-1]
         gates = binary(low, g.Add, inputs, _matmul(low, hidden, self.of_state))
         sigmoids, candidate = _gates(low, gates, 3 * size, size)
-        keep_in, keep, out = _gates(low, unary(low, g.Sigmoid, sigmoids), size, size, size)
-        added = binary(low, g.Multiply, keep_in, unary(low, g.Tanh, candidate))
-        cell = binary(low, g.Add, binary(low, g.Multiply, keep, cell), added)
-        return binary(low, g.Multiply, out, unary(low, g.Tanh, cell)), cell
+        input_gate, forget_gate, output_gate = _gates(low, unary(low, g.Sigmoid, sigmoids), size, size, size)
+        added = binary(low, g.Multiply, input_gate, unary(low, g.Tanh, candidate))
+        cell = binary(low, g.Add, binary(low, g.Multiply, forget_gate, cell), added)
+        return binary(low, g.Multiply, output_gate, unary(low, g.Tanh, cell)), cell
 
 
 def _output_gate_third(weight: Array) -> Array:
@@ -83,10 +86,10 @@ def _output_gate_third(weight: Array) -> Array:
 
 
 class GruCell(Cell):
-    """r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
+    """A GRU: r, z = sigmoid(gates); n = tanh(input + r * state); h = n + z * (h - n)."""
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        bias = self.input_bias.copy()
+        bias = self.input_bias.copy()  # r and z add both biases; n multiplies its state bias by r, see `step`
         inner = 2 * len(bias) // 3
         bias[:inner] += self.state_bias[:inner]
         return fully_connected(low, sequence, self.of_input, low.constant(bias))
@@ -114,7 +117,7 @@ def _check(query: Query) -> str | None:
     per_cell = 4 if query.argument("has_biases") else 2
     cells = query.argument("num_layers") * (2 if query.argument("bidirectional") else 1)
     if len(query.argument("params")) != per_cell * cells:
-        return "projected states"
+        return "projected states (proj_size)"
     return "dropout" if query.argument("train") and query.argument("dropout") else None
 
 
@@ -123,7 +126,13 @@ def _unroll(
 ) -> list[SubgraphValue]:
     """Emit all steps of all layers.
 
-    Return the output and the last states, [layers * directions, batch, hidden] as `initial` is.
+    Args:
+        low: The lowering.
+        make: Makes a cell from its weights.
+        initial: The initial states, each [layers * directions, batch, hidden].
+
+    Returns:
+        The output, and the last states in the shape of the initial ones.
     """
     arrays = [low.array(weight) for weight in low.argument("params")]
     weights = [array for array in arrays if array is not None]
@@ -142,15 +151,15 @@ def _unroll(
                 states = cell.step(low, _row(low, inputs, time), states)
                 outputs.append(states[0])
             sides.append(concatenate(low, outputs[:: -1 if direction else 1], 0))
-            for kept, state in zip(last, states, strict=True):
-                kept.append(state)
+            for collected, state in zip(last, states, strict=True):
+                collected.append(state)
         sequence = concatenate(low, sides, 2)
     output = low.permute(sequence, (1, 0, 2)) if low.argument("batch_first") else sequence
     return [output, *(concatenate(low, states, 0) for states in last)]
 
 
 def _row(low: Lowering, value: SubgraphValue, index: int) -> SubgraphValue:
-    """Slice entry `index` of the first dimension, which keeps a size of 1."""
+    """Slice index `index` of the first dimension, which becomes a size of 1."""
     if value.constant is not None:
         return low.constant(value.constant[index : index + 1])
     return slice_of(low, value, 0, index, 1)

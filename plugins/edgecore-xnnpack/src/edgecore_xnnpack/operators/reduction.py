@@ -1,4 +1,4 @@
-"""Softmax, means, sums, minima, maxima and variances over any dimensions."""
+"""Softmax, means, sums, minima, maxima, variances and cumulative sums over any dimensions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ aten = torch.ops.aten
 
 
 def _check_softmax(query: Query) -> str | None:
-    composite = query.node.target in (aten.softmax.int, aten.log_softmax.int)
-    return "dtype" if query.argument("dtype" if composite else "half_to_float") else None
+    name = "dtype" if query.node.target in (aten.softmax.int, aten.log_softmax.int) else "half_to_float"
+    return f"the argument {name}" if query.argument(name) else None
 
 
 @lowers(aten._softmax.default, aten.softmax.int, check=_check_softmax, do_not_decompose=True)
@@ -36,7 +36,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
     dim = int(low.argument("dim")) % rank
     if dim == rank - 1:
         return low.emit(g.Softmax, [value], value.shape, FIRST)
-    if rank == 4 and dim == 1:  # the last dimension in memory
+    if rank == 4 and dim == 1:  # with channels last, the channels are the last dimension in memory
         return low.emit(g.Softmax, [value], value.shape, LAST)
     order = tuple([i for i in range(rank) if i != dim] + [dim])
     last = low.permute(value, order)
@@ -45,6 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _dims(source: Any, rank: int) -> list[int]:
+    """Return the dims that a call reduces, sorted and from 0 on; `source` is its `Query` or `Lowering`."""
     dims = source.argument("dim")
     if dims is None or dims == []:
         return list(range(rank))
@@ -52,7 +53,7 @@ def _dims(source: Any, rank: int) -> list[int]:
 
 
 def _check_reduction(query: Query) -> str | None:
-    return "dtype" if query.argument("dtype") not in (None, torch.float32) else None
+    return "the argument dtype" if query.argument("dtype") not in (None, torch.float32) else None
 
 
 def _runs(dims: list[int]) -> list[list[int]]:
@@ -73,21 +74,22 @@ def _reduce(
     shape: Shape,
     reduce_run: Callable[[Lowering, SubgraphValue, list[int]], SubgraphValue],
 ) -> SubgraphValue:
-    """Reduce each run of adjacent dims to sizes of 1 by `reduce_run`, and reshape the result to `shape`."""
+    """Reduce each run of adjacent dims to sizes of 1 with `reduce_run`, and reshape the result to `shape`."""
     for run in _runs(dims):
         value = reduce_run(low, value, run)
     return low.reshape(value, shape)
 
 
 def _keepdim_shape(value: SubgraphValue, dims: list[int]) -> Shape:
-    """Return the shape of `value` with sizes of 1 for `dims`."""
+    """Return the shape of `value` with `dims` reduced to sizes of 1."""
     return tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
 
 
 def _as_column_image(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """View the adjacent `dims` as the height of an image of width 1, so that a pooling of the whole image reduces them.
+    """View the adjacent `dims` as the height of an image of width 1, so that a pooling of whole images reduces them.
 
-    [before, count, 1, after] in memory is, with channels last, the image [N = before, C = after, H = count, W = 1].
+    With `count` elements in `dims`, [before, count, 1, after] in memory is an image [N, H, W, C] with channels last:
+    N = before, H = count, W = 1, C = after.
     """
     before, after = prod(value.shape[: dims[0]]), prod(value.shape[dims[-1] + 1 :])
     image = low.reshape(value, (before, value.size // (before * after), 1, after))
@@ -95,9 +97,10 @@ def _as_column_image(low: Lowering, value: SubgraphValue, dims: list[int]) -> Su
 
 
 def _mean_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Average over adjacent dims, which keep a size of 1: pool a whole image, or multiply by a row of 1/n.
+    """Average over adjacent dims, which become sizes of 1.
 
-    Of the two, the one that needs no transpose: rows where the dims are the last in memory, images where they are not.
+    Two ways need no transpose: if the dims are the last in memory, each row is multiplied by a weight [1, n] of 1/n
+    (a fully connected node); if other dims follow in memory, the dims are viewed as an image and pooled.
     """
     shape = _keepdim_shape(value, dims)
     is_last = value.has_layouts and comes_from_last(value, low.subgraph.producers())
@@ -123,7 +126,7 @@ def mean(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> 
 
 
 def _amax_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Take the maximum over adjacent dims, which keep a size of 1, by a max pooling of a whole image."""
+    """Take the maximum over adjacent dims, which become sizes of 1, with a max pooling of whole images."""
     shape = _keepdim_shape(value, dims)
     image = value if len(value.shape) == 4 and dims == [2, 3] else _as_column_image(low, value, dims)
     if image.shape[2] * image.shape[3] > 1:
@@ -132,7 +135,7 @@ def _amax_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> Subg
 
 
 def amax(low: Lowering, value: SubgraphValue, dims: list[int], shape: Shape) -> SubgraphValue:
-    """Emit the maximum over `dims`, reshaped to `shape`. XNNPACK has no maximum reduction in every runtime."""
+    """Emit the maximum over `dims`, reshaped to `shape`. The node schema of executorch 1.5 has no maximum reduction."""
     return _reduce(low, value, dims, shape, _amax_adjacent)
 
 
@@ -152,8 +155,9 @@ def _sum(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _check_window(query: Query) -> str | None:
+    """Refuse a maximum over more elements than a pooling window may have."""
     count = prod(query.shape[dim] for dim in _dims(query, len(query.shape)))
-    return None if count <= MAX_IN_WINDOW else f"a maximum of {count} elements"
+    return None if count <= MAX_IN_WINDOW else f"a maximum of {count} elements, more than {MAX_IN_WINDOW}"
 
 
 _WINDOW = f"at most {MAX_IN_WINDOW} elements reduced to one"
@@ -161,30 +165,32 @@ _WINDOW = f"at most {MAX_IN_WINDOW} elements reduced to one"
 
 @lowers(aten.amax.default, aten.amin.default, check=_check_window, constraints=_WINDOW, scalar_result=True)
 def _amax_amin(low: Lowering, node: Node) -> SubgraphValue:
-    """amin(x) = -amax(-x)."""
+    """Emit amax, or amin(x) as -amax(-x)."""
     value, is_min = low.input(), node.target is aten.amin.default
     result = amax(low, unary(low, g.Negate, value) if is_min else value, _dims(low, len(value.shape)), low.shape)
     return unary(low, g.Negate, result) if is_min else result
 
 
-def _reads(node: Node, index: int) -> bool:
+def _is_used(node: Node, index: int) -> bool:
+    """Return True if a `getitem` reads result `index` of a node."""
     return any(user.args[1] == index for user in node.users)
 
 
 def _check_amax(query: Query) -> str | None:
-    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # a dtype of the row for the sake of the indices
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # the row has int64 only for the indices
         return "maxima of integers"
     return _check_window(query)
 
 
 def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple[SubgraphValue, SubgraphValue]:
-    """Emit the maxima over `dims`, as an image, and their indices, int32.
+    """Emit the maxima over `dims`, as an image, and their int32 indices, in the shape of the node's result.
 
-    The indices can only be outputs of the delegate: no XNNPACK node reads integers of 32 bits. Of equal maxima the
-    first one's index is returned; NaN counts as a maximum only if it is the first element.
+    The indices can only be outputs of the delegate, because no XNNPACK node reads int32 tensors. If several elements
+    are equal to the maximum, the index is that of the first one. A NaN is returned as maximum only if it is the first
+    element.
     """
     image = _as_column_image(low, value, dims)
-    if image.shape[2] == 1:  # XNNPACK refuses windows of one element; the added -inf comes second, so it never wins
+    if image.shape[2] == 1:  # XNNPACK refuses windows of one element; the index of the added -inf is never returned
         image = pad(low, image, (0, 0, 0, 0), (0, 0, 1, 0), -inf)
     maxima, indices = low.emit_with_indices(image, (*image.shape[:2], 1, 1))
     return maxima, low.reshape(indices, low.shape)
@@ -194,11 +200,11 @@ def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple
 def _max_min(low: Lowering, node: Node) -> list[Any]:
     value, is_min = low.input(), node.target is aten.min.dim
     dims, signed = _dims(low, len(value.shape)), unary(low, g.Negate, value) if is_min else value
-    if not _reads(node, 1):
+    if not _is_used(node, 1):
         result = amax(low, signed, dims, low.shape)
         return [unary(low, g.Negate, result) if is_min else result, None]
     maxima, index = _with_indices(low, signed, dims)
-    if not _reads(node, 0):
+    if not _is_used(node, 0):
         low.leave_unread(maxima, node.meta["val"][1])
         return [None, index]
     result = low.reshape(maxima, low.shape)
@@ -218,14 +224,15 @@ def _argmax_argmin(low: Lowering, node: Node) -> SubgraphValue:
 @lowers(aten.any.dim, aten.any.dims, aten.all.dim, aten.all.dims, check=_check_window, constraints=_WINDOW,
         dtypes=(torch.bool,))  # fmt: skip
 def _any_all(low: Lowering, node: Node) -> SubgraphValue:
-    """Booleans are 0 and 1, so any(x) = amax(x), and all(x) = not any(not x)."""
-    value, every = low.input(), node.target in (aten.all.dim, aten.all.dims)
+    """Emit any(x) = amax(x), as booleans are 0 and 1, and all(x) = not any(not x)."""
+    value, is_all = low.input(), node.target in (aten.all.dim, aten.all.dims)
     dims = _dims(low, len(value.shape))
-    result = amax(low, logical_not(low, value) if every else value, dims, low.shape)
-    return logical_not(low, result) if every else result
+    result = amax(low, logical_not(low, value) if is_all else value, dims, low.shape)
+    return logical_not(low, result) if is_all else result
 
 
 def _correction(source: Any) -> float:
+    """Return the c of a variance, whose divisor is n - c; `source` is the call's `Query` or `Lowering`."""
     if source.node.target is aten.var.dim:
         return float(bool(source.argument("unbiased")))
     correction = source.argument("correction")
@@ -249,16 +256,17 @@ def _variance(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _finite_amax(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Emit the maximum over `dims`, clamped to finite numbers, to subtract before `exp`, which then cannot overflow.
+    """Emit the maximum over `dims`, clamped to finite numbers; without infinities, exp(x - maximum) cannot overflow.
 
-    It must be finite, since inf - inf is NaN: so a row of nothing but -inf sums to 0, and one with inf to inf.
+    The maximum must be finite, because inf - inf is NaN. With the clamp, a row that is -inf everywhere has a sum of
+    exponentials of 0, and a row with inf has a sum of inf.
     """
     limit = float(np.finfo(np.float32).max)
     return clamped(low, amax(low, value, dims, _keepdim_shape(value, dims)), -limit, limit)
 
 
 def _log_of_sum(low: Lowering, shifted: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Emit log(sum(exp(shifted))) with sizes of 1 for `dims`; the sum is the mean times the number of elements."""
+    """Emit log(sum(exp(shifted))) over `dims`, which become sizes of 1; the sum is the mean times the number of elements."""
     exponentials = unary(low, g.Exp, shifted)
     average = mean(low, exponentials, dims, _keepdim_shape(shifted, dims))
     count = prod(shifted.shape[dim] for dim in dims)
@@ -275,7 +283,7 @@ def _logsumexp(low: Lowering, node: Node) -> SubgraphValue:
 
 
 MAX_SUMMED = 1024
-"""Elements that a cumulative sum takes: ten steps."""
+"""Maximum number of elements of a cumulative sum, which needs log2 of this number of additions: ten."""
 
 
 def _check_cumsum(query: Query) -> str | None:
@@ -285,10 +293,10 @@ def _check_cumsum(query: Query) -> str | None:
 
 @lowers(aten.cumsum.default, check=_check_cumsum, constraints=f"of at most {MAX_SUMMED} elements")
 def _cumsum(low: Lowering, node: Node) -> SubgraphValue:
-    """Hillis and Steele's scan: step k adds to each element the one 2^k before it.
+    """Emit the scan of Hillis and Steele: in step k = 0, 1, .., each element adds the element 2^k positions before it.
 
-    After step k an element is the sum of itself and the 2^(k+1) - 1 elements before it, so log2(n) shifted additions
-    do.
+    After step k, an element is the sum of itself and the 2^(k+1) - 1 elements before it, so that log2(n) additions of
+    shifted copies suffice for n elements.
     """
     value = low.input()
     dim, step = int(low.argument("dim")) % len(value.shape), 1

@@ -1,9 +1,10 @@
-"""Selection of one value or another by a mask. XNNPACK has no select node.
+"""Select elements of one value or another by a mask, such as `where`. XNNPACK has no select node.
 
-Where a limit is +inf for a chosen element and -inf for any other, `max(min(chosen, limit), min(other, -limit))`
-selects: a minimum with +inf is the number itself, one with -inf is -inf, and the maximum drops that. No number
-changes, infinities included. NaN is not supported: the minimum or maximum of NaN and a number is either of them,
-depending on the processor.
+Identity: with a limit of +inf where the mask is true and -inf elsewhere,
+`max(min(chosen, limit), min(other, -limit))` is `chosen` where the mask is true and `other` elsewhere, because
+min(x, +inf) = x, min(x, -inf) = -inf and max(x, -inf) = x. This is exact for every number and for infinities, but
+XNNPACK replaces denormals by 0. NaN is not supported: the processor decides whether the minimum or maximum of NaN and
+a number is NaN or the number (on x86-64, a selected NaN becomes an infinity).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ aten = torch.ops.aten
 
 
 def select(low: Lowering, mask: torch.Tensor, chosen: SubgraphValue, other: SubgraphValue) -> SubgraphValue:
-    """Emit `chosen` where `mask`, a constant, is true, and `other` elsewhere."""
+    """Emit `chosen` where the constant `mask` is true, and `other` elsewhere."""
     shape = np.broadcast_shapes(tuple(mask.shape), chosen.shape, other.shape)
     limit = np.where(mask.numpy(), np.float32(inf), np.float32(-inf))
     first, second = (_limited(low, value, bound) for value, bound in ((chosen, limit), (other, -limit)))
@@ -40,11 +41,12 @@ def _limited(low: Lowering, value: SubgraphValue, limit: np.ndarray) -> Subgraph
 
 
 def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: SubgraphValue) -> SubgraphValue:
-    """Emit `chosen` where `mask`, booleans that are computed at run time, is 1, and `other` where it is 0.
+    """Emit `chosen` where `mask` is 1 and `other` where it is 0; `mask` is a boolean tensor computed at run time.
 
-    The limit is (mask - 0.5) / 0: 0.5 / 0 = +inf and -0.5 / 0 = -inf in IEEE arithmetic, which XNNPACK's division
-    follows. A multiplication cannot do it: 0.5 times the largest float32 is finite, and would clip larger numbers.
-    Where `other` is -inf, as in a causal mask, the first minimum is the result.
+    The limit that the module's docstring needs is (mask - 0.5) / 0: by IEEE 754, 0.5 / 0 = +inf and -0.5 / 0 = -inf,
+    and XNNPACK's division follows IEEE 754. The mask is 0 or 1, so that 0 / 0 does not occur. Multiplying by a large
+    number instead is not exact: 0.5 times the largest float32 is 1.7e38, and the minimum would clip larger numbers.
+    If `other` is -inf everywhere, as in an attention mask, the first minimum already is the result.
     """
     limit = binary(low, g.Div, binary(low, g.Subtract, mask, low.scalar(0.5)), low.scalar(0.0))
     first = binary(low, g.Minimum, chosen, limit)
@@ -54,13 +56,13 @@ def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: Sub
 
 
 def _check_constants(query: Query) -> str | None:
-    """Say that a constant which may be chosen is NaN: see above."""
+    """Refuse constants with NaN, which cannot be selected: see the docstring of the module."""
     value = query.node.args[2] if query.node.target is aten.masked_fill.Scalar else None
     if isinstance(value, float) and isnan(value):
-        return "NaN is chosen"
+        return "selects from a constant with NaN"
     for source in query.node.all_input_nodes:
         if source.op == "placeholder" and query.is_constant(source) and bool(query.constant(source).isnan().any()):
-            return "NaN is chosen"
+            return "selects from a constant with NaN"
     return None
 
 

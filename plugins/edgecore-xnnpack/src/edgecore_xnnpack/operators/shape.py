@@ -1,4 +1,4 @@
-"""Operators that move elements: views, transposes, slices, concatenations."""
+"""Operators that move elements: views, transposes, slices, concatenations, padding."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from edgecore_xnnpack.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue
 aten = torch.ops.aten
 
 MAX_PIECES = 64
-"""Slices that one selection may need; with more of them, copying single elements in the core is faster."""
+"""Maximum number of slices for one call; with more, the core's kernel, which copies elements one by one, is faster."""
 
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
 
 def concatenate(low: Lowering, values: list[SubgraphValue], axis: int) -> SubgraphValue:
-    """Concatenate values along `axis`.
-
-    XNNPACK's nodes have two to five inputs, so longer lists are joined in groups.
-    """
+    """Concatenate values along `axis`, in groups of five: XNNPACK's nodes have two to five inputs."""
     while len(values) > 1:
         values = [_join(low, values[at : at + 5], axis) for at in range(0, len(values), 5)]
     return values[0]
@@ -61,20 +58,29 @@ def _view(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _sizes(node: Any) -> list[Any]:
-    """Return the sizes of a node's result; symbolic ones as sympy expressions, which compare by their formula."""
+    """Return the sizes of a node's result; symbolic sizes as sympy expressions, which are equal if their formulas are."""
     return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
 
 
 def _split_or_joined(low: Lowering, value: SubgraphValue, before: list[Any], after: list[Any]) -> SubgraphValue | None:
-    """Emit a view from the sizes `before` to `after` without a reshape node, which infers one symbolic size at most.
+    """Emit a view with several symbolic sizes without a reshape node, which can infer only one of them.
 
-    With two or more symbolic sizes, a view can still be made of slices, concatenations and transposes if it changes
-    fixed sizes only: splits one size into two, joins two into one, or adds or removes a size of 1. A split [.., a*b,
-    ..] -> [.., a, b, ..] is the `a` slices of length b, stacked along a new dimension; a join is the reverse. Returns
-    None for any other view.
+    This is possible if the view changes static sizes only and does one of these: split a size into two, join two
+    sizes, add a size of 1, or remove a size of 1. A split [.., a*b, ..] -> [.., a, b, ..] takes the `a` slices of
+    length b, adds a dimension to each, and concatenates them along that dimension. A join is the reverse.
+
+    Args:
+        low: The lowering.
+        value: The value to view.
+        before: Its sizes, as `_sizes` returns them.
+        after: The sizes of the view.
+
+    Returns:
+        The view; None if the view has fewer than two symbolic sizes or is of another kind.
     """
     if sum(not isinstance(size, int) for size in after) < 2:
         return None
+    # The sizes that change are before[start : len(before) - end] and after[start : len(after) - end].
     shorter_rank = min(len(before), len(after))
     start = next((i for i, (a, b) in enumerate(zip(before, after)) if a != b), shorter_rank)
     rest = shorter_rank - start
@@ -101,17 +107,18 @@ def _regroup(low: Lowering, value: SubgraphValue, dim: int, other: int, length: 
 
 
 def _add_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """Add a leading dimension of size 1 without a reshape: multiply by a 1 of a higher rank, which broadcasts."""
+    """Add a leading dimension of size 1 without a reshape: multiply by a constant 1 with one dimension more."""
     ones = low.constant(np.ones((1,) * (len(value.shape) + 1)))
     return low.emit(g.Multiply, [value, ones], (1, *value.shape), FIRST)
 
 
 def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """Drop the leading dimension of size 1 without a reshape, which cannot infer two symbolic sizes.
+    """Remove the leading dimension of size 1 without a reshape node, which cannot infer two symbolic sizes.
 
-    Global average pooling is the node that removes dimensions: without KEEP_DIMS it reduces [N, H, W, C] to [N, C]. A
-    second leading 1 is added, both are moved to the places of H and W, and the average of that single pixel is the
-    pixel itself: the sum of one number times 1/1, so no number changes, infinities and NaN included.
+    Global average pooling is XNNPACK's only other node that removes dimensions: without KEEP_DIMS it reduces
+    [..., H, W, C] to [..., C]. So a second dimension of size 1 is added, the two are moved to the positions of H and
+    W, and each image of one pixel is averaged. The average of one number is the number itself (its sum times 1/1):
+    infinities and NaN do not change, denormals become 0 as in all of XNNPACK's operations, and -0 becomes 0.
     """
     raised = _add_leading_dim(low, value)
     last = len(raised.shape) - 1
@@ -120,14 +127,14 @@ def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def _transpose_of(low: Lowering, value: SubgraphValue, order: Shape) -> SubgraphValue:
-    """Emit a transpose node even where only sizes of 1 change places; `low.permute` would emit a reshape there."""
+    """Emit a transpose node, also where only dimensions of size 1 move and `low.permute` would emit a reshape."""
     if order == tuple(range(len(order))):
         return value
     return low.emit(g.StaticTranspose, [value], tuple(value.shape[i] for i in order), FIRST, perm=order)
 
 
 def expand(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """Repeat `value` along its dimensions of size 1 to `shape`: multiply by ones, which changes no number."""
+    """Broadcast `value` to `shape`: multiply by a constant of ones, since XNNPACK has no broadcasting copy."""
     value = low.reshape(value, (1,) * (len(shape) - len(value.shape)) + value.shape)
     if value.shape == shape:
         return value
@@ -149,7 +156,7 @@ def _write(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
 def _repeat(low: Lowering, node: Node) -> SubgraphValue:
-    """Repeat one dimension after the other: view it as [before, 1, n * after], expand the 1, and view that back."""
+    """Repeat one dimension after the other: reshape to [before, 1, size * after], broadcast the 1, and reshape back."""
     value = low.input()
     repeats = [int(times) for times in low.argument("repeats")]
     value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)
@@ -183,7 +190,7 @@ def _t(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def slice_of(low: Lowering, value: SubgraphValue, dim: int, start: int, length: int) -> SubgraphValue:
-    """Slice `length` elements of dimension `dim` from `start`."""
+    """Slice `length` elements of dimension `dim`, from index `start` on."""
     shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
     if shape == value.shape:
         return value
@@ -192,9 +199,9 @@ def slice_of(low: Lowering, value: SubgraphValue, dim: int, start: int, length: 
 
 
 def _pads(sizes: Any, rank: int) -> tuple[list[int], list[int]]:
-    """Return the padding that `constant_pad_nd` adds before and after each dimension.
+    """Return the padding before and after each dimension from the list of `constant_pad_nd`.
 
-    Its list starts with the last one.
+    That list has two numbers, before and after, for each dimension, and starts with the last dimension.
     """
     before, after = [0] * rank, [0] * rank
     for index in range(len(sizes) // 2):
@@ -206,13 +213,13 @@ def _check_pad(query: Query) -> str | None:
     shape = query.sizes.of(query.node.args[0].meta["val"])  # type: ignore[union-attr]
     for size, *added in zip(shape, *_pads(query.argument("pad"), len(shape)), strict=True):
         if size + sum(min(width, 0) for width in added) < 1:
-            return "cuts all of a dimension"
+            return "negative padding that removes all elements of a dimension"
     return None
 
 
-@lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="leaves some of each dimension before it adds")
+@lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="negative padding leaves at least one element")
 def _constant_pad(low: Lowering, node: Node) -> SubgraphValue:
-    """Slice where a padding is negative, then pad."""
+    """Slice where the padding is negative, then pad where it is positive."""
     value = low.input()
     before, after = _pads(low.argument("pad"), len(value.shape))
     for dim, (start, end) in enumerate(zip(before, after, strict=True)):
@@ -237,7 +244,7 @@ def _slice(low: Lowering, node: Node) -> SubgraphValue:
     start = min(max(start + size if start < 0 else start, 0), size)
     if step == 1:
         return slice_of(low, value, dim, start, length)
-    # View as [..., length, step, ...] and keep the first element of each step.
+    # Pad the dimension to length * step, view it as [..., length, step, ...], and take the first element of each step.
     span = length * step
     value = slice_of(low, value, dim, start, min(span, size - start))
     missing = tuple(span - value.shape[dim] if axis == dim else 0 for axis in range(len(value.shape)))
@@ -261,7 +268,9 @@ def _split(low: Lowering, node: Node) -> list[Any]:
     dim, start, parts = int(low.argument("dim")) % len(value.shape), 0, []
     for val in node.meta["val"]:
         length = low.sizes.of(val)[dim]
-        parts.append(slice_of(low, value, dim, start, length) if length else None)  # nothing reads an empty part
+        parts.append(
+            slice_of(low, value, dim, start, length) if length else None
+        )  # no delegated node reads an empty tensor
         start += length
     return parts
 
@@ -282,7 +291,7 @@ def _stack(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _overwrite(low: Lowering, value: SubgraphValue, part: SubgraphValue, dim: int, start: int) -> SubgraphValue:
-    """Replace the elements of `value` from `start` of dimension `dim` by `part`: concatenate what surrounds it."""
+    """Replace elements of `value` by `part`, from index `start` of dimension `dim` on: concatenate before, part, after."""
     end = start + part.shape[dim]
     before = [slice_of(low, value, dim, 0, start)] if start else []
     after = [slice_of(low, value, dim, end, value.shape[dim] - end)] if end < value.shape[dim] else []

@@ -1,4 +1,4 @@
-"""XNNPACK's operator table: the kit's, with constraints that know weights and symbolic sizes."""
+"""XNNPACK's operator table: edgecore's `OperatorTable` with checks of weights and symbolic sizes."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from edgecore.sdk import Constants, NodeQuery, OperatorRow, OperatorTable, dim_o
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.schema.graph import MAX_RANK
 from edgecore_xnnpack.subgraph import TO_LAST
-from edgecore_xnnpack.symbolic_shapes import SizeDependent, Sizes, Symbols, merge, names
+from edgecore_xnnpack.symbolic_shapes import SizeDependent, Sizes, Symbols, merge, symbol_names
 
 Lower = Callable[[Lowering, Node], Any]
-"""Emits the operations of a node and returns its value, or a list of them for `getitem`."""
+"""Emits the operations of a node and returns its value; a list of values if the operator has several results."""
 
 
 class Query(NodeQuery):
-    """A call under examination. Symbolic sizes are numbers: those of `sizes`, the upper bounds to begin with."""
+    """A call that the table checks. Symbolic sizes are replaced by the numbers of the sample `sizes`, first the upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
         self.symbols = symbols
-        self.sizes = symbols.choices[0]
+        self.sizes = symbols.samples[0]
         self.arrays: dict[Any, Any] = {}
-        """Contiguous copies of weights that trial lowerings made, for reuse."""
+        """Cache of contiguous copies of weights, shared by the lowerings that `_size_reason` makes."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
-        """Return the same query with other numbers for the symbolic sizes."""
+        """Return the same query with the sample `sizes` of the symbolic sizes."""
         other = self.about(self.node)
         other.sizes = sizes
         return other
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the call by its schema name, defaults included."""
+        """Return an argument of the call by its name in the operator's schema, or the default of this argument."""
         return self.sizes.resolve(super().argument(name))
 
     def is_constant(self, node: Any) -> bool:
-        """Return True for a weight, dequantized ones included."""
+        """Return True for a weight or a dequantized weight."""
         return is_weight(node, self.constants)
 
     def becomes_constant(self, node: Node) -> bool:
-        """Return True if a node reads nothing but weights: it is folded into one before partitions are made."""
+        """Return True for a weight, and for a node that will be folded into one because it reads only weights."""
         if node.op == "placeholder":
             return self.is_constant(node)
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
@@ -69,7 +69,7 @@ class Query(NodeQuery):
 
 
 def is_weight(node: Any, constants: Constants) -> bool:
-    """Return True for a constant, or a dequantized one."""
+    """Return True for a constant or a dequantized constant."""
     return constants.has(node) or (
         isinstance(node, Node) and is_dequantize(node) and all(map(constants.has, node.all_input_nodes))
     )
@@ -77,36 +77,37 @@ def is_weight(node: Any, constants: Constants) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Row(OperatorRow[Lower]):
-    """A row; `scalar_result`: the result may have rank 0."""
+    """A row of the operator table; `scalar_result` allows results of rank 0."""
 
     scalar_result: bool = False
 
 
 class XnnpackTable(OperatorTable[Lower]):
-    """The kit's table, with what XNNPACK demands of every call.
+    """edgecore's `OperatorTable` with the requirements that XNNPACK has for every call.
 
-    A dequantized weight is supported exactly where all its readers are, and a call with symbolic sizes only if it is
-    lowered to the same operations for all of them (`symbolic_shapes.py`).
+    A dequantize node of a weight is supported only if all its readers are: XNNPACK has weights, but no node that
+    dequantizes them. A call with symbolic sizes is supported only if its lowering does not depend on their values
+    (`symbolic_shapes.py`).
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
-        """Return the function that makes the query about a call."""
+        """Return a function that makes the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
         return first.about
 
     def missing_reason(self, node: Node) -> str:
-        """Say that the operator of a call has no row."""
+        """Return the reason for a call whose operator has no row."""
         return f"no lowering for {operator_name(node.target)}"
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
-        """Say why XNNPACK does not run a call; None if it does."""
+        """Return why XNNPACK does not support a call; None if it does."""
         assert isinstance(query, Query)
         node = query.node
         if node.target not in self.rows:
             return self.missing_reason(node)
         if is_dequantize(node) and query.is_constant(node):
-            outside = any(self.unsupported_reason(query.about(user)) is not None for user in node.users)
-            return "weight of an operator outside" if outside else self.row_reason(query)
+            has_other_reader = any(self.unsupported_reason(query.about(user)) is not None for user in node.users)
+            return "weight of an operator that is not delegated" if has_other_reader else self.row_reason(query)
         for source in node.all_input_nodes:
             if is_dequantize(source) and query.is_constant(source):
                 reason = self.row_reason(query.about(source))
@@ -115,10 +116,10 @@ class XnnpackTable(OperatorTable[Lower]):
         return super().unsupported_reason(query) or self._size_reason(query)
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Say which tensor XNNPACK has no type or shape for.
+        """Return why XNNPACK does not support the dtype or shape of a tensor of a call; None if it supports all.
 
-        Tensors have a dtype of the row, bounded sizes, rank 1 to 6 and elements, and one of them is computed at run
-        time.
+        Each tensor must have a dtype of the row, bounded sizes, rank 1 to 6 and at least one element. At least one
+        input must be computed at run time.
         """
         assert isinstance(query, Query) and isinstance(row, Row)
         sources = _sources(query, row)
@@ -127,7 +128,7 @@ class XnnpackTable(OperatorTable[Lower]):
         results = _used_results(query.node)
         for tensor in [source.meta["val"] for source in sources] + results:
             if not isinstance(tensor, torch.Tensor):
-                return "reads a number that is computed outside"
+                return "reads a number that is computed outside the delegate"
             if tensor.dtype not in row.dtypes:
                 return f"dtype {str(tensor.dtype).removeprefix('torch.')}"
             problem = query.symbols.problem(tensor)
@@ -142,12 +143,12 @@ class XnnpackTable(OperatorTable[Lower]):
         return "rank 0" if any(tensor.dim() == 0 for tensor in ranked) else None
 
     def _size_reason(self, query: Query) -> str | None:
-        """Say how a call is lowered differently for different sizes; None if it is not, or has no symbolic sizes."""
-        symbols = names(_tensors(query.node))
+        """Return how the lowering of a call depends on the values of symbolic sizes; None if it does not."""
+        symbols = symbol_names(_tensors(query.node))
         if not symbols:
             return None
         subgraphs = []
-        for sizes in query.symbols.choices:
+        for sizes in query.symbols.samples:
             reason = self.row_reason(query.with_sizes(sizes))
             if reason:
                 return reason
@@ -156,12 +157,12 @@ class XnnpackTable(OperatorTable[Lower]):
         try:
             merge(subgraphs)
         except SizeDependent as error:
-            return f"bakes {symbols}: {error}"
+            return f"depends on the value of {symbols}: {error}"
         return None
 
 
 def _supported_strides(query: Query) -> str | None:
-    """Constraint of every row: tensors that are computed are contiguous, or have their channels last."""
+    """Return a constraint of every row: tensors computed at run time must be contiguous or channels last."""
     row = TABLE.rows[query.node.target]
     sources = [source for source in _sources(query, row) if not query.is_constant(source)]
     for tensor in [source.meta["val"] for source in sources] + _used_results(query.node):
@@ -182,9 +183,10 @@ def lowers(
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
     scalar_result: bool = False,
 ) -> Callable[[Lower], Lower]:
-    """Enter a row for each of `targets`, which the decorated function lowers; the fields are those of `Row`.
+    """Return a decorator that adds a row to the table for each of `targets`, which the decorated function lowers.
 
-    Rows of float32 support float16 too, but for conversions to and from integers.
+    The other arguments are the fields of `Row`. A row that supports float32 also supports float16, except rows of
+    conversions between float32 and int8.
     """
     if torch.float32 in dtypes and torch.int8 not in dtypes:
         dtypes = (*dtypes, torch.float16)
@@ -203,7 +205,7 @@ def lowers(
 
 
 def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
-    """List the tensors that a call reads, without the arguments of `any_dtype` and sizes."""
+    """List the tensors that a call reads, except symbolic sizes and the arguments `any_dtype` of the row."""
     exempt = query.nodes_of(row.any_dtype)
     return [
         source
@@ -213,7 +215,7 @@ def _sources(query: Query, row: OperatorRow[Lower]) -> list[Node]:
 
 
 def _used_results(node: Node) -> list[Any]:
-    """List the `val`s of a call's results; of several results those that are used."""
+    """List the `val`s of the results of a call; if it returns several, only those that have users."""
     val = node.meta["val"]
     if not isinstance(val, (tuple, list)):
         return [val]
@@ -221,6 +223,6 @@ def _used_results(node: Node) -> list[Any]:
 
 
 def _tensors(node: Node) -> Iterator[torch.Tensor]:
-    """Yield the `val`s that a call reads, and those of its results that are used."""
+    """Yield the `val`s of the inputs of a call, and of its results that have users."""
     yield from (source.meta["val"] for source in node.all_input_nodes)
     yield from _used_results(node)

@@ -1,7 +1,7 @@
-"""Volumes [N, C, D, H, W] viewed as images, and their pooling. XNNPACK has no 3-d nodes.
+"""Pooling of volumes [N, C, D, H, W], and views of volumes as images. XNNPACK has no 3-d nodes.
 
-With channels last, both views have the bytes of the volume: its planes [N * D, C, H, W], and its columns [N, C, D, H
-* W], an image whose height is the volume's depth.
+With channels last, two views need no copy: the planes [N * D, C, H, W], one image for each depth, and the columns
+[N, C, D, H * W], one image whose height is the depth of the volume.
 """
 
 from __future__ import annotations
@@ -58,16 +58,26 @@ def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValu
 
 
 def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """Emit a reshape of a value with channels last; the result has channels last, too."""
+    """Emit a reshape from channels last to channels last."""
     return low.emit(g.StaticReshape, [value], shape, LAST, new_shape=shape)
 
 
 def depth_taps(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return, for each element of a kernel's depth, the `outputs` planes of the volume that it reads.
+    """Return, for each depth of a 3-d kernel, the planes that this depth of the kernel reads.
 
-    Padding is zeros.
+    Args:
+        low: The lowering.
+        volume: The volume, [N, C, D, H, W].
+        outputs: Depth of the convolution's result.
+        kernel: Depth of the kernel.
+        stride: Stride along the depth.
+        padding: Zeros before and after the depth.
+        dilation: Dilation along the depth.
+
+    Returns:
+        `kernel` volumes [N, C, outputs, H, W].
     """
     batch, channels, depth, height, width = volume.shape
     value = volume
@@ -76,7 +86,7 @@ def depth_taps(
     after = total - padding - depth
     if padding or after:
         value = pad(low, value, (0, 0, padding, 0, 0), (0, 0, after, 0, 0), 0.0)
-    if stride > 1:  # view `stride` planes as one of `stride` times the height: a slice of its rows is one of them
+    if stride > 1:  # view each group of `stride` planes as one tall plane; slices of its rows are the single planes
         value = _as(low, value, (batch, channels, total // stride, stride * height, width))
     taps = []
     for start in range(0, kernel * dilation, dilation):
@@ -94,7 +104,7 @@ def _triple(value: Any) -> tuple[int, int, int]:
 
 
 class _Window:
-    """The window of a 3-d pooling node, split into that of its planes and that along the depth."""
+    """The window of a 3-d pooling, split into a window of each plane and a window along the depth."""
 
     def __init__(self, source: Any, has_dilation: bool = False) -> None:
         kernel, padding = (_triple(source.argument(name)) for name in ("kernel_size", "padding"))
@@ -120,7 +130,7 @@ def _check_max(query: Query) -> str | None:
 @lowers(aten.max_pool3d.default, aten.max_pool3d_with_indices.default, check=_check_max, do_not_decompose=True,
         constraints="rank 5, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
-    """Take the maximum of each plane's windows, then the maximum of these along the depth."""
+    """Take the maximum of the windows of each plane, then the maximum of these maxima along the depth."""
     value, window = low.input(), _Window(low, has_dilation=True)
     between = (*value.shape[:3], *low.shape[3:])
     if window.has_planes:
@@ -145,9 +155,10 @@ def _check_average(query: Query) -> str | None:
 @lowers(aten.avg_pool3d.default, check=_check_average, do_not_decompose=True,
         constraints="rank 5, stride within kernel, no rounding up")  # fmt: skip
 def _avg_pool(low: Lowering, node: Node) -> SubgraphValue:
-    """Average each plane's windows, then these along the depth.
+    """Average the windows of each plane, then these averages along the depth.
 
-    The average of averages is right because windows at the same position count equally many pixels in all planes.
+    The average of the averages is the average of all pixels, because windows at the same position of each plane have
+    the same number of pixels.
     """
     value, window, divisor = low.input(), _Window(low), low.argument("divisor_override")
     between = (*value.shape[:3], *low.shape[3:])
@@ -168,7 +179,7 @@ def _check_adaptive(query: Query) -> str | None:
 @lowers(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default, check=_check_adaptive,
         constraints="with a batch", do_not_decompose=True)  # fmt: skip
 def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
-    """Average each plane's windows, then along the depth: a window is a product of ranges."""
+    """Average the windows of each plane, then along the depth: a window is a product of three ranges."""
     value = low.input()
     between = (*value.shape[:3], *low.shape[3:])
     if low.shape[2:] == (1, 1, 1):

@@ -1,4 +1,4 @@
-"""Fuse clamps into the node before them, and zero padding into the convolution after it."""
+"""Fuse clamps into the operation before them, and zero padding into the convolution after it."""
 
 from __future__ import annotations
 
@@ -10,61 +10,67 @@ import numpy as np
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import Subgraph, SubgraphNode, SubgraphValue
 
-TAKES_CLAMP = frozenset({
+HAS_CLAMP = frozenset({
     g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.Add, g.Subtract, g.Multiply, g.Div,
     g.AvgPooling2d, g.MaxPooling2d, g.Clamp,
 })  # fmt: skip
-"""Kinds of nodes that can limit their output."""
+"""Kinds of nodes that can clamp their output at no cost."""
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Fuse in place; a value that has another reader stays."""
+    """Fuse operations of `subgraph`, which is edited. A value with a second reader is not fused away."""
     _clamp_before_reshapes(subgraph)
     _drop(subgraph, _fuse_clamp)
     _drop(subgraph, _fuse_pad)
 
 
 def _clamp_before_reshapes(subgraph: Subgraph) -> None:
-    """Move a clamp before the reshape that it follows, where the node before that can limit its output."""
+    """Move a clamp from behind a reshape to before it, if the clamp can then be fused into the producer."""
     producers, uses = subgraph.producers(), subgraph.uses()
-    places = {op: index for index, op in enumerate(subgraph.nodes)}
+    positions = {op: index for index, op in enumerate(subgraph.nodes)}
     for index, op in enumerate(subgraph.nodes):
         reshape = producers.get(op.inputs[0])
         if op.kind is not g.Clamp or reshape is None or reshape.kind is not g.StaticReshape or uses[op.inputs[0]] != 1:
             continue
         source = reshape.inputs[0]
         before = producers.get(source)
-        if before is None or before.kind not in TAKES_CLAMP or uses[source] != 1:
+        if before is None or before.kind not in HAS_CLAMP or uses[source] != 1:
             continue
         clamped = replace(source)
-        subgraph.nodes[places[reshape]] = replace(op, inputs=[source], output=clamped)
+        subgraph.nodes[positions[reshape]] = replace(op, inputs=[source], output=clamped)
         subgraph.nodes[index] = moved = replace(reshape, inputs=[clamped], output=op.output)
         producers[op.output] = moved
 
 
 def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bool]) -> None:
-    """Offer each operation and the one that computes its input to `rewrite`; if it returns True, drop the fused one."""
+    """Call `rewrite` with each operation and the producer of its first input, if the operation is the only reader.
+
+    If `rewrite` returns True, the two are fused: a clamp disappears into its producer, a padding into its reader.
+    """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         producer = producers.get(op.inputs[0])
         if producer is not None and uses[producer.output] == 1 and rewrite(op, producer):
             handles = tuple(dict.fromkeys(producer.handles + op.handles))
-            kept, dropped = (producer, op) if op.kind is g.Clamp else (op, producer)
-            kept.handles = handles
+            fused, dropped = (producer, op) if op.kind is g.Clamp else (op, producer)
+            fused.handles = handles
             elided.add(dropped)
-            producers[kept.output] = kept
+            producers[fused.output] = fused
     subgraph.nodes = [op for op in subgraph.nodes if op not in elided]
 
 
 def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    if op.kind is not g.Clamp or producer.kind not in TAKES_CLAMP:
+    """Let `producer` clamp its output, to the intersection of both ranges if it has a clamp already."""
+    if op.kind is not g.Clamp or producer.kind not in HAS_CLAMP:
         return False
     assert op.clamp is not None
     low, high = op.clamp
     if producer.clamp is not None:
         low, high = (min(max(bound, low), high) for bound in producer.clamp)
-        if low >= high:  # XNNPACK refuses an empty range; of 2024-11, it even fuses two disjoint clamps wrongly
+        if low >= high:
+            # The ranges do not overlap, so that the result is the constant `low`. XNNPACK refuses an empty range, and
+            # its release of 2024-11 fuses two such clamps into wrong results. So make a minimum or maximum of `op`.
             op.kind = g.Maximum if low == op.clamp[0] else g.Minimum
             op.inputs.append(SubgraphValue((1,), constant=np.full(1, low, np.float32)))
             op.clamp = None
@@ -75,6 +81,7 @@ def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
 
 
 def _fuse_pad(op: SubgraphNode, producer: SubgraphNode) -> bool:
+    """Add a zero padding of height and width to the padding of the convolution that reads it."""
     if op.kind not in (g.Conv2d, g.DepthwiseConv2d) or producer.kind is not g.StaticConstantPad:
         return False
     before, after = producer.attributes["pre_paddings"], producer.attributes["post_paddings"]

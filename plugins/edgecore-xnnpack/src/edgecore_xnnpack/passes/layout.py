@@ -1,16 +1,16 @@
-"""Choose channels first or last for every value of rank 4 or 5, with the fewest bytes transposed.
+"""Choose channels first or last for every value of rank 4 or 5, so that as few elements as possible are transposed.
 
-XNNPACK's convolutions and poolings want channels last, other operations run in either order as long as their inputs
-and output agree, and the caller's tensors have an order of their own. The choice that transposes the fewest bytes is
-a minimum cut. Its source is `last`, its sink `first`; a value with a given layout is one of these two, every other
-value is a node of its own, and the side where it ends is its layout. An edge from a to b costs its capacity if a ends
-on the side of `last` and b on that of `first`:
+XNNPACK's convolutions and poolings need channels last. Other operations work in both layouts if inputs and output
+agree. The caller's tensors have fixed layouts. The cheapest choice is a minimum cut of a graph whose source `last` and
+sink `first` represent the two layouts. A value with a fixed layout is one of these two nodes. Every other value is a
+node of its own, and its side of the cut is its layout. An edge a -> b costs its capacity if the cut puts a on the side
+of `last` and b on the side of `first`. For a value v, let c be the cost of transposing it:
 
-- A value with one reader has edges to it and back, at the cost of transposing the value.
-- A value with several readers is transposed once for all that want the other layout. Two more nodes count that:
-  `all_last` can be on the side of `last` only if all readers are (edges of infinite capacity to them), and the value
-  pays if it is there and `all_last` is not; `any_last` must be on that side if one reader is, and pays if it is there
-  and the value is not.
+- If v has one reader r, edges v -> r and r -> v of capacity c: c is paid if their layouts differ.
+- If v has readers r1, r2, .., it is transposed at most once, for all readers with the other layout. Two auxiliary
+  nodes make the cut pay c once. Edges v -> all_last of capacity c and all_last -> ri of infinite capacity: `all_last`
+  can be `last` only if all readers are, so c is paid if v is `last` and some reader is `first`. Edges ri -> any_last
+  of infinite capacity and any_last -> v of capacity c: the same with the layouts exchanged.
 
 The cut is found by augmenting along shortest paths (Edmonds and Karp), which is fast for graphs of some hundred nodes.
 """
@@ -40,17 +40,18 @@ from edgecore_xnnpack.subgraph import (
 )
 
 BY_DIMENSION = frozenset({"pre_paddings", "post_paddings", "offsets", "sizes"})
-"""Attributes with one number for each dimension."""
+"""Attributes of operations that have a number for each dimension."""
 
 FEW_CHANNELS = 4
+"""Maximum number of channels of an int8 image that is slow to transpose."""
 
 _SCALE = 64
-"""Cost of an element to transpose; an element of a tensor whose bytes are the same in both layouts costs 1, for a
-reshape."""
+"""Cost of transposing one element. A tensor whose bytes are the same in both layouts needs a reshape only, which costs
+1 for each element."""
 
 
 def assign_layouts(subgraph: Subgraph) -> None:
-    """Set the layout of every value, insert transposes, and bring attributes and constants into memory order."""
+    """Set the layout of every value, insert transposes, and permute attributes and constants to the order in memory."""
     last = _choose(subgraph)
     for op in subgraph.nodes:
         if op.output in last:
@@ -59,12 +60,13 @@ def assign_layouts(subgraph: Subgraph) -> None:
 
 
 def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Return the values, of those whose layout is free, that get channels last."""
+    """Return the values that get channels last, among those whose layout is free; set layouts that are fixed."""
     cut = _Cut()
     free: set[SubgraphValue] = {op.output for op in subgraph.nodes if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
 
-    def side(value: SubgraphValue) -> Any:
+    def cut_node(value: SubgraphValue) -> Any:
+        """Return the node of the graph to cut that represents the layout of a value."""
         return value if value in free else last if value.layout == Layout.LAST else first
 
     for op in subgraph.nodes:
@@ -81,35 +83,40 @@ def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
             if required is not None:
                 readers.setdefault(value, set()).add(last if required == Layout.LAST else first)
             elif op.rule is SAME_LAYOUT:
-                readers.setdefault(value, set()).add(side(op.output))
+                readers.setdefault(value, set()).add(cut_node(op.output))
     for value, layout in subgraph.outputs:
         if value.has_layouts:
             readers.setdefault(value, set()).add(last if layout == Layout.LAST else first)
-    for value, sides in readers.items():
+    for value, others in readers.items():
         cost = _cost(value)
-        at = side(value)
-        sides.discard(at)
-        if len(sides) == 1:
-            (other,) = sides
-            cut.add(at, other, cost)
-            cut.add(other, at, cost)
-        elif sides:
+        node = cut_node(value)
+        others.discard(node)
+        if len(others) == 1:
+            (other,) = others
+            cut.add(node, other, cost)
+            cut.add(other, node, cost)
+        elif others:
             all_last, any_last = object(), object()
-            cut.add(at, all_last, cost)
-            cut.add(any_last, at, cost)
-            for other in sides:
+            cut.add(node, all_last, cost)
+            cut.add(any_last, node, cost)
+            for other in others:
                 cut.add(all_last, other, None)
                 cut.add(other, any_last, None)
     return {value for value in cut.source_side(last, first) if value in free}
 
 
 def _cost(value: SubgraphValue) -> int:
-    """Return the cost of transposing a value; int8 images of few channels are a little slower than as many floats."""
+    """Return the cost of transposing a value.
+
+    An int8 image with few channels costs 1 more: of two equal choices, the float image of the same size is transposed,
+    which is faster.
+    """
     is_slow = value.quantization is not None and value.shape[1] <= FEW_CHANNELS
     return value.size * (1 if value.has_one_order else _SCALE) + is_slow
 
 
 def _is_free(op: SubgraphNode) -> bool:
+    """Return True if the output of an operation may have either layout."""
     return op.rule is SAME_LAYOUT or (isinstance(op.rule, FixedLayouts) and op.rule.output is None)
 
 
@@ -120,16 +127,20 @@ class _Cut:
         self.capacity: dict[Any, dict[Any, float]] = {}
 
     def add(self, a: Any, b: Any, cost: float | None) -> None:
-        """Add an edge that costs `cost` if `a` ends on the source's side and `b` on the sink's.
+        """Add an edge that costs `cost` if the cut puts `a` on the source's side and `b` on the sink's side.
 
-        None: infinitely much.
+        None is an infinite cost.
         """
         edges = self.capacity.setdefault(a, {})
         edges[b] = edges.get(b, 0) + (float("inf") if cost is None else cost)
         self.capacity.setdefault(b, {}).setdefault(a, 0)
 
     def source_side(self, source: Any, sink: Any) -> set[Any]:
-        """Return the smallest source's side of all minimum cuts, which does not depend on the order of the paths."""
+        """Return the nodes on the source's side of the minimum cut.
+
+        If several cuts are minimum, the one with the fewest nodes on this side is returned, which does not depend on
+        the order of the paths.
+        """
         self.capacity.setdefault(source, {})
         self.capacity.setdefault(sink, {})
         while (previous := self._search(source, sink)) and sink in previous:
@@ -145,6 +156,7 @@ class _Cut:
         return set(self._search(source, None))
 
     def _search(self, source: Any, sink: Any) -> dict[Any, Any]:
+        """Search a path of free capacity; return the predecessor of each node that was reached, breadth first."""
         previous = {source: source}
         queue = deque([source])
         while queue:
@@ -159,7 +171,7 @@ class _Cut:
 
 
 class _Rewriter:
-    """Brings a subgraph whose layouts are chosen into memory order."""
+    """Inserts transposes into a subgraph with chosen layouts, and permutes attributes and constants."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph
@@ -176,10 +188,16 @@ class _Rewriter:
         self.subgraph.nodes = self.nodes
 
     def _rewrite(self, op: SubgraphNode) -> None:
-        tied = op.rule is SAME_LAYOUT and op.output.has_layouts
-        wanted = op.output.layout if tied else op.rule.input if isinstance(op.rule, FixedLayouts) else Layout.FIRST
-        op.inputs = [self._operand(value, wanted, tied, op.handles) for value in op.inputs]
-        if tied and wanted == Layout.LAST:
+        has_same_layout = op.rule is SAME_LAYOUT and op.output.has_layouts
+        wanted = (
+            op.output.layout
+            if has_same_layout
+            else op.rule.input
+            if isinstance(op.rule, FixedLayouts)
+            else Layout.FIRST
+        )
+        op.inputs = [self._operand(value, wanted, has_same_layout, op.handles) for value in op.inputs]
+        if has_same_layout and wanted == Layout.LAST:
             order = TO_LAST[len(op.output.shape)]
             for name in BY_DIMENSION & op.attributes.keys():
                 op.attributes[name] = tuple(op.attributes[name][i] for i in order)
@@ -189,12 +207,12 @@ class _Rewriter:
             op.attributes["new_shape"] = op.output.dims
 
     def _operand(
-        self, value: SubgraphValue, wanted: Layout | None, tied: bool, handles: tuple[int, ...]
+        self, value: SubgraphValue, wanted: Layout | None, permutes_constants: bool, handles: tuple[int, ...]
     ) -> SubgraphValue:
         if not value.has_layouts or wanted is None:
             return value
         if value.constant is not None:
-            return self._constant(value) if tied and wanted == Layout.LAST else value
+            return self._constant(value) if permutes_constants and wanted == Layout.LAST else value
         return self._with_layout(value, wanted, handles)
 
     def _constant(self, value: SubgraphValue) -> SubgraphValue:
@@ -205,6 +223,7 @@ class _Rewriter:
         return self.converted[value]
 
     def _with_layout(self, value: SubgraphValue, wanted: Layout, handles: tuple[int, ...]) -> SubgraphValue:
+        """Return `value` in the layout `wanted`, transposed once for all readers."""
         if not value.has_layouts or value.layout == wanted:
             return value
         if value not in self.converted:

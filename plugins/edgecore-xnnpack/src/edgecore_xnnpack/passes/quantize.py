@@ -1,6 +1,7 @@
-"""Compute with integers: an operation between dequantize and quantize becomes an integer one, where XNNPACK has it.
+"""Make integer operations of operations between dequantize and quantize nodes, where XNNPACK has them.
 
-Every other operation stays in floating point between conversions, inside the delegate.
+All other operations stay in floating point, between conversions inside the delegate. Quantize and dequantize nodes
+are `Convert` operations here.
 """
 
 from __future__ import annotations
@@ -24,33 +25,33 @@ from edgecore_xnnpack.subgraph import (
 )
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
-"""Kinds of operations on a value, an int8 weight and an int32 bias."""
+"""Kinds with a weight, whose integer form reads an int8 value, an int8 weight and an int32 bias."""
 
 RESCALING = frozenset({
     g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
 })  # fmt: skip
-"""Kinds whose inputs and output each have quantization parameters of their own."""
+"""Kinds whose integer form allows different quantization parameters for each input and the output."""
 
-JOINS = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
+CONCATENATES = frozenset({g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5})
 
 MOVING = frozenset({
     g.MaxPooling2d, g.Clamp, g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice, g.StaticConstantPad,
-    g.StaticResizeBilinear2D, *JOINS,
+    g.StaticResizeBilinear2D, *CONCATENATES,
 })  # fmt: skip
-"""Kinds whose output must have the parameters of their inputs."""
+"""Kinds whose integer form needs the same quantization parameters for inputs and output."""
 
-ALONE = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
-"""Kinds of one input that only move elements, and therefore commute with conversions."""
+MOVES_ONE_INPUT = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
+"""Kinds that only move the elements of one input, and therefore commute with conversions."""
 
 FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
-"""Kinds that XNNPACK computes for a single output scale and zero point."""
+"""Kinds whose integer form has a fixed output scale and zero point in XNNPACK."""
 
 MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
-"""Ratios that XNNPACK supports of an input's scale (of two inputs', their product) to the output's."""
+"""Limits in XNNPACK of an input's scale divided by the output's; for a multiplication, of the product of both inputs'."""
 
 
-def quantize(subgraph: Subgraph, resized: bool = False) -> None:
-    """Rewrite in place; `resized`: sizes are symbolic, so a call may be larger than the one before."""
+def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
+    """Make integer operations; edits `subgraph`. With symbolic sizes, a call may be larger than the previous one."""
     _quantize_per_token(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
@@ -62,8 +63,8 @@ def quantize(subgraph: Subgraph, resized: bool = False) -> None:
             readers.setdefault(value, []).append(op)
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
-        if resized and op.kind is g.GlobalAvgPooling2d:
-            continue  # executorch 1.5 allocates the integer sums at the first call, and larger calls overrun them
+        if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
+            continue  # executorch 1.5 allocates memory for integer sums in the first call; a larger call would overrun it
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
             continue
@@ -78,12 +79,9 @@ def quantize(subgraph: Subgraph, resized: bool = False) -> None:
 
 
 def _quantize_per_token(subgraph: Subgraph) -> None:
-    """Rewrite linear layers of integer weights whose input is quantized per token.
-
-    Their result is in floating point.
-    """
+    """Make linear layers with integer weights read inputs that XNNPACK quantizes per token; results stay float32."""
     producers = subgraph.producers()
-    rounded: dict[SubgraphValue, SubgraphNode] = {}
+    quantized: dict[SubgraphValue, SubgraphNode] = {}
     ops: list[SubgraphNode] = []
     for op in subgraph.nodes:
         source = producers.get(op.inputs[0])
@@ -92,27 +90,29 @@ def _quantize_per_token(subgraph: Subgraph) -> None:
             ops.append(op)
             continue
         value = source.inputs[0]
-        if value not in rounded:
-            rounded[value] = SubgraphNode(
+        if value not in quantized:
+            quantized[value] = SubgraphNode(
                 g.Convert,
                 [value],
                 SubgraphValue(value.shape, quantization=DynamicQuantization()),
                 SAME_LAYOUT,
                 handles=source.handles,
             )
-            ops.append(rounded[value])
-        op.inputs = [rounded[value].output, _integer_matrix(weight), *op.inputs[2:]]
+            ops.append(quantized[value])
+        op.inputs = [quantized[value].output, _integer_matrix(weight), *op.inputs[2:]]
         ops.append(op)
     subgraph.nodes = ops
     _drop_unused_quantization(subgraph)
 
 
 def _add_in_integers(subgraph: Subgraph) -> None:
-    """Compute clamp(x + a) * b, such as a hard sigmoid, in integers as clamp(b * x + a * b), for constants a and b > 0.
+    """Compute clamp(x + a) * b, such as a hard sigmoid, in integers, for constants a and b > 0.
 
-    The same integers with b times the scale are b times the numbers, so the product by b costs no operation: x must
-    be the result of an integer layer without another reader, whose weights, bias, clamp and output get b times their
-    scale.
+    Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times those of clamp. An
+    integer q with a scale s represents q * s, so that b * x has the same integers as x and the scale b * s: the
+    multiplication needs no operation. x must be the result of an integer layer that nothing else reads; the scales of
+    its weight, bias and output, and its clamp, are multiplied by b. a * b becomes the int8 constant 127 or -127 with a
+    scale of |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -121,17 +121,17 @@ def _add_in_integers(subgraph: Subgraph) -> None:
         if chain is None:
             continue
         layer, convert, total, product = chain
-        source, to = layer.output.quantization, op.output.quantization
+        source, target = layer.output.quantization, op.output.quantization
         offset, factor = _number(total), _number(product)
-        assert isinstance(source, Quantization) and isinstance(to, Quantization) and offset and factor
+        assert isinstance(source, Quantization) and isinstance(target, Quantization) and offset and factor
         scaled = Quantization(source.scale * factor, source.zero_point)
-        added = Quantization(abs(offset) * factor / 127, 0)
-        if not _is_supported(g.Add, [scaled, added], to):
+        summand = Quantization(abs(offset) * factor / 127, 0)
+        if not _is_supported(g.Add, [scaled, summand], target):
             continue
         layer.inputs = [layer.inputs[0], *(replace(value, scales=_times(value, factor)) for value in layer.inputs[1:])]
         layer.output = SubgraphValue(layer.output.shape, quantization=scaled)
         layer.clamp = _scaled(layer.clamp, factor)
-        number = SubgraphValue((1,), np.full(1, np.sign(offset) * 127, np.int8), quantization=added)
+        number = SubgraphValue((1,), np.full(1, np.sign(offset) * 127, np.int8), quantization=summand)
         total.inputs, total.output, total.clamp = [layer.output, number], op.output, _scaled(total.clamp, factor)
         total.handles = tuple(dict.fromkeys(handle for member in (*chain[1:], op) for handle in member.handles))
         elided |= {convert, product, op}
@@ -141,9 +141,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 def _sum_between_conversions(
     op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode], uses: dict[SubgraphValue, int]
 ) -> tuple[SubgraphNode, SubgraphNode, SubgraphNode, SubgraphNode] | None:
-    """Return integer layer, conversion, sum and product that lead to the conversion `op`.
+    """Return the integer layer, dequantize, addition and multiplication before the quantize operation `op`.
 
-    None if it is another chain.
+    Return None if other operations precede `op`, or if one of these has a second reader.
     """
     chain: list[SubgraphNode] = []
     last = op
@@ -157,12 +157,12 @@ def _sum_between_conversions(
     factor, offset = _number(product), _number(total)
     if not _is_quantize(op) or not factor or not offset or factor < 0 or product.clamp is not None:
         return None
-    is_whole = isinstance(layer.output.quantization, Quantization)
-    return (layer, convert, total, product) if is_whole and convert.output.quantization is None else None
+    is_integer_layer = isinstance(layer.output.quantization, Quantization)
+    return (layer, convert, total, product) if is_integer_layer and convert.output.quantization is None else None
 
 
 def _number(op: SubgraphNode) -> float | None:
-    """Return the constant number that `op` adds to a value or multiplies it by."""
+    """Return the second operand of `op` if it is a constant of one element, else None."""
     constant = op.inputs[1].constant if len(op.inputs) > 1 else None
     return float(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else None
 
@@ -177,10 +177,10 @@ def _scaled(clamp: tuple[float, float] | None, factor: float) -> tuple[float, fl
 
 
 def _keep_integer_weights(subgraph: Subgraph) -> None:
-    """Keep integer weights, a quarter or an eighth of the bytes, in linear layers of values in floating point.
+    """Store dequantized weights of linear layers with float32 inputs as integers: a quarter or an eighth of the bytes.
 
-    The bias becomes an addition of its own: XNNPACK's kernels for integer weights and float inputs would multiply it
-    by the weight's scale.
+    The bias becomes an addition of its own, because XNNPACK's kernels for integer weights and float32 inputs would
+    multiply the bias by the scale of the weight.
     """
     ops: list[SubgraphNode] = []
     for op in subgraph.nodes:
@@ -197,9 +197,10 @@ def _keep_integer_weights(subgraph: Subgraph) -> None:
 
 
 def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
-    """Return a linear layer's weight as the integers that it was dequantized from, with a scale for each row or group.
+    """Return the integers that a linear layer's weight was dequantized from, with a scale for each row or group.
 
-    Rows of an odd number of elements get 8 bits: executorch 1.5 pads such rows of 4 bits and then reads them wrongly.
+    4-bit rows with an odd number of elements become 8-bit rows: executorch 1.5 pads such rows and then reads them
+    wrongly.
     """
     assert weight.scales is not None
     integers = _integer_weight(weight)
@@ -208,17 +209,17 @@ def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
 
 
 def _drop_unused_quantization(subgraph: Subgraph) -> None:
-    """Remove dynamic quantization that no linear layer made use of: its readers read the value itself."""
-    same = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
+    """Remove marks of dynamic quantization: readers that are no linear layer with integer weights read float32."""
+    unquantized = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
     for op in subgraph.nodes:
-        op.inputs = [same.get(value, value) for value in op.inputs]
+        op.inputs = [unquantized.get(value, value) for value in op.inputs]
     subgraph.nodes = [op for op in subgraph.nodes if op.kind is not QuantizePerToken]
 
 
 def _dequantize_later(subgraph: Subgraph) -> None:
-    """Move dequantization behind operations that only move elements.
+    """Move dequantize operations behind operations that only move elements.
 
-    Integers are smaller to move, and the next reader may compute with them.
+    int8 elements are cheaper to move, and the next operation may compute with them.
     """
     producers = subgraph.producers()
     ops: list[SubgraphNode] = []
@@ -236,12 +237,13 @@ def _dequantize_later(subgraph: Subgraph) -> None:
 
 
 def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode]) -> list[SubgraphValue]:
-    """Return the int8 values that an operation could move in place of its inputs; none if it does more than move.
+    """Return the int8 values that an operation can move instead of its dequantized inputs.
 
-    The inputs must have the same parameters. Padding by 0 moves too: a quantized 0 is exactly the zero point.
+    The list is empty if the operation does more than move elements, or if its inputs have different quantization
+    parameters. Padding with 0 counts as moving, because the zero point represents 0 exactly.
     """
     pads_zeros = op.kind is g.StaticConstantPad and op.attributes["padding_value"] == 0
-    if op.kind not in ALONE and op.kind not in JOINS and not pads_zeros:
+    if op.kind not in MOVES_ONE_INPUT and op.kind not in CONCATENATES and not pads_zeros:
         return []
     sources = [source for source in (_integers(value, producers) for value in op.inputs) if source is not None]
     same = len(sources) == len(op.inputs) and len({source.quantization for source in sources}) == 1
@@ -249,7 +251,7 @@ def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNod
 
 
 def _quantize_earlier(subgraph: Subgraph) -> None:
-    """Move quantization before operations that only move elements."""
+    """Move quantize operations before operations that only move elements."""
     producers, uses = subgraph.producers(), subgraph.uses()
     before: dict[SubgraphNode, SubgraphNode] = {}
     elided: set[SubgraphNode] = set()
@@ -257,7 +259,7 @@ def _quantize_earlier(subgraph: Subgraph) -> None:
         last = op
         while _is_quantize(last):
             move = producers.get(last.inputs[0])
-            if move is None or move.kind not in ALONE or uses[move.output] != 1:
+            if move is None or move.kind not in MOVES_ONE_INPUT or uses[move.output] != 1:
                 break
             moved = SubgraphValue(move.inputs[0].shape, quantization=last.output.quantization)
             convert = SubgraphNode(g.Convert, [move.inputs[0]], moved, handles=last.handles)
@@ -274,15 +276,15 @@ def _quantize_earlier(subgraph: Subgraph) -> None:
 
 
 def _fold_conversion_pairs(subgraph: Subgraph) -> None:
-    """Remove conversions to floating point and back with the same parameters, which give the same integers."""
+    """Remove a dequantize and quantize operation in a row with equal parameters: the result is the same integers."""
     producers, outputs = subgraph.producers(), {value for value, _ in subgraph.outputs}
-    same: dict[SubgraphValue, SubgraphValue] = {}
+    replaced: dict[SubgraphValue, SubgraphValue] = {}
     for op in subgraph.nodes:
-        op.inputs = [same.get(value, value) for value in op.inputs]
+        op.inputs = [replaced.get(value, value) for value in op.inputs]
         source = _integers(op.inputs[0], producers) if _is_quantize(op) else None
         if source is not None and source.quantization == op.output.quantization and op.output not in outputs:
-            same[op.output] = same.get(source, source)
-    subgraph.nodes = [op for op in subgraph.nodes if op.output not in same]
+            replaced[op.output] = replaced.get(source, source)
+    subgraph.nodes = [op for op in subgraph.nodes if op.output not in replaced]
 
 
 def _is_quantize(op: SubgraphNode) -> bool:
@@ -290,7 +292,7 @@ def _is_quantize(op: SubgraphNode) -> bool:
 
 
 def _integers(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]) -> SubgraphValue | None:
-    """Return the int8 value that `value` was dequantized from; None if it was not."""
+    """Return the int8 value that `value` was dequantized from; None if `value` is not the result of dequantization."""
     op = producers.get(value)
     if op is None or op.kind is not g.Convert or value.quantization is not None:
         return None
@@ -298,22 +300,19 @@ def _integers(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]
 
 
 def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: SubgraphValue) -> bool:
-    """Make `op` read the int8 `sources` and compute the int8 `result`.
-
-    Return False if XNNPACK has no such operation.
-    """
-    first, to = sources[0], result.quantization
-    if first is None or not isinstance(first.quantization, Quantization) or not isinstance(to, Quantization):
+    """Make `op` read the int8 `sources` and compute the int8 `result`; return False if XNNPACK has no such operation."""
+    first, target = sources[0], result.quantization
+    if first is None or not isinstance(first.quantization, Quantization) or not isinstance(target, Quantization):
         return False
     if op.kind in WEIGHTED:
-        weighted = _weights(op, first.quantization, to)
+        weighted = _weights(op, first.quantization, target)
         if weighted is None:
             return False
         op.inputs = [first, *weighted]
     elif op.kind in RESCALING or op.kind in MOVING:
         values = [source for source in sources if source is not None]
         parameters = [value.quantization for value in values if isinstance(value.quantization, Quantization)]
-        if len(parameters) != len(op.inputs) or not _is_supported(op.kind, parameters, to):
+        if len(parameters) != len(op.inputs) or not _is_supported(op.kind, parameters, target):
             return False
         op.inputs = values
     else:
@@ -322,27 +321,27 @@ def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: Subg
     return True
 
 
-def _is_supported(kind: type, inputs: list[Quantization], to: Quantization) -> bool:
-    """Return True if XNNPACK computes an integer operation with these parameters of its inputs and its output."""
+def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) -> bool:
+    """Return True if XNNPACK has the integer form of `kind` for the parameters of its inputs and its output."""
     if kind in MOVING:
-        return all(parameters == to for parameters in inputs)
+        return all(parameters == output for parameters in inputs)
     if kind in FIXED_OUTPUT:
-        return to == FIXED_OUTPUT[kind]
+        return output == FIXED_OUTPUT[kind]
     if kind is g.Multiply:
-        return MIN_RATIO <= inputs[0].scale * inputs[1].scale / to.scale < MAX_RATIO
-    return all(MIN_RATIO <= parameters.scale / to.scale < MAX_RATIO for parameters in inputs)
+        return MIN_RATIO <= inputs[0].scale * inputs[1].scale / output.scale < MAX_RATIO
+    return all(MIN_RATIO <= parameters.scale / output.scale < MAX_RATIO for parameters in inputs)
 
 
-def _weights(op: SubgraphNode, source: Quantization, to: Quantization) -> list[SubgraphValue] | None:
-    """Return the integer weight and bias of `op`; None if XNNPACK has none: not quantized, or a scale out of range.
+def _weights(op: SubgraphNode, source: Quantization, output: Quantization) -> list[SubgraphValue] | None:
+    """Return the integer weight and bias of `op`; None if the weight is not quantized or its scale is out of range.
 
-    The bias is added to sums of products, so its scale is the product of the input's and the weight's.
+    The bias is added to sums of products of an input and a weight, so that its scale is the product of their scales.
     """
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight.scales is None or weight.constant is None:
         return None
     sums = (weight.scales.astype(np.float64) * source.scale).astype(np.float32)
-    if not (sums / to.scale < MAX_RATIO).all():
+    if not (sums / output.scale < MAX_RATIO).all():
         return None
     integers = _integer_weight(weight)
     values = [SubgraphValue(integers.shape, integers, scales=weight.scales, channel_dim=weight.channel_dim)]
@@ -360,7 +359,7 @@ def _integer_weight(weight: SubgraphValue) -> NDArray[np.int8]:
 
 
 def _along(scales: Array, weight: SubgraphValue) -> Array:
-    """Return the scales in a shape that divides the weight."""
+    """Return the scales in a shape that broadcasts to the weight's."""
     if scales.ndim == 2:
         return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
     shape = [1] * len(weight.shape)
@@ -369,6 +368,6 @@ def _along(scales: Array, weight: SubgraphValue) -> Array:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Drop conversions that nothing reads any more."""
+    """Remove conversions whose result has no reader any more."""
     uses = subgraph.uses()
     subgraph.nodes = [op for op in subgraph.nodes if op.kind is not g.Convert or uses.get(op.output, 0) > 0]

@@ -1,4 +1,4 @@
-"""Remove transposes that channels last makes redundant, so that images need not leave that layout."""
+"""Remove transposes that are redundant for images with channels last, so that images can stay in that layout."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ROWS = (0, 2, 1)
 
 
 def simplify_transposes(subgraph: Subgraph) -> None:
-    """Rewrite in place, before layouts are chosen.
+    """Edit `subgraph`, before layouts are chosen.
 
-    - [N, C, H, W] -> [N, C, HW] -> transpose -> [N, HW, C] has the bytes of the image with channels last: it becomes
-      a plain reshape of that, and so does the reverse.
-    - Two transposes in a row are merged, as of the keys of attention.
-    - A linear layer that reads a flattened image gets its weight's columns permuted instead: then the image is
-      flattened with channels last.
+    - Pixels as rows: reshape [N, C, H, W] -> [N, C, HW], then transpose -> [N, HW, C]. The result has the bytes of the
+      image with channels last, so that a reshape of that image replaces both operations. The same for the reverse.
+    - Two transposes in a row are merged into one. Attention has such a pair for its keys.
+    - A linear layer that reads a flattened image: the image is flattened with channels last instead, without a
+      transpose, and the columns of the layer's weight are permuted to match.
     """
     _merge_transposes(subgraph)
     _drop_unread(subgraph)
@@ -42,9 +42,9 @@ def _merge_transposes(subgraph: Subgraph) -> None:
     for op in subgraph.nodes:
         source = producers.get(op.inputs[0])
         if source is not None and _is_pixels_as_rows(source, op):
-            ops += _through_last(op, source.inputs[0])
+            ops += _image_to_rows(op, source.inputs[0])
         elif source is not None and _is_rows_as_pixels(source, op):
-            ops += _from_last(op, source.inputs[0])
+            ops += _rows_to_image(op, source.inputs[0])
         else:
             if source is not None and source.kind is op.kind is g.StaticTranspose:
                 op.inputs = list(source.inputs)
@@ -54,21 +54,24 @@ def _merge_transposes(subgraph: Subgraph) -> None:
     subgraph.nodes = ops
 
 
-def _is_rows(op: SubgraphNode) -> bool:
+def _swaps_rows_and_columns(op: SubgraphNode) -> bool:
     return op.kind is g.StaticTranspose and op.attributes["perm"] == _ROWS
 
 
 def _is_pixels_as_rows(source: SubgraphNode, op: SubgraphNode) -> bool:
+    """Return True if `source` and then `op` are [N, C, H, W] -> [N, C, HW] -> [N, HW, C]."""
     image, rows = source.inputs[0].shape, source.output.shape
-    return _is_rows(op) and source.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
+    return _swaps_rows_and_columns(op) and source.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
 
 def _is_rows_as_pixels(source: SubgraphNode, op: SubgraphNode) -> bool:
+    """Return True if `source` and then `op` are [N, HW, C] -> [N, C, HW] -> [N, C, H, W]."""
     image, rows = op.output.shape, source.output.shape
-    return _is_rows(source) and op.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
+    return _swaps_rows_and_columns(source) and op.kind is g.StaticReshape and len(image) == 4 and image[:2] == rows[:2]
 
 
-def _through_last(op: SubgraphNode, image: SubgraphValue) -> list[SubgraphNode]:
+def _image_to_rows(op: SubgraphNode, image: SubgraphValue) -> list[SubgraphNode]:
+    """Return operations that reshape `image` with channels last to the output of `op`."""
     channels_last = replace(image, shape=tuple(image.shape[i] for i in CHANNELS_LAST), layout=Layout.FIRST)
     return [
         SubgraphNode(Alias, [image], channels_last, FixedLayouts(Layout.LAST, Layout.FIRST), handles=op.handles),
@@ -78,7 +81,8 @@ def _through_last(op: SubgraphNode, image: SubgraphValue) -> list[SubgraphNode]:
     ]
 
 
-def _from_last(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
+def _rows_to_image(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
+    """Return operations that reshape `rows` to the output of `op`, an image with channels last."""
     channels_last = replace(rows, shape=tuple(op.output.shape[i] for i in CHANNELS_LAST))
     return [
         SubgraphNode(
@@ -89,7 +93,7 @@ def _from_last(op: SubgraphNode, rows: SubgraphValue) -> list[SubgraphNode]:
 
 
 def _drop_unread(subgraph: Subgraph) -> None:
-    """Drop reshapes and transposes that nothing reads any more."""
+    """Remove reshapes and transposes whose result has no reader any more."""
     uses = subgraph.uses()
     for op in reversed(subgraph.nodes):
         if op.kind in (g.StaticReshape, g.StaticTranspose) and not uses.get(op.output):
@@ -98,6 +102,7 @@ def _drop_unread(subgraph: Subgraph) -> None:
 
 
 def _permute_flattened_weights(subgraph: Subgraph) -> None:
+    """Flatten images with channels last for linear layers, and permute the columns of their weights."""
     producers = subgraph.producers()
     readers: dict[SubgraphValue, list[SubgraphNode]] = {}
     for op in subgraph.nodes:
@@ -127,7 +132,7 @@ def _permute_flattened_weights(subgraph: Subgraph) -> None:
 def _layers(
     value: SubgraphValue, readers: dict[SubgraphValue, list[SubgraphNode]], results: set[SubgraphValue]
 ) -> list[SubgraphNode]:
-    """List the linear layers that read a value, conversions skipped; none if anything else reads it."""
+    """List the linear layers that read a value, also through conversions; empty if it has any other reader."""
     layers: list[SubgraphNode] = []
     for op in readers.get(value, []):
         if op.kind is g.Convert:
@@ -143,10 +148,12 @@ def _layers(
 
 
 def _has_free_columns(weight: SubgraphValue) -> bool:
+    """Return True for a constant weight whose columns may be permuted: it has no scales for groups of columns."""
     return weight.constant is not None and (weight.scales is None or weight.scales.ndim == 1)
 
 
 def _permute_columns(weight: SubgraphValue, image: tuple[int, ...]) -> SubgraphValue:
+    """Permute the columns of a weight from the order C, H, W of `image` to H, W, C."""
     assert weight.constant is not None
     columns = weight.constant.reshape(-1, *image[1:]).transpose(CHANNELS_LAST)
     return replace(weight, constant=np.ascontiguousarray(columns).reshape(weight.shape))

@@ -1,1 +1,1 @@
-"""Recipes of `edgecore.compile(quantize=...)` that rewrite the exported program."""
+"""Recipes of `edgecore.compile(quantize=...)` that rewrite the exported program before partitioning."""

@@ -1,4 +1,4 @@
-"""Find the constant float32 weights of a program, for recipes that replace them."""
+"""Find the constant float32 weights of a program, for recipes that quantize them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from edgecore.sdk import Constants, argument, calls
 def float_weights(
     graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str]
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield calls of the operators in `names`, each with its weight: the argument of that name, if constant."""
+    """Yield each call whose weight is a constant float32 tensor, and that weight.
+
+    Args:
+        graph_module: The graph.
+        constants: The constants of the program.
+        names: Maps operators to the name of their weight argument.
+    """
     for target, name in names.items():
         for node in calls(graph_module, target):
             weight = argument(node, name)

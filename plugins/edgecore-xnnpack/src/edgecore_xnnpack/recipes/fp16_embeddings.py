@@ -1,4 +1,4 @@
-"""The part of the recipe `fp16` outside the delegate: embedding tables in fp16."""
+"""The part of the recipe `fp16` outside of delegates: fp16 embedding tables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ aten = torch.ops.aten
 
 
 def convert_embeddings_to_fp16(program: ExportedProgram) -> ExportedProgram:
-    """Return a copy of `program` whose embeddings, which are not delegated, have fp16 tables."""
+    """Return a copy of `program` with fp16 embedding tables; XNNPACK does not run embeddings, the core does."""
     program = functionalize(copy_program(program))
     constants = Constants(program)
-    halves: dict[str | None, Node] = {}
+    fp16_tables: dict[str | None, Node] = {}
     with edit(program) as graph_module:
         for node, table in float_weights(graph_module, constants, {aten.embedding.default: "weight"}):
             target = constants.specs[table.name].target
-            if target not in halves:
+            if target not in fp16_tables:
                 numbers = constants.get(table).clamp(-FP16_MAX, FP16_MAX).half()
-                halves[target] = constants.add(f"{table.name}_half", numbers)
+                fp16_tables[target] = constants.add(f"{table.name}_half", numbers)
             editor = Editor(graph_module, node, fake_mode(graph_module))
-            rows = editor.call(aten.embedding.default, halves[target], *node.args[1:], **node.kwargs)
+            rows = editor.call(aten.embedding.default, fp16_tables[target], *node.args[1:], **node.kwargs)
             replace(node, editor.call(aten._to_copy.default, rows, dtype=torch.float32))
     constants.drop_unused()
     return program

@@ -1,7 +1,6 @@
-"""The recipe `int4-weights`: linear layers with 4-bit weights in groups of 32.
+"""The recipe `int4-weights`: linear layers with 4-bit weights in groups of 32, and inputs quantized per token.
 
-Their inputs are quantized per token at run time. A matmul with a constant matrix and a 1 x 1 convolution are linear
-layers too.
+A matmul with a constant matrix and a 1 x 1 convolution become linear layers too.
 """
 
 from __future__ import annotations
@@ -22,27 +21,29 @@ library = torch.ops.quantized_decomposed
 GROUP = 32
 LIMITS = (-8, 7)
 STEPS = tuple(7 + 0.5 * step for step in range(7))
-"""Candidates for the scale of a group: its largest magnitude divided by each of these."""
+"""Candidates for the scale of a group: the maximum magnitude in the group divided by each of these numbers."""
 
 
 def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
-    """Return a copy of `program` with the weights of its linear layers quantized.
+    """Return a copy of `program` with quantized weights in its linear layers.
 
-    A layer whose width is no multiple of 32 gets 8 bits with a scale for each row. Raises `CompileError` if there is no
-    layer with a constant weight.
+    A weight whose row length is no multiple of 32 gets 8 bits and a scale for each row.
+
+    Raises:
+        CompileError: The program has no linear layer with a constant float32 weight.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
-    done: dict[str | None, tuple[Node, ...]] = {}
+    quantized: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:
         _make_linear(graph_module, constants)
         for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}):
             target = constants.specs[weight.name].target
-            if target not in done:
-                done[target] = _integers(weight, constants)
+            if target not in quantized:
+                quantized[target] = _integers(weight, constants)
             node.update_arg(0, _quantize_input(graph_module, node))
-            node.update_arg(1, _dequantized(graph_module, node, done[target]))
-    if not done:
+            node.update_arg(1, _dequantized(graph_module, node, quantized[target]))
+    if not quantized:
         raise CompileError("quantize='int4-weights': the model has no linear layer with a constant float32 weight")
     constants.drop_unused()
     return program
@@ -53,10 +54,11 @@ _PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
 
 
 def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
-    """Replace matmuls and convolutions that equal a linear layer by one."""
+    """Replace matmuls and convolutions that compute the same as a linear layer by linear layers."""
     matrices: dict[str | None, Node] = {}
 
-    def matrix(weight: Node, tensor: torch.Tensor) -> Node:
+    def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:
+        """Add the matrix of a linear layer as a constant, once for all calls that read `weight`."""
         target = constants.specs[weight.name].target
         if target not in matrices:
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
@@ -67,26 +69,26 @@ def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
         if weight.meta["val"].dim() == 2 and (bias is None or _is_plain_sum(node, weight)):
             rows = argument(node, "mat1") if bias is not None else node.args[0]
             editor = Editor(graph_module, node, fake_mode(graph_module))
-            held = matrix(weight, constants.get(weight).t())
-            replace(node, editor.call(aten.linear.default, rows, held, bias))
+            matrix = add_matrix(weight, constants.get(weight).t())
+            replace(node, editor.call(aten.linear.default, rows, matrix, bias))
     for node, weight in list(float_weights(graph_module, constants, _PIXELS)):
-        if _is_of_pixels(node, weight):
+        if _is_pointwise(node, weight):
             editor = Editor(graph_module, node, fake_mode(graph_module))
             rank = weight.meta["val"].dim()
-            last = editor.call(aten.permute.default, node.args[0], [0, *range(2, rank), 1])
-            held = matrix(weight, constants.get(weight).flatten(1))
-            result = editor.call(aten.linear.default, last, held, argument(node, "bias"))
+            channels_last = editor.call(aten.permute.default, node.args[0], [0, *range(2, rank), 1])
+            matrix = add_matrix(weight, constants.get(weight).flatten(1))
+            result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
             replace(node, editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)]))
 
 
 def _is_plain_sum(node: Node, weight: Node) -> bool:
-    """Return True if an addmm is a linear layer: alpha and beta are 1, and it adds a row."""
+    """Return True if an addmm computes a linear layer: alpha and beta are 1, and the addend is a bias row."""
     factors = [argument(node, name) for name in ("beta", "alpha")]
     return factors == [1, 1] and tuple(argument(node, "self").meta["val"].shape) == tuple(weight.meta["val"].shape[1:])
 
 
-def _is_of_pixels(node: Node, weight: Node) -> bool:
-    """Return True if a convolution computes each pixel of a batch from the same pixel alone."""
+def _is_pointwise(node: Node, weight: Node) -> bool:
+    """Return True if a convolution computes each pixel from the same input pixel only, for a batched input."""
     plain = {"stride": 1, "padding": 0}
     is_plain = all(set(for_each(argument(node, name), 1)) == {number} for name, number in plain.items())
     shape = weight.meta["val"].shape
@@ -95,16 +97,16 @@ def _is_of_pixels(node: Node, weight: Node) -> bool:
 
 
 def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
-    """Quantize the input of a layer per token: 8 bits, with a scale and a zero point for each row."""
+    """Quantize the input of a layer to int8 per token: each row gets a scale and a zero point at run time."""
     editor, limits = Editor(graph_module, node, fake_mode(graph_module)), (-128, 127, torch.int8)
-    chosen = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
-    parameters = [editor.call(operator.getitem, chosen, index, val=chosen.meta["val"][index]) for index in (0, 1)]
+    qparams = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
+    parameters = [editor.call(operator.getitem, qparams, index, val=qparams.meta["val"][index]) for index in (0, 1)]
     integers = editor.call(library.quantize_per_token.default, node.args[0], *parameters, *limits)
     return editor.call(library.dequantize_per_token.default, integers, *parameters, *limits, torch.float32)
 
 
 def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
-    """Make the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
+    """Add the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
     values = constants.get(weight)
     if values.shape[1] % GROUP == 0:
         integers, scales = quantize_groups(values)
@@ -117,30 +119,31 @@ def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
 
 
 def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ...]) -> Node:
+    """Insert the dequantize node of a weight before `node`; `integers` are the constants of `_integers`."""
     editor = Editor(graph_module, node, fake_mode(graph_module))
     if len(integers) == 3:
         return editor.call(library.dequantize_per_channel.default, *integers, 0, -127, 127, torch.int8)
-    form = (None, *LIMITS, torch.int8, GROUP, torch.float32)
-    return editor.call(library.dequantize_per_channel_group.default, *integers, *form)
+    parameters = (None, *LIMITS, torch.int8, GROUP, torch.float32)
+    return editor.call(library.dequantize_per_channel_group.default, *integers, *parameters)
 
 
 def quantize_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize a float32 matrix [rows, width] in groups of 32.
+    """Quantize a float32 matrix [rows, width] in groups of 32 to 4 bits.
 
-    Of the candidates for a group's scale, the one with the smallest squared error is chosen.
+    Each group gets the scale with the minimum squared error among the candidates (`STEPS`).
 
     Returns:
-        int8 [rows, width] from -8 to 7, and float32 scales [rows, width / 32], each exact in bfloat16 too, as XNNPACK
-        stores them.
+        Integers from -8 to 7, int8 [rows, width], and scales, float32 [rows, width / 32]. The scales are rounded to
+        bf16, since XNNPACK stores them so.
     """
     groups = weight.reshape(-1, GROUP)
     magnitude = groups.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
-    smallest_error = torch.full_like(magnitude, torch.inf)
+    min_error = torch.full_like(magnitude, torch.inf)
     scales = torch.empty_like(magnitude)
     for step in STEPS:
         scale = (magnitude / step).to(torch.bfloat16).float()
         error = (groups - (groups / scale).round().clamp(*LIMITS) * scale).square().sum(1, keepdim=True)
-        scales = torch.where(error < smallest_error, scale, scales)
-        smallest_error = torch.minimum(smallest_error, error)
+        scales = torch.where(error < min_error, scale, scales)
+        min_error = torch.minimum(min_error, error)
     integers = (groups / scales).round().clamp(*LIMITS).to(torch.int8)
     return integers.reshape(weight.shape), scales.reshape(weight.shape[0], -1)

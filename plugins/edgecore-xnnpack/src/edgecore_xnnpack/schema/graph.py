@@ -1,6 +1,7 @@
-"""The tables of an XNNPACK graph (flatbuffer identifier XN01) as dataclasses, as executorch 1.5's delegate reads them.
+"""The flatbuffer tables of an XNNPACK graph as dataclasses; the delegate of executorch 1.5 reads the same tables.
 
-Dimensions are in memory order; ids are those of values (`TensorValue.id_out`).
+`xnnpack.fbs` is the schema. Dimensions are in memory order (NHWC for images). Fields that end in `_id` hold the
+`TensorValue.id_out` of a value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MAX_EXTERNALS = 4096
 
 
 class Datatype(IntEnum):
-    """Element types as the file numbers them (XNNPACK's own numbers differ)."""
+    """Element types with their numbers in the file, which differ from XNNPACK's own numbers."""
 
     INVALID = 0
     FP32 = 1
@@ -87,7 +88,7 @@ class _Pooling:
 
 @dataclass(slots=True)
 class _Convolution:
-    """Filters: convolution [O, H, W, I/groups], depthwise [1, H, W, O], transposed [O, H, W, I/groups]."""
+    """Filters have the shape [O, H, W, I / groups]; those of depthwise convolutions [1, H, W, O]."""
 
     padding_top: int = scalar(0, "u32")
     padding_right: int = scalar(1, "u32")
@@ -113,7 +114,7 @@ class _Convolution:
 
 @dataclass(slots=True)
 class FullyConnected:
-    """The filter is [out, in]."""
+    """The filter has the shape [out, in]."""
 
     input1_id: int = scalar(0, "u32")
     filter_id: int = scalar(1, "u32")
@@ -334,7 +335,7 @@ NODE_TYPES: dict[int, type] = dict(
         1,
     )
 )  # fmt: skip
-"""Union type -> table of a node."""
+"""Maps the type number in the union of a node to the class of the node."""
 
 
 @dataclass(slots=True)
@@ -345,7 +346,7 @@ class OutputMinMax:
 
 @dataclass(slots=True)
 class Node:
-    """`debug_handle` is the node's index in the graph."""
+    """A node of the graph; `debug_handle` is its index in `Graph.nodes`."""
 
     node: object | None = union(0, NODE_TYPES)
     debug_handle: int = scalar(2, "u32")
@@ -354,7 +355,11 @@ class Node:
 
 @dataclass(slots=True)
 class TensorValue:
-    """`constant_buffer_idx` 0: not a constant. `external_id`: index in the delegate's arguments, or INVALID_ID."""
+    """A tensor.
+
+    `constant_buffer_idx` is an index into `Graph.constant_data`, 0 for a tensor that is not constant. `external_id` is
+    the index in the delegate's arguments, INVALID_ID for an internal value.
+    """
 
     datatype: Datatype = scalar(0, "i16", enum=Datatype)
     num_dims: int = scalar(1, "u32")
@@ -411,7 +416,7 @@ class Value:
 
 @dataclass(slots=True)
 class ConstantDataOffset:
-    """Where a constant lies: by `named_key` if `offset` is NAMED_OFFSET. `size` in bytes."""
+    """Location and size in bytes of a constant; if `offset` is NAMED_OFFSET, it is the named data `named_key` of the file."""
 
     offset: int = scalar(0, "u64")
     size: int = scalar(1, "u64")
@@ -420,7 +425,7 @@ class ConstantDataOffset:
 
 @dataclass(slots=True)
 class Graph:
-    """Entry 0 of `constant_data` is reserved."""
+    """A graph; entry 0 of `constant_data` is reserved, because index 0 means that a tensor is not constant."""
 
     version: str = string(0)
     nodes: list[Node] = tables(1, Node)
