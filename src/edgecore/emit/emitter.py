@@ -260,7 +260,7 @@ class Emitter:
         """Emit the instructions of a call node."""
         if node.target is operator.getitem:
             return
-        if node in self.sharing.gone:
+        if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
             self._values[node] = values[0]  # of a split, getitem finds each by its spec
         elif is_delegate_call(node):
@@ -353,7 +353,7 @@ class Emitter:
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
         state = self._values[node]
-        if value is node or value.meta[SPEC].root is node.meta[SPEC]:  # only read, or computed where it belongs
+        if value is node or value.meta[SPEC].storage is node.meta[SPEC]:  # only read, or computed where it belongs
             self._new_state.append(self._of_node(value))
             return
         no_wait = self.literal(fmt.Bool(False))

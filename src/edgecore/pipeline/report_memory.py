@@ -55,8 +55,8 @@ def arena_reports(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]]) -> 
         members: dict[TensorSpec, set[TensorSpec]] = {}
         for node in order:
             for spec in specs_of(node):
-                nodes.setdefault(spec.root, {})[node.name] = None
-                members.setdefault(spec.root, set()).add(spec)
+                nodes.setdefault(spec.storage, {})[node.name] = None
+                members.setdefault(spec.storage, set()).add(spec)
         for mem_id, size in sorted(plan.arenas.items()):
             specs = [spec for spec in plan.specs if spec.mem_id == mem_id]
             boxes = [Box(tuple(nodes[spec]), *spec.lifetime, spec.mem_offset, spec.nbytes) for spec in specs]
