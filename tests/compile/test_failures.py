@@ -240,10 +240,12 @@ def test_a_question_about_whole_operators_that_raises_counts_as_no():
     partitioner = CapabilityPartitioner(
         "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=keep
     )
-    with pytest.warns(FallbackWarning, match="to say whether it wants aten.conv2d.default whole, at .*no such row"):
+    with pytest.warns(FallbackWarning, match="to say whether to decompose aten.conv2d.default, at .*no such row"):
         report = to_edge_transform_and_lower(exported(), partitioner=[partitioner]).report()
     assert len(report.failures) == 1
-    with pytest.warns(FallbackWarning, match="Raising failed to say which operators it wants whole: RuntimeError"):
+    with pytest.warns(
+        FallbackWarning, match="Raising failed to list the operators that must not be decomposed: RuntimeError"
+    ):
         to_edge_transform_and_lower(exported(), partitioner=[Raising(whole=True)])
 
 
