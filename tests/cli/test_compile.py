@@ -168,4 +168,4 @@ def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore
     again = edgecore("compile", "my_model_file:linear", "--dump-passes", "graphs")
     assert again.status == 1
     assert again.err.strip().count("\n") == 0
-    assert "cannot dump passes to graphs: the folder is not empty; name a new one" in again.err
+    assert "cannot dump passes to graphs: the folder is not empty; choose a new one" in again.err
