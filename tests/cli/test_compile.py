@@ -48,7 +48,7 @@ def test_compile_and_report(edgecore, models):
     assert result.status == 0, result.err
     # One line for the calls of one operator that stayed outside for the same reason.
     assert result.out.count("outside:") == 2
-    assert "outside: 5 x aten.relu.default (relu, relu_1, relu_2, ...)" in result.out
+    assert "not delegated: 5 x aten.relu.default (relu, relu_1, relu_2, ...)" in result.out
     assert "aten.relu.default" in (models / "a.html").read_text()
     assert fmt.verify(fmt.read_pte((models / "a.pte").read_bytes()), "executorch-1.5") == []
 

@@ -49,7 +49,7 @@ def test_one_backend_needs_no_list():
 
 
 def test_a_model_that_does_not_export_keeps_torchs_reason():
-    place = rf"at {re.escape(__file__)}:{DataDependent.forward.__code__.co_firstlineno + 1} it chooses by the content"
+    place = rf"at {re.escape(__file__)}:{DataDependent.forward.__code__.co_firstlineno + 1} the model branches on the content"
     with pytest.raises(
         CompileError, match=rf"could not export DataDependent: {place}.*torch said:.*data-dep"
     ) as raised:

@@ -99,7 +99,7 @@ def test_a_failed_partition_stays_outside_with_a_warning_and_a_line_in_the_repor
     assert warning.filename == __file__
     report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert [failure.operators for failure in report.failures] == [3]
-    assert "failures of backends: 1, for which 3 operators run elsewhere" in str(report)
+    assert "failures of backends: 1; 3 operators run elsewhere for that reason" in str(report)
     reasons = {row.operator: row.reasons for row in report.left_outside}
     assert reasons["aten.tanh.default"] == (("Fake", "the backend failed: ValueError: no license"),)
     assert reasons["aten.sin.default"] == (("Fake", "sin is not supported"),)
