@@ -211,7 +211,9 @@ def test_calibration_by_keyword():
     program = edgecore.compile(Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=samples)
     assert edgecore.load(program.buffer).forward(TOKENS, MASK).shape == (2, 3)
     assert program.report(quantization=True).quantization[0].sqnr > 20
-    with pytest.raises(CompileError, match=re.escape("sample 1 (tokens=(2, 3) torch.float32) does not fit the model")):
+    with pytest.raises(
+        CompileError, match=re.escape("sample 1 (tokens=(2, 3) torch.float32) does not match the model")
+    ):
         edgecore.compile(
             Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=[{"tokens": TOKENS}]
         )
