@@ -305,7 +305,7 @@ def test_source_lines_are_those_of_the_model_and_not_of_torch(tmp_path):
     to_backend(program, CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())
     report = DelegationReport.of({"forward": program}, {})
     rows = {row.node: row for row in report.rows}
-    assert rows["convolution_default"].place == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"
+    assert rows["convolution_default"].location == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"
     assert all(row.source.startswith(__file__) for row in report.rows)
     assert rows["convolution_default"].operator == "aten.convolution.default"
     report.to_html(tmp_path / "report.html")

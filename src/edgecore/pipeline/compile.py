@@ -284,8 +284,8 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
         options = compiler.Options(**backend.options)
     except ValidationError as error:
         problems = "; ".join(_option_problem(problem) for problem in error.errors())
-        known = ", ".join(compiler.Options.model_fields) or "none"
-        raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
+        names = ", ".join(compiler.Options.model_fields) or "none"
+        raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {names})") from error
     with failures_named(f"backend {backend.name!r}"):
         return compiler.partitioner(options, runtime=runtime)
 

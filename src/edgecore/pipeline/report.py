@@ -47,7 +47,7 @@ class ReportRow:
     module: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The source line and module, such as `model.py:12 in encoder.layers.3`, as far as they are known."""
         return f"{self.source} in {self.module}".strip() if self.module else self.source
 
@@ -145,13 +145,13 @@ class DelegationReport:
         lines = []
         for rows in self.outside_groups():
             count = f"{len(rows)} x " if len(rows) > 1 else ""
-            sources = _first([row.place for row in rows if row.place])
+            sources = _first([row.location for row in rows if row.location])
             lines.append(_line(count + rows[0].operator, _first([row.node for row in rows]), sources, rows[0]))
         return lines
 
     def outside_nodes(self) -> list[str]:
         """Return a line for each call that is not delegated: operator, node, source line and module, reasons."""
-        return [_line(row.operator, row.node, row.place, row) for row in self.left_outside]
+        return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as an HTML page that needs no other files.
