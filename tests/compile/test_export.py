@@ -143,7 +143,7 @@ def test_an_exception_of_the_model_names_its_line():
 
     text = refusal(Function(fails), (torch.randn(3),))
     line = fails.__code__.co_firstlineno + 1
-    assert f"Function: at {__file__}:{line} it raised LookupError: no such row. If it runs" in text
+    assert f"Function: at {__file__}:{line} the model raised LookupError: no such row. If the model runs" in text
 
 
 TOKENS, MASK = torch.arange(6.0).reshape(2, 3), torch.tensor([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])

@@ -235,7 +235,7 @@ def compile(
         references[name] = _reference(exported[name], quantized.get(name))
     if isinstance(recipe, Recipe) and recipe.calibrates:
         ratios = [output_ratios(program, name) for name, program in quantized.items()]
-        warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=3)
+        warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
     if quantize is None and calibration is not None:
         raise CompileError("calibration has no effect without quantize; name a recipe, such as quantize='int8'")
     start = time.perf_counter()
