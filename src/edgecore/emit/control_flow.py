@@ -125,7 +125,7 @@ class _ControlFlowEmitter:
         self._kernel(SIZE, self._value(scanned), zero, length)
         return length
 
-    # Pieces -----------------------------------------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _body(self, body: GraphModule, inputs: list[int]) -> list[int]:
         """Emit the instructions of a body, and return the values of its results."""

@@ -132,10 +132,10 @@ def _empty_form(node: Node) -> KernelForm:
 def _embedding_form(node: Node) -> KernelForm:
     weight, scales, zero_points, bits, indices = node.args
     assert isinstance(bits, int)
-    half = 1 << bits - 1
+    limit = 1 << bits - 1  # integers are in [-limit, limit)
     arguments = (
         Argument(weight, "Tensor"), Argument(scales, "Tensor"), Argument(zero_points, "Optional[Tensor]"),
-        Argument(-half, "int"), Argument(half - 1, "int"), Argument(indices, "Tensor"),
+        Argument(-limit, "int"), Argument(limit - 1, "int"), Argument(indices, "Tensor"),
     )  # fmt: skip
     name = "byte" if bits == 8 else f"{bits}bit"
     return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)

@@ -69,7 +69,7 @@ def write_bpte(bpte: BpteFile) -> bytes:
         FormatError: The file would be larger than 2 GiB, the limit of a flatbuffer.
     """
     size = memoryview(bpte.program).nbytes + sum(tensor.nbytes for _, tensor in _tensors(bpte))
-    if size > _MAX_BYTES - (1 << 20):
+    if size > _MAX_BYTES - (1 << 20):  # 1 MiB is left for the tables
         raise FormatError(
             f"a .bpte file holds at most 2 GiB, but program and test cases together have {size} bytes; "
             "store the weights in a .ptd file (external_constants)"

@@ -163,7 +163,7 @@ def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
         used += size
         ends.append(used)
     padding = -used % 4
-    total = 4 + padding + used
+    total = 4 + padding + used  # a table starts with the offset of its vtable, 4 bytes
     offsets = [0] * (max((slot for slot, _, _ in slots), default=-1) + 1)
     for (slot, _, _), end in zip(slots, ends, strict=True):
         offsets[slot] = total - end
@@ -220,14 +220,15 @@ def _pack_table(builder: Any, value: Any) -> int:
                 raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
     entries.sort()
     shape = _shape(cls, tuple([rank for rank, _, _ in entries]))
-    room = shape.block.size + len(shape.vtable) + 8
+    room = shape.block.size + len(shape.vtable) + 8  # at most 7 bytes of padding
     if builder.head < room:
-        builder.Prep(1, room)
+        builder.Prep(1, room)  # grows the buffer
     end: int = len(builder.Bytes) - builder.head
     end += -end % shape.align  # padding: a new buffer is filled with zeros
     builder.head = len(builder.Bytes) - end
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
+    # An offset is stored relative to its own position, which is `end + distance` bytes from the end of the buffer.
     numbers = [
         end + distance - item if is_offset else item
         for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)

@@ -36,7 +36,7 @@ from .segments import SEGMENT_ALIGNMENT, Segment
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
-_SIZE_LIMIT = 1 << 31
+_SIZE_LIMIT = 1 << 31  # sizes of tensors are 32-bit integers
 _OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of this size, with a terminating zero
 
 Checker = Callable[[Buffer, dict[str, Any]], list[str]]

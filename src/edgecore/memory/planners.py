@@ -134,6 +134,7 @@ class _Problem:
             if best[0] <= self.bound:
                 break
             size, offsets = current
+            # The arena shrinks only if all tensors that end at its top get lower offsets, so most moves are of these.
             top = [i for i in order if offsets[i] + self.sizes[i] == size and self.sizes[i]]
             moved = rng.choice(top) if rng.random() < 0.7 else rng.choice(order)
             position = order.index(moved)
@@ -153,7 +154,11 @@ class _Problem:
         for i in order:
             size = self.sizes[i]
             occupied = sorted((offsets[j], offsets[j] + self.sizes[j]) for j in self.conflicts[i] if offsets[j] >= 0)
-            position, chosen, waste = 0, -1, 0
+            position, chosen, waste = (
+                0,
+                -1,
+                0,
+            )  # end of the bytes in use so far, offset of the best gap, its unused bytes
             for start, stop in occupied:
                 gap = start - position
                 if gap >= size and (chosen < 0 or gap - size < waste):

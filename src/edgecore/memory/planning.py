@@ -135,7 +135,8 @@ class MemoryPlanningPass:
                         f"{spec.nbytes} bytes is no multiple of {self.alignment}"
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
-            if limit is not None and size > limit:  # the planner's result is too large; the offsets of `distribute` fit
+            if limit is not None and size > limit:
+                # The planner's arena is larger than the memory; the offsets that `distribute` found are within it.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)

@@ -193,7 +193,7 @@ class _Sharer:
             if self._join([(storage, 0)], spec):
                 return
 
-    # Pieces -----------------------------------------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
         """Return True if `part` still has memory of its own, in the same arena as `base`."""

@@ -20,7 +20,9 @@ _PACKAGE = Path(__file__).parents[1]
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 """A size in a guard of torch: `L['x'].size()[0]`."""
 _FIXED = re.compile(r"marked (\S+) as dynamic but your code specialized it to be a constant \((\d+)\)")
+"""A sentence of `torch.export` about a Dim (name, size) that the model fixes."""
 _GUARD = re.compile(r"Not all values of (\S+) = .* satisfy the generated guard (.*?)\.?$")
+"""A sentence of `torch.export` about a Dim (name, guard) that may have only some of its sizes."""
 
 _MAX_QUOTE = 120
 """Number of characters of a symbolic expression to quote in an error message."""

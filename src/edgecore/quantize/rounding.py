@@ -134,7 +134,7 @@ class _Rounding(Interpreter):
         if self.noise:
             result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        return result.clamp(-limit, limit).to(self.dtype).float()  # the maximum instead of infinity
+        return result.clamp(-limit, limit).to(self.dtype).float()  # overflow gives the largest number, not infinity
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1
