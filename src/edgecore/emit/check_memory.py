@@ -46,7 +46,7 @@ class _Replay:
             for index, (reads, writes) in enumerate(steps):
                 self._step(index, reads, writes)
                 call = chain.instructions[index].instr_args
-                # A backward jump ends a loop: a second replay of the body finds reads of the previous iteration's values.
+                # A backward jump ends a loop: replay the body again to find reads of values of the last iteration.
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])
@@ -105,9 +105,9 @@ class _Replay:
         elif value in self.overwritten:
             other, writer = self.overwritten[value]
             raise CompileError(
-                f"the memory plan of method {self.plan.name} is wrong: instruction {index} reads {self._text(argument)}, "
-                f"but instruction {writer} overwrote it with {self._text(other)}; the memory planner gave both the same "
-                "memory"
+                f"the memory plan of method {self.plan.name} is wrong: instruction {index} reads "
+                f"{self._text(argument)}, but instruction {writer} overwrote it with {self._text(other)}; the memory "
+                "planner gave both the same memory"
             )
 
     def _text(self, value: int) -> str:

@@ -1,9 +1,9 @@
 """Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-The state of a loop and the results of a branch are the result values of the control-flow node. A branch computes directly
-into these values where it can. A loop body computes its results in memory of its own; they are copied over the state at
-the end of each iteration. Results that `scan` and `map` stack are filled by executorch's `et_copy_index`, which writes one
-slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
+The state of a loop and the results of a branch are the result values of the control-flow node. A branch computes
+directly into these values where it can. A loop body computes its results in memory of its own; they are copied over the
+state at the end of each iteration. Results that `scan` and `map` stack are filled by executorch's `et_copy_index`,
+which writes one slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
 """
 
 from __future__ import annotations

@@ -216,8 +216,8 @@ class Emitter:
         if isinstance(value, str):
             return self.literal(fmt.String(value))
         raise CompileError(
-            f"{describe(node)}: the .pte format cannot hold the argument {value!r}; arguments must be tensors, numbers, "
-            "bools, strings, dtypes, memory formats, or lists of these"
+            f"{describe(node)}: the .pte format cannot hold the argument {value!r}; arguments must be tensors, "
+            "numbers, bools, strings, dtypes, memory formats, or lists of these"
         )
 
     def _list(self, values: Any, kind: str, node: Node) -> int:
@@ -249,7 +249,7 @@ class Emitter:
         self._instruction(fmt.KernelCall(self._operator(name, overload), arguments), node)
 
     def move(self, source: int, target: int, node: Node) -> None:
-        """Emit an instruction that sets value `target` to `source`: a copy of a number, or of a reference to a tensor."""
+        """Emit an instruction that copies value `source` to `target`: a number, or a reference to a tensor."""
         self._instruction(fmt.MoveCall(source, target), node)
 
     def jump_if_false(self, condition: int, node: Node) -> fmt.JumpFalseCall:
@@ -357,7 +357,8 @@ class Emitter:
                 self.plan.outputs.append(index)
             else:
                 raise CompileError(
-                    f"the model writes to its input {spec.target}, which a method cannot do; return the new value instead"
+                    f"the model writes to its input {spec.target}, which a method cannot do; return the new value "
+                    "instead"
                 )
 
     def _write_back(self, value: Any, target: str | None) -> None:

@@ -70,7 +70,7 @@ def _returns_tensors(target: OpOverload) -> bool:
 
 
 def _conventional_form(node: Node, target: OpOverload) -> KernelForm:
-    """Return the kernel call of a user's operator without an out variant in Python, named as torch names out variants."""
+    """Return the kernel call of a user's operator without an out variant in Python; torch's naming rule is applied."""
     overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
     values = arguments_by_name(node)
     arguments = tuple(Argument(values[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
@@ -117,7 +117,8 @@ def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
 
     def form(node: Node) -> KernelForm:
         arguments = (
-            Argument(node.args[0], "Tensor"), Argument(False, "bool"), Argument(_result_order(node), "Optional[List[int]]"),
+            Argument(node.args[0], "Tensor"), Argument(False, "bool"),
+            Argument(_result_order(node), "Optional[List[int]]"),
         )  # fmt: skip
         return KernelForm(f"dim_order_ops::{name}", "out", arguments)
 

@@ -38,8 +38,8 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
     """Return the names and dims of all inputs, and of all outputs.
 
     An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
-    `past[0].key`. An output has the key or the field of the container that the model returns, then the path inside that;
-    outputs without a key or field are `output_0`, `output_1`, ...
+    `past[0].key`. An output has the key or the field of the container that the model returns, then the path inside
+    that; outputs without a key or field are `output_0`, `output_1`, ...
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)

@@ -6,17 +6,18 @@
         scalar_type: int = scalar(0, "i8")
 
 Conventions: a scalar equal to its schema default is not written; a string or vector is always written, except that None
-in an `optional` field means absent; a table or union that is None is absent. Wire format: https://flatbuffers.dev/internals.
+in an `optional` field means absent; a table or union that is None is absent. Wire format:
+https://flatbuffers.dev/internals.
 
 Why this module does not use the Python code that `flatc` generates:
 
 - Reading: generated readers check no bounds, so a damaged file gives wrong values or an error without a place. `unpack`
-  checks every offset, length and alignment, and raises `FormatError` with the field. It also must not import the package
-  `flatbuffers`, which imports numpy: `edgecore.load` runs without numpy.
-- Writing: `pack` uses `flatbuffers.Builder` for strings and vectors, but writes each table as one block of bytes into the
-  builder's buffer, through its attributes `Bytes`, `head`, `minalign` and `vtables`. The builder's own methods need a
-  Python call for each field. For the program of densenet121 (363 instructions, 88 KB) that takes 97 ms instead of 37 ms,
-  for mobilenet_v2 (99 instructions) 22 ms instead of 9 ms (2026-11-22, x86-64).
+  checks every offset, length and alignment, and raises `FormatError` with the field. It also must not import the
+  package `flatbuffers`, which imports numpy: `edgecore.load` runs without numpy.
+- Writing: `pack` uses `flatbuffers.Builder` for strings and vectors, but writes each table as one block of bytes into
+  the builder's buffer, through its attributes `Bytes`, `head`, `minalign` and `vtables`. The builder's own methods need
+  a Python call for each field. For the program of densenet121 (363 instructions, 88 KB) that takes 97 ms instead of 37
+  ms, for mobilenet_v2 (99 instructions) 22 ms instead of 9 ms (2026-11-22, x86-64).
 """
 
 from __future__ import annotations
@@ -302,8 +303,8 @@ def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = (
 class _Reader:
     """Reads the tables of one buffer.
 
-    `budget` limits the bytes that are read to 8 times the size of the buffer: several offsets may point to the same table,
-    so that a small damaged file could otherwise lead to exponential work.
+    `budget` limits the bytes that are read to 8 times the size of the buffer: several offsets may point to the same
+    table, so that a small damaged file could otherwise lead to exponential work.
     """
 
     def __init__(self, view: memoryview) -> None:
@@ -313,7 +314,7 @@ class _Reader:
         self.strings: dict[int, str] = {}
 
     def check(self, position: int, length: int, align: int, what: str) -> None:
-        """Check that `length` bytes at `position` lie in the buffer and are aligned; `what` names the field in errors."""
+        """Check that `length` bytes at `position` lie in the buffer and are aligned; errors name the field `what`."""
         if position < 0 or position + length > self.size:
             raise FormatError(
                 f"{what}: bytes {position} to {position + length} lie outside the buffer of {self.size} bytes"
@@ -325,8 +326,8 @@ class _Reader:
         self.budget -= amount
         if self.budget < 0:
             raise FormatError(
-                f"{what}: offsets point to the same data so often that reading would take more than 8 times the buffer's "
-                "size; the file is damaged"
+                f"{what}: offsets point to the same data so often that reading would take more than 8 times the "
+                "buffer's size; the file is damaged"
             )
 
     def number(self, code: str, size: int, position: int, what: str) -> Any:

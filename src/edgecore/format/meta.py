@@ -1,4 +1,4 @@
-"""The metadata that edgecore adds to a `.pte`: one named-data entry, `edgecore.meta.v1`; its schema is `schema/meta.fbs`."""
+"""The metadata that edgecore adds to a `.pte`: the named data `edgecore.meta.v1`; the schema is `schema/meta.fbs`."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class InstructionHandles:
 class DimMeta:
     """The sizes that one dim may have: at least `min`, and at most its size in the program.
 
-    If `symbol` is not -1, the size is `multiple` * n + `offset`, where the integer n is the same for all dims of the method
-    with that symbol. `symbol` is -1 for fixed sizes and for sizes of another form.
+    If `symbol` is not -1, the size is `multiple` * n + `offset`, where the integer n is the same for all dims of the
+    method with that symbol. `symbol` is -1 for fixed sizes and for sizes of another form.
     """
 
     name: str = string(0)

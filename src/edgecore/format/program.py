@@ -1,7 +1,7 @@
-"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same schema for flatc.
+"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same for flatc.
 
-An index of a value, operator, delegate or instruction refers to the list of these in its `ExecutionPlan` or `Chain`. Arena
-and segment sizes are in bytes.
+An index of a value, operator, delegate or instruction refers to the list of these in its `ExecutionPlan` or `Chain`.
+Arena and segment sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ContainerMetadata:
 
 @dataclass(slots=True)
 class AllocationDetails:
-    """The memory of a tensor: the arena (`memory_id`, from 1) and the offset in bytes, split into two 32-bit numbers."""
+    """The memory of a tensor: the arena (`memory_id`, from 1), and the offset in bytes as two 32-bit numbers."""
 
     memory_id: int = scalar(0, "u32")
     memory_offset_low: int = scalar(1, "u32")
@@ -99,7 +99,8 @@ class String:
 class Tensor:
     """A tensor value.
 
-    With `data_buffer_idx` > 0 it has initial data: it is a constant if it has no `allocation_info`, else a mutable buffer.
+    With `data_buffer_idx` > 0 it has initial data: it is a constant if it has no `allocation_info`, else a mutable
+    buffer.
     """
 
     scalar_type: ScalarType = scalar(0, "i8", enum=ScalarType)
@@ -175,7 +176,7 @@ class Operator:
 
 @dataclass(slots=True)
 class KernelCall:
-    """A call of a kernel; `args` are the values of the schema's arguments, then of the outs, then the result once more."""
+    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and once more of the result."""
 
     op_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -269,7 +270,7 @@ class NonConstBufferDevice:
 
 @dataclass(slots=True)
 class ExecutionPlan:
-    """One method. Entry i of `non_const_buffer_sizes` is the size in bytes of the arena with memory_id i; entry 0 is 0."""
+    """One method. Entry i of `non_const_buffer_sizes` is the size in bytes of the arena i; entry 0 is unused and 0."""
 
     name: str = string(0)
     container_meta_type: ContainerMetadata | None = table(1, ContainerMetadata)
@@ -319,8 +320,8 @@ class NamedData:
 class Program:
     """The root table.
 
-    The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte` sets
-    them, and `read_pte` clears them.
+    The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
+    sets them, and `read_pte` clears them.
     """
 
     version: int = scalar(0, "u32")

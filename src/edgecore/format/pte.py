@@ -39,8 +39,8 @@ _HEADER = struct.Struct("<4sIQQQ")
 class NamedBlob:
     """Named data: bytes that delegates find by a key. Keys with the same `data` object share one segment.
 
-    A file does not record `alignment`; after reading it is the largest power of two, up to 4096, that the position of the
-    data is a multiple of.
+    A file does not record `alignment`; after reading it is the largest power of two, up to 4096, that the position of
+    the data is a multiple of.
     """
 
     data: Buffer
@@ -53,8 +53,8 @@ class PteFile:
 
     Attributes:
         program: The tables of the program.
-        constants: Entry i holds the bytes of constant tensors with `data_buffer_idx` i; entry 0 is an empty placeholder.
-            After reading, an entry may end in up to 15 bytes of padding.
+        constants: Entry i holds the bytes of constant tensors with `data_buffer_idx` i; entry 0 is an empty
+            placeholder. After reading, an entry may end in up to 15 bytes of padding.
         mutable: The same for the initial content of mutable buffers; may be empty.
         delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
         named_data: The named data by key.

@@ -113,7 +113,8 @@ class SegmentReader:
     def alignment(self, index: int) -> int:
         """Return the alignment of a segment, at most 4096.
 
-        A file does not record alignments, so this is the largest power of two that divides both the base and the offset.
+        A file does not record alignments, so this is the largest power of two that divides both the base and the
+        offset.
         """
         bits = self.base | self.segments[index].offset
         return min(bits & -bits, 4096)

@@ -49,7 +49,7 @@ delegate, the list of its EValues).
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A finding of the verifier: `where` names the method, value, instruction or segment, and `what` is one sentence."""
+    """A finding: `where` names the method, value, instruction or segment, and `what` is one sentence."""
 
     where: str
     what: str

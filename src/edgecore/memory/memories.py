@@ -79,5 +79,6 @@ def _fail(
     raise CompileError(
         f"the memories are too small: a tensor of {spec.nbytes} bytes ({dtype_name(spec.dtype)} "
         f"{list(spec.shape)}) fits into none of {sizes}; all tensors together need at least "
-        f"{lower_bound(specs, alignment)} bytes at one time. Increase the size of a memory, or add a memory without a size"
+        f"{lower_bound(specs, alignment)} bytes at one time. Increase the size of a memory, or add a memory without a "
+        "size"
     )

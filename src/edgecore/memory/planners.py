@@ -11,7 +11,7 @@ import numpy as np
 from edgecore.memory.specs import TensorSpec
 
 Planner = Callable[[Sequence[TensorSpec], int], int]
-"""A function (specs of one arena, alignment in bytes) -> size of the arena in bytes; it sets `mem_offset` of every spec.
+"""A function (specs of one arena, alignment in bytes) -> arena size in bytes; it sets `mem_offset` of every spec.
 
 Tensors that share memory (views, results computed in place) appear as one spec. The compiler checks the offsets.
 """

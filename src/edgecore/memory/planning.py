@@ -103,8 +103,9 @@ class MemoryPlanningPass:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
                 raise CompileError(
-                    f"arena {SHARED_ARENA} is reserved for the mutable buffers that methods share (share_mutable_buffers), "
-                    f"but arena_of puts another tensor there: {spec}; let it return another number"
+                    f"arena {SHARED_ARENA} is reserved for the mutable buffers that methods share "
+                    f"(share_mutable_buffers), but arena_of puts another tensor there: {spec}; let it return another "
+                    "number"
                 )
         if self.reuse:
             owned = [spec for spec in lifetimes.planned if spec not in lifetimes.fixed]
@@ -146,8 +147,8 @@ class MemoryPlanningPass:
 class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
-    `planned` are the specs that need memory in an arena, in the order of their first use. `fixed` are those that may not
-    share memory: inputs, outputs, mutable buffers, and all that branches and loops use.
+    `planned` are the specs that need memory in an arena, in the order of their first use. `fixed` are those that may
+    not share memory: inputs, outputs, mutable buffers, and all that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:

@@ -1,4 +1,4 @@
-"""Place each mutable buffer at the same offset in all methods, so that a runtime can give the methods one arena for them."""
+"""Place each mutable buffer at the same offset in all methods, so that the methods can share an arena at run time."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _compare(name: str, first: str, second: str, methods: Mapping[str, tuple[Exp
             return
         difference = f"its dim order is {orders[0]} in method {first} and {orders[1]} in {second}"
     raise CompileError(
-        f"the methods cannot share the mutable buffer {name}: {difference}; export the methods from one module, or give "
-        "the buffers different names"
+        f"the methods cannot share the mutable buffer {name}: {difference}; export the methods from one module, or "
+        "give the buffers different names"
     )
 
 

@@ -23,9 +23,9 @@ from edgecore.ir.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
 IN_PLACE = frozenset(
-    "abs acos add asin atan bitwise_not ceil clamp cos cosh div elu erf exp expm1 floor gelu hardsigmoid hardswish hardtanh"
-    " leaky_relu log log10 log1p log2 logical_not maximum minimum mul neg pow reciprocal relu round rsqrt rsub sigmoid sign"
-    " silu sin sinh sqrt square sub tan tanh trunc where".split()
+    "abs acos add asin atan bitwise_not ceil clamp cos cosh div elu erf exp expm1 floor gelu hardsigmoid "
+    "hardswish hardtanh leaky_relu log log10 log1p log2 logical_not maximum minimum mul neg pow reciprocal relu "
+    "round rsqrt rsub sigmoid sign silu sin sinh sqrt square sub tan tanh trunc where".split()
 )
 """ATen operators whose kernels, edgecore's and executorch's, read each element before they write the one at the same
 position, so that the result may overwrite an operand.

@@ -70,8 +70,8 @@ class TensorSpec:
         order = dim_order(val)
         if order is None:
             raise CompileError(
-                f"{describe(node)} has strides {tuple(val.stride())}, which correspond to no dim order; make the tensor "
-                "contiguous"
+                f"{describe(node)} has strides {tuple(val.stride())}, which correspond to no dim order; make the "
+                "tensor contiguous"
             )
         shape = tuple(bounds.upper(size, node) for size in val.shape)
         return cls(val.dtype, shape, order, dynamic=not all(isinstance(size, int) for size in val.shape))
@@ -108,8 +108,9 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
     """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
 
-    A carried input of a loop body shares the spec of the node's result, and a captured input that of its operand; a slice
-    of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the node.
+    A carried input of a loop body shares the spec of the node's result, and a captured input that of its operand; a
+    slice of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the
+    node.
     """
     flow = control_flow(node)
     for body in flow.bodies:

@@ -52,8 +52,8 @@ def _check_custom(key: str, node: Node, runtime: str) -> None:
         )
     if key not in _installed(namespace):
         raise CompileError(
-            f"{describe(node)}: {key} has no kernel; install the package that contains the kernel: a package with an entry "
-            f"point {namespace!r} in the group 'edgecore.kernels'"
+            f"{describe(node)}: {key} has no kernel; install the package that contains the kernel: a package with an "
+            f"entry point {namespace!r} in the group 'edgecore.kernels'"
         )
 
 
@@ -77,8 +77,8 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
     if missing:
         listed = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))
         raise CompileError(
-            f"no kernel in target runtime {runtime}: {listed}; delegate these operators to a backend that supports them "
-            "(backends=[...]), or use other operators in the model"
+            f"no kernel in target runtime {runtime}: {listed}; delegate these operators to a backend that supports "
+            "them (backends=[...]), or use other operators in the model"
         )
 
 

@@ -19,9 +19,10 @@ from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 
 RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Bound for the error of the runtime if nothing is rounded to integers, relative to the largest magnitude of the output.
+"""Bound for the error of the runtime without quantization, relative to the largest magnitude of the output.
 
-In deep networks, sums in another order change the output by about 1e-5; a wrong row or channel changes it by 0.1 or more.
+In deep networks, sums in another order change the output by about 1e-5; a wrong row or channel changes it by 0.1 or
+more.
 """
 
 NOISE_MARGIN = 3.0
@@ -151,8 +152,8 @@ class Comparison:
             return f"the runtime agrees with {reference}, as far as expected, in {_count(self.rows)}"
         worst = exceeded[0]
         return (
-            f"the runtime differs from {reference} by more than expected in {len(exceeded)} of {_count(self.rows)}; worst: "
-            f"{worst.method}, output {worst.output}"
+            f"the runtime differs from {reference} by more than expected in {len(exceeded)} of {_count(self.rows)}; "
+            f"worst: {worst.method}, output {worst.output}"
             + ("" if worst.own.index is None else f", at {list(worst.own.index)}")
         )
 

@@ -72,9 +72,9 @@ class CompiledProgram(ExecutorchProgramManager):
         """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Args:
-            quantization: True to add the loss of each layer of a quantized program: the SQNR in dB, measured on the first
-                calibration sample, or on the example inputs if there is none. The first such call runs the model twice in
-                eager mode.
+            quantization: True to add the loss of each layer of a quantized program: the SQNR in dB, measured on the
+                first calibration sample, or on the example inputs if there is none. The first such call runs the model
+                twice in eager mode.
 
         Raises:
             CompileError: The quantized program has neither a calibration sample nor example inputs.
@@ -93,8 +93,8 @@ class CompiledProgram(ExecutorchProgramManager):
     ) -> Comparison:
         """Run the program on this machine and `model` in eager mode, and compare their outputs.
 
-        For a program that a recipe quantized, each output has two differences: from `model` (the loss of the recipe and of
-        the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
+        For a program that a recipe quantized, each output has two differences: from `model` (the loss of the recipe and
+        of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
 
         `Comparison.ok` is True if the error of the runtime stays within a bound for every output. The bound allows for
         sums in another order: 1e-3 of the largest magnitude of the output in float32. If the program rounds values, the
@@ -106,8 +106,8 @@ class CompiledProgram(ExecutorchProgramManager):
                 methods to these.
             inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; for
                 several methods a mapping by name. By default the example inputs.
-            tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an output.
-                Needed for a backend that was told to compute in lower precision.
+            tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
+                output. Needed for a backend that was told to compute in lower precision.
 
         Returns:
             The comparison, to be printed: a row for each output, the worst first, with its errors (relative to the
@@ -150,8 +150,8 @@ def compile(
         model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
             these; `example_inputs`, `example_kwargs` and `dynamic_shapes` are then mappings by method name too.
         example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, such as a
-            tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from dynamic
-            dims). Not needed for an `ExportedProgram`.
+            tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from
+            dynamic dims). Not needed for an `ExportedProgram`.
         example_kwargs: Additional keyword arguments. The inputs of the program are the positional arguments, then the
             keyword arguments in the order of the parameters of `forward`.
         backends: Names or `Backend` objects in order of priority, or a single one. Each backend gets the operators that
@@ -160,12 +160,12 @@ def compile(
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies the memory of inputs and outputs), `static` (they are in the arena too), or a
             `MemoryPlanningPass`.
-        external_data: The weights to store in `.ptd` files, which `save` writes into the folder of the `.pte`. True: all
-            of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of qualified names
-            to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
+        external_data: The weights to store in `.ptd` files, which `save` writes into the folder of the `.pte`. True:
+            all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
+            qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
             `edgecore.load("m.pte", data=["base.ptd", ...])`.
-        share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a cache
-            that `prefill` fills and `decode` reads; otherwise each method has its own copy.
+        share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
+            cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
         constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
             list of these.
         quantize: The name of a recipe, such as `int8` or `int4-weights`, of the first backend that has recipes; None to
@@ -178,8 +178,8 @@ def compile(
         dump_passes: A new or empty folder, into which the graph is written as text after each pass that changed it.
 
     Returns:
-        The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare` compares
-        its outputs with the model's.
+        The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare`
+        compares its outputs with the model's.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.

@@ -123,7 +123,8 @@ def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
     except TypeError as error:
         inputs = [f"{len(args)} positional", *kwargs]
         raise CompileError(
-            f"{type(model).__name__}.forward{signature} does not accept the example inputs ({', '.join(inputs)}): {error}"
+            f"{type(model).__name__}.forward{signature} does not accept the example inputs ({', '.join(inputs)}): "
+            f"{error}"
         ) from error
 
 
@@ -154,8 +155,8 @@ def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
             size, minimum, maximum = value.shape[index], getattr(dim, "min", None), getattr(dim, "max", None)
             if isinstance(minimum, int) and isinstance(maximum, int) and not minimum <= size <= maximum:
                 raise CompileError(
-                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not between the bounds "
-                    f"{minimum} and {maximum} of Dim {getattr(dim, '__name__', '')!r}"
+                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not between the "
+                    f"bounds {minimum} and {maximum} of Dim {getattr(dim, '__name__', '')!r}"
                 )
             if dim is not None:
                 yield _Dim(name, index, size, dim)
@@ -176,15 +177,17 @@ def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) ->
         return _violated(text, model, dims)
     if "data-dependent" in text.partition("\n")[0]:
         return (
-            f"{at}the model branches on the content of a tensor, but an exported program does the same for all contents. Use "
-            "torch.where or torch.cond, or compile the model up to this line and do the rest (such as the selection of "
-            f"boxes after a detector) in the application. torch said: {_short(text.partition(' (unhinted')[0])}"
+            f"{at}the model branches on the content of a tensor, but an exported program does the same for all "
+            "contents. Use torch.where or torch.cond, or compile the model up to this line and do the rest (such as "
+            "the selection of boxes after a detector) in the application. torch said: "
+            f"{_short(text.partition(' (unhinted')[0])}"
         )
     if "dynamic_shapes" in text.partition("\n")[0]:
         return f"dynamic_shapes does not match the inputs: {text.partition(chr(10))[0]}"
     return (
-        f"{at}the model raised {text_of(error).rstrip('.')}. If the model runs on these example inputs without edgecore, this "
-        "line does something that torch.export cannot capture, and must change; or pass an ExportedProgram to edgecore"
+        f"{at}the model raised {text_of(error).rstrip('.')}. If the model runs on these example inputs without "
+        "edgecore, this line does something that torch.export cannot capture, and must change; or pass an "
+        "ExportedProgram to edgecore"
     )
 
 
@@ -212,7 +215,10 @@ def _fixed(name: str, size: int, model: torch.nn.Module, dims: Sequence[_Dim]) -
         return f"{subject} is 1 in the example, which torch treats as a constant; use an example of size 2 or more"
     layers = [path for path, module in model.named_modules() if isinstance(module, torch.nn.RNNBase)]
     reason = f" (torch.export unrolls recurrent layers such as {layers[0] or 'this one'!r})" if layers else ""
-    return f"{subject} is always {size} in this model{reason}, so leave it out of dynamic_shapes, or change the code that fixes it"
+    return (
+        f"{subject} is always {size} in this model{reason}, so leave it out of dynamic_shapes, or change the code that "
+        "fixes it"
+    )
 
 
 def _named(name: str, dims: Sequence[_Dim]) -> str:

@@ -71,9 +71,9 @@ def to_edge_transform_and_lower(
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
-    The partitioners run one after another. An operator that a partitioner asks not to decompose (`ops_to_not_decompose`)
-    is decomposed only if no partitioner tags it. If a backend fails to compile a partition, the next partitioners may tag
-    its operators.
+    The partitioners run one after another. An operator that a partitioner asks not to decompose
+    (`ops_to_not_decompose`) is decomposed only if no partitioner tags it. If a backend fails to compile a partition,
+    the next partitioners may tag its operators.
 
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
@@ -115,7 +115,7 @@ def lower(
     passes: PassList = EDGE_PASSES,
     dump: PassDump | None = None,
 ) -> EdgeProgramManager:
-    """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is a `CompileError` instead of a warning.
+    """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
 
     `dump` writes the graph after each pass.
     """
@@ -176,8 +176,8 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run passes over a method, and check the program after each.
 
-        With `edge` the program must be in the edge dialect, apart from preserved operators; otherwise only the structure
-        of the graph is checked.
+        With `edge` the program must be in the edge dialect, apart from preserved operators; otherwise only the
+        structure of the graph is checked.
         """
         bound = [item.bind(context) if isinstance(item, NamedPass) else item for item in passes]
         check = partial(verify, preserved=context.preserved) if edge else check_structure
@@ -206,8 +206,8 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run the stage `edge`.
 
-        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has any, a second
-        run decomposes those that no partitioner asks to preserve.
+        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has any, a
+        second run decomposes those that no partitioner asks to preserve.
         """
 
         def preserve_volumes_for(program: ExportedProgram) -> Preserve:
@@ -260,8 +260,8 @@ def _preserve_for(
 ) -> Preserve:
     """Return a predicate that is True for nodes that some partitioner asks not to decompose.
 
-    A partitioner that raises an exception while answering gets a warning, and its answer counts as no. The operators that
-    partitioners list are added to `preserved`.
+    A partitioner that raises an exception while answering gets a warning, and its answer counts as no. The operators
+    that partitioners list are added to `preserved`.
     """
     wanted: dict[OpOverload, list[tuple[Partitioner, Preserve]]] = {}
     failed: set[tuple[str, str]] = set()

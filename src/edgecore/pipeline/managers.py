@@ -38,10 +38,10 @@ class ExecutorchBackendConfig:
         memory_planning_pass: Plans the memory.
         passes: Passes that run before those of the stage `memory`.
         runtime: The target runtime: `executorch-1.5` or `edgecore`.
-        external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them, in
-            the file of that name. A mapping from patterns of qualified names to file names, where the first pattern that
-            matches counts: `{"*lora*": "adapter", "*": "base"}`. A function of the placeholder node that returns a file
-            name, or None for the `.pte`.
+        external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them,
+            in the file of that name. A mapping from patterns of qualified names to file names, where the first pattern
+            that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function of the placeholder node that returns a
+            file name, or None for the `.pte`.
     """
 
     memory_planning_pass: MemoryPlanningPass = field(default_factory=MemoryPlanningPass)
@@ -51,8 +51,8 @@ class ExecutorchBackendConfig:
 
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
-"""A function of a method's name; it returns the function to call with the name of each pass and the program after the pass,
-or None.
+"""A function of a method's name; it returns the function to call with the name of each pass and the program after the
+pass, or None.
 """
 
 
@@ -102,7 +102,9 @@ class EdgeProgramManager:
         return self._programs[method_name]
 
     def transform(self, passes: Sequence[Pass | NamedPass]) -> EdgeProgramManager:
-        """Apply passes to a copy of every method, and verify the results. The copies share their weights with this manager.
+        """Apply passes to a copy of every method, and verify the results.
+
+        The copies share their weights with this manager.
 
         Args:
             passes: Functions from program to program, or `PassBase` objects, in the order in which they run.
@@ -130,8 +132,8 @@ class EdgeProgramManager:
         (`ops_to_not_decompose`) are already decomposed here; use `to_edge_transform_and_lower` to preserve them.
 
         Args:
-            partitioner: One partitioner for all methods, or a mapping from names of methods to partitioners; methods that
-                the mapping lacks are not delegated.
+            partitioner: One partitioner for all methods, or a mapping from names of methods to partitioners; methods
+                that the mapping lacks are not delegated.
 
         Returns:
             A new manager; this one does not change.

@@ -15,8 +15,8 @@ Calibration = Callable[[Callable[..., Any]], None] | Iterable[Any] | str | Path
 """Samples for the calibration, in one of these forms:
 
 - a function that gets the model as its argument and calls it;
-- an iterable, such as a data loader, of samples: each a tuple of inputs, the tensor itself if there is only one input, or a
-  mapping of keyword arguments;
+- an iterable, such as a data loader, of samples: each a tuple of inputs, the tensor itself if there is only one input,
+  or a mapping of keyword arguments;
 - a folder with a file per sample: `.npy` for one input, or `.npz` with an entry per input, in their order.
 """
 

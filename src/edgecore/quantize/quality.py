@@ -32,8 +32,8 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 class LayerQuality:
     """The loss of one operator call of a quantized program.
 
-    The SQNR (signal to quantization noise ratio) is 10 log10(sum(x^2) / sum((x - q)^2)) in dB, for x of the float program
-    and q of the quantized program; it is infinite if they are equal. It includes the losses of earlier layers.
+    The SQNR (signal to quantization noise ratio) is 10 log10(sum(x^2) / sum((x - q)^2)) in dB, for x of the float
+    program and q of the quantized program; it is infinite if they are equal. It includes the losses of earlier layers.
 
     Attributes:
         method: The name of the method.
@@ -77,7 +77,8 @@ class Quantized:
         program: The quantized program.
         names: Name of a node of `program` -> name of the node of `original` that it comes from.
         inputs: One sample; None if there is none.
-        computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show it.
+        computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show
+            it.
     """
 
     original: ExportedProgram
@@ -90,8 +91,8 @@ class Quantized:
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
     """Measure the loss of each operator call, by one run of both programs.
 
-    Calls are left out if they only move data, if their result is no float tensor or all zeros, or if the original program
-    has no such call.
+    Calls are left out if they only move data, if their result is no float tensor or all zeros, or if the original
+    program has no such call.
 
     Args:
         quantized: Both programs and a sample.
@@ -105,8 +106,8 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     """
     if quantized.inputs is None:
         raise CompileError(
-            "the quantization report needs a sample, but the exported program has no example inputs; export the model again "
-            "with example inputs"
+            "the quantization report needs a sample, but the exported program has no example inputs; export the model "
+            "again with example inputs"
         )
     original, program = quantized.original.module(), quantized.program.module()
     assert isinstance(original, GraphModule) and isinstance(program, GraphModule)

@@ -36,8 +36,8 @@ def quantize_model(
         Both programs, with the first calibration sample, or the example inputs if there is none.
 
     Raises:
-        CompileError: The recipe needs calibration and there is none, or the recipe uses no calibration; or a sample does
-            not match the model, or makes it compute infinite or NaN values.
+        CompileError: The recipe needs calibration and there is none, or the recipe uses no calibration; or a sample
+            does not match the model, or makes it compute infinite or NaN values.
     """
     if isinstance(recipe, RewriteRecipe):
         if calibration is not None:
@@ -57,8 +57,8 @@ def quantize_model(
     args, kwargs = exported.example_inputs
     if calibration is None and recipe.calibrates:
         raise CompileError(
-            f"quantize={name!r} needs calibration: samples of real inputs, as an iterable, a folder of .npy files, or a "
-            "function that calls the model that it gets as its argument"
+            f"quantize={name!r} needs calibration: samples of real inputs, as an iterable, a folder of .npy files, or "
+            "a function that calls the model that it gets as its argument"
         )
     with failures_named(f"quantize={name!r}"):
         observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
@@ -96,8 +96,9 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
             reason = str(error).strip().partition("\n")[0]
             if "is not finite" in reason:  # from torchao's histogram observer
                 raise CompileError(
-                    f"with calibration sample {count} ({inputs}) the model computes infinite or NaN values, which have no "
-                    "range to observe; leave the sample out, or correct the model if it computes the same values in eager mode"
+                    f"with calibration sample {count} ({inputs}) the model computes infinite or NaN values, which "
+                    "have no range to observe; leave the sample out, or correct the model if it computes the same "
+                    "values in eager mode"
                 ) from error
             raise CompileError(f"calibration sample {count} ({inputs}) does not match the model: {reason}") from error
     if count == 0:

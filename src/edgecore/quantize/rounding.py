@@ -83,11 +83,11 @@ def quantized_eager(
 
 
 def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Callable[..., Any]:
-    """Return a function like that of `quantized_eager`, with noise that models the arithmetic of another implementation.
+    """Return a function like that of `quantized_eager`, with noise like the errors of another implementation.
 
     A runtime computes the same sums in another order and with other intermediate precision, so a value halfway between
-    two steps may be rounded to the other step. Therefore noise is added before each rounding: uniform within a quarter of
-    a step, in either direction. If the program computes in fp16, noise is added to each floating-point result too:
+    two steps may be rounded to the other step. Therefore noise is added before each rounding: uniform within a quarter
+    of a step, in either direction. If the program computes in fp16, noise is added to each floating-point result too:
     one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n) rounding errors relative to
     the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
     """
