@@ -91,9 +91,9 @@ def test_dynamic_shapes_stay_dynamic():
         ([], "has no samples"),
         (
             [torch.rand(1, 3, 12, 12), torch.rand(1, 4, 12, 12)],
-            r"sample 2 \(\(1, 4, 12, 12\) torch.float32\) does not fit",
+            r"sample 2 \(\(1, 4, 12, 12\) torch.float32\) does not match",
         ),
-        ("/nowhere", "/nowhere is no folder"),
+        ("/nowhere", "/nowhere is not a folder"),
     ],
 )
 def test_calibration_that_cannot_be_used(calibration, message):
