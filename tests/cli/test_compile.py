@@ -46,9 +46,9 @@ def models(module, tmp_path):
 def test_compile_and_report(edgecore, models):
     result = edgecore("compile", "my_model_file:add", "-o", "a.pte", "--report", "a.html")
     assert result.status == 0, result.err
-    # One line for the calls of one operator that stayed outside for the same reason.
-    assert result.out.count("outside:") == 2
-    assert "outside: 5 x aten.relu.default (relu, relu_1, relu_2, ...)" in result.out
+    # One line for the calls of one operator that are not delegated for the same reason.
+    assert result.out.count("not delegated:") == 2
+    assert "not delegated: 5 x aten.relu.default (relu, relu_1, relu_2, ...)" in result.out
     assert "aten.relu.default" in (models / "a.html").read_text()
     assert fmt.verify(fmt.read_pte((models / "a.pte").read_bytes()), "executorch-1.5") == []
 
@@ -168,4 +168,4 @@ def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore
     again = edgecore("compile", "my_model_file:linear", "--dump-passes", "graphs")
     assert again.status == 1
     assert again.err.strip().count("\n") == 0
-    assert "cannot dump passes to graphs: the folder is not empty; name a new one" in again.err
+    assert "cannot dump passes to graphs: the folder is not empty; choose a new one" in again.err

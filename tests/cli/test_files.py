@@ -82,8 +82,8 @@ def test_verify_compares_cases_and_program(edgecore, relu, tmp_path):
     path.write_bytes(fmt.write_bpte(bpte))
     result = edgecore("verify", path)
     assert result.status == 1
-    assert "test case 0 of 'forward': 2 inputs, the method has 1" in result.out
-    assert "test case 0 of 'forward', expected output 0: it has sizes [3, 2], the method has [2, 3]" in result.out
+    assert "test case 0 of 'forward': 2 inputs, but the method has 1" in result.out
+    assert "test case 0 of 'forward', expected output 0: it has sizes [3, 2], but the method has [2, 3]" in result.out
     assert "test cases of 'gone': the program has no such method" in result.out
 
 

@@ -89,11 +89,11 @@ REFUSED = {
         [MethodTestCase(INPUTS)],
         "test cases of 'backward': the program has no such method; it has: forward",
     ),
-    "count": ("forward", [MethodTestCase((X,))], "test case 0 of 'forward': 1 inputs, the method has 2"),
-    "dtype": ("forward", [MethodTestCase((X, X.double()))], "input 1: it is float64, the method has float32"),
-    "shape": ("forward", [MethodTestCase((X, X[:2]))], r"input 1: it has sizes \[2, 4\], the method has \[3, 4\]"),
-    "kind": ("forward", [MethodTestCase((X, 1.0))], "input 1: it is a Double, the method has a Tensor"),
-    "output": ("forward", [MethodTestCase(INPUTS, [X])], "1 expected outputs, the method has 2"),
+    "count": ("forward", [MethodTestCase((X,))], "test case 0 of 'forward': 1 inputs, but the method has 2"),
+    "dtype": ("forward", [MethodTestCase((X, X.double()))], "input 1: it is float64, but the method has float32"),
+    "shape": ("forward", [MethodTestCase((X, X[:2]))], r"input 1: it has sizes \[2, 4\], but the method has \[3, 4\]"),
+    "kind": ("forward", [MethodTestCase((X, 1.0))], "input 1: it is a Double, but the method has a Tensor"),
+    "output": ("forward", [MethodTestCase(INPUTS, [X])], "1 expected outputs, but the method has 2"),
 }
 
 

@@ -44,12 +44,12 @@ def test_one_backend_needs_no_list():
     for one in ("xnnpack", edgecore.Backend("xnnpack")):
         program = edgecore.compile(nn.Linear(3, 3).eval(), INPUT, backends=one)
         assert program.report().delegates == {"XnnpackBackend": 1}
-    with pytest.raises(CompileError, match="backends has a value of type int, neither a name nor a Backend"):
+    with pytest.raises(CompileError, match="backends contains a int; use names of backends or Backend objects"):
         edgecore.compile(nn.Linear(3, 3).eval(), INPUT, backends=[1])
 
 
 def test_a_model_that_does_not_export_keeps_torchs_reason():
-    place = rf"at {re.escape(__file__)}:{DataDependent.forward.__code__.co_firstlineno + 1} it chooses by the content"
+    place = rf"at {re.escape(__file__)}:{DataDependent.forward.__code__.co_firstlineno + 1} the model branches on the content"
     with pytest.raises(
         CompileError, match=rf"could not export DataDependent: {place}.*torch said:.*data-dep"
     ) as raised:
@@ -91,7 +91,7 @@ def test_required_backend_lists_what_it_left():
     with pytest.raises(CompileError) as raised:
         edgecore.compile(Tangents().eval(), INPUT, backends=[edgecore.Backend("xnnpack", required=True)])
     head, *lines = str(raised.value).splitlines()
-    assert head == "backend 'xnnpack' is required, but 5 operators are outside:"
+    assert head == "backend 'xnnpack' is required, but 5 operators are not delegated:"
     place = rf"{re.escape(__file__)}:{Tangents.forward.__code__.co_firstlineno + 1}"
     for line in lines:
         assert re.fullmatch(rf"  aten\.tan\.default \(tan\w*\) at {place}: XnnpackBackend: no lowering .*?;?", line)

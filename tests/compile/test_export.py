@@ -101,14 +101,18 @@ def test_a_condition_without_a_suggestion():
 
 def test_a_choice_by_content_names_the_line_and_a_way_out():
     text = refusal(Detector(), (torch.randn(10, 4), torch.rand(10)))
-    assert f"at {__file__}:{Detector.forward.__code__.co_firstlineno + 2} it chooses by the content of a tensor" in text
+    assert (
+        f"at {__file__}:{Detector.forward.__code__.co_firstlineno + 2} the model branches on the content of a tensor"
+        in text
+    )
     assert "torch.where or torch.cond" in text and "in the application" in text
 
 
 def test_an_example_of_one_for_a_dim_that_varies():
     text = refusal(Function(lambda x: x * 2), (torch.randn(1, 4),), ({0: Dim("n", max=9)},))
     assert (
-        "dim 0 of 'x' (n) is 1 in the example, which torch takes for a constant: give an example of 2 or more" in text
+        "dim 0 of 'x' (n) is 1 in the example, which torch treats as a constant; use an example of size 2 or more"
+        in text
     )
 
 
@@ -116,9 +120,12 @@ def test_an_example_of_one_for_a_dim_that_varies():
     ("shapes", "sentence"),
     [
         ({"tokens": {5: N}}, "dynamic_shapes: 'tokens' has no dim 5; the example has the shape (3, 4)"),
-        (({0: Dim("n", min=9, max=20)}, None), "dim 0 of 'tokens' is 3 in the example, which is not within 9 and 20"),
-        (({0: N},), "dynamic_shapes does not fit its inputs: "),
-        ({"tokens": {0: N}, "masks": {0: N}}, "dynamic_shapes does not fit its inputs: "),
+        (
+            ({0: Dim("n", min=9, max=20)}, None),
+            "dim 0 of 'tokens' is 3 in the example, which is not between the bounds 9 and 20",
+        ),
+        (({0: N},), "dynamic_shapes does not match the inputs: "),
+        ({"tokens": {0: N}, "masks": {0: N}}, "dynamic_shapes does not match the inputs: "),
     ],
 )
 def test_dynamic_shapes_that_are_wrong(shapes, sentence):
@@ -127,7 +134,7 @@ def test_dynamic_shapes_that_are_wrong(shapes, sentence):
 
 def test_inputs_that_forward_does_not_take():
     text = refusal(Masked(), (torch.randn(3, 4),))
-    assert text.startswith("Masked.forward(tokens, mask, scale=1.0) does not take the example inputs (1 positional)")
+    assert text.startswith("Masked.forward(tokens, mask, scale=1.0) does not accept the example inputs (1 positional)")
 
 
 def test_an_exception_of_the_model_names_its_line():
@@ -136,7 +143,7 @@ def test_an_exception_of_the_model_names_its_line():
 
     text = refusal(Function(fails), (torch.randn(3),))
     line = fails.__code__.co_firstlineno + 1
-    assert f"Function: at {__file__}:{line} it raised LookupError: no such row. If it runs" in text
+    assert f"Function: at {__file__}:{line} the model raised LookupError: no such row. If the model runs" in text
 
 
 TOKENS, MASK = torch.arange(6.0).reshape(2, 3), torch.tensor([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
@@ -204,7 +211,9 @@ def test_calibration_by_keyword():
     program = edgecore.compile(Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=samples)
     assert edgecore.load(program.buffer).forward(TOKENS, MASK).shape == (2, 3)
     assert program.report(quantization=True).quantization[0].sqnr > 20
-    with pytest.raises(CompileError, match=re.escape("sample 1 (tokens=(2, 3) torch.float32) does not fit the model")):
+    with pytest.raises(
+        CompileError, match=re.escape("sample 1 (tokens=(2, 3) torch.float32) does not match the model")
+    ):
         edgecore.compile(
             Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=[{"tokens": TOKENS}]
         )

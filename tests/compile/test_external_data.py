@@ -103,13 +103,13 @@ def test_verify_looks_for_what_is_outside(model):
     program = compiled(model, external_data={"lora*": "adapter", "*": "base"})
     assert fmt.verify(program.pte, data=program.data) == []
     (missing,) = fmt.verify(program.pte, data={"base": program.data["base"], "half": fmt.PtdFile()})[:1]
-    assert "'lora_a.weight' is in none of the .ptd files base, half" in missing.what
+    assert "'lora_a.weight' is in none of the .ptd files: base, half" in missing.what
     twice = {**program.data, "again": fmt.PtdFile({"base.bias": program.data["base"].entries["base.bias"]})}
-    assert "the name 'base.bias' is also in base" in str(fmt.verify(program.pte, data=twice)[0])
+    assert "the key 'base.bias' is also in base" in str(fmt.verify(program.pte, data=twice)[0])
     entry = program.data["base"].entries["base.bias"]
     wrong = fmt.PtdFile({**program.data["base"].entries, "base.bias": fmt.ExternalData(entry.data)})
     (violation,) = fmt.verify(program.pte, data={**program.data, "base": wrong})
-    assert "'base.bias' is None in base, the method has TensorLayout" in violation.what
+    assert "'base.bias' is None in base, but the method has TensorLayout" in violation.what
 
 
 def test_patterns_reach_into_a_delegate(model):

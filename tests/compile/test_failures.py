@@ -99,7 +99,7 @@ def test_a_failed_partition_stays_outside_with_a_warning_and_a_line_in_the_repor
     assert warning.filename == __file__
     report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert [failure.operators for failure in report.failures] == [3]
-    assert "failures of backends: 1, for which 3 operators run elsewhere" in str(report)
+    assert "failures of backends: 1; 3 operators run elsewhere for that reason" in str(report)
     reasons = {row.operator: row.reasons for row in report.left_outside}
     assert reasons["aten.tanh.default"] == (("Fake", "the backend failed: ValueError: no license"),)
     assert reasons["aten.sin.default"] == (("Fake", "sin is not supported"),)
@@ -238,12 +238,14 @@ def test_a_question_about_whole_operators_that_raises_counts_as_no():
         raise ValueError("no such row")
 
     partitioner = CapabilityPartitioner(
-        "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=keep
+        "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=lambda program: keep
     )
-    with pytest.warns(FallbackWarning, match="to say whether it wants aten.conv2d.default whole, at .*no such row"):
+    with pytest.warns(FallbackWarning, match="to say whether to decompose aten.conv2d.default, at .*no such row"):
         report = to_edge_transform_and_lower(exported(), partitioner=[partitioner]).report()
     assert len(report.failures) == 1
-    with pytest.warns(FallbackWarning, match="Raising failed to say which operators it wants whole: RuntimeError"):
+    with pytest.warns(
+        FallbackWarning, match="Raising failed to list the operators that must not be decomposed: RuntimeError"
+    ):
         to_edge_transform_and_lower(exported(), partitioner=[Raising(whole=True)])
 
 
@@ -303,7 +305,7 @@ def test_source_lines_are_those_of_the_model_and_not_of_torch(tmp_path):
     to_backend(program, CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())
     report = DelegationReport.of({"forward": program}, {})
     rows = {row.node: row for row in report.rows}
-    assert rows["convolution_default"].place == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"
+    assert rows["convolution_default"].location == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"
     assert all(row.source.startswith(__file__) for row in report.rows)
     assert rows["convolution_default"].operator == "aten.convolution.default"
     report.to_html(tmp_path / "report.html")

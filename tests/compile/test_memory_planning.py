@@ -125,7 +125,7 @@ def test_memories_that_are_too_small_are_refused_with_numbers():
 
 def test_memories_do_not_go_with_shared_buffers():
     program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
-    with pytest.raises(CompileError, match="arena 2 for the state"):
+    with pytest.raises(CompileError, match="reserves arena 2 for mutable buffers"):
         MemoryPlanningPass(memories=[Memory("sram")], share_mutable_buffers=True).run(program)
 
 

@@ -163,7 +163,7 @@ def change_content(core):
 CONFLICTS = {
     change_shape: r"float32 \[4, 4\] in method one and float32 \[1, 4\] in two",
     change_dtype: r"float32 \[4, 4\] in method one and float64 \[4, 4\] in two",
-    change_content: "its initial content in method one is not that in two",
+    change_content: "its initial content differs between method one and two",
 }
 
 
@@ -172,7 +172,7 @@ def test_state_that_differs_cannot_be_shared(change, kind):
     other = Core()
     change(other)
     models = {"one": Step(Core()).eval(), "two": kind(other).eval()}
-    with pytest.raises(CompileError, match=f"cannot share the state core.cache: .*{CONFLICTS[change]}"):
+    with pytest.raises(CompileError, match=f"cannot share the mutable buffer core.cache: .*{CONFLICTS[change]}"):
         edgecore.compile(models, dict.fromkeys(models, (X,)), share_state=True)
     private = edgecore.load(edgecore.compile(models, dict.fromkeys(models, (X,))).buffer)
     got = private["two"](X)
@@ -190,7 +190,7 @@ def test_an_arena_of_the_users_cannot_be_the_shared_one():
         def arena_of(self, spec):
             return 2
 
-    with pytest.raises(CompileError, match="arena 2 belongs to the buffers that methods share"):
+    with pytest.raises(CompileError, match="arena 2 is reserved for the mutable buffers that methods share"):
         compiled(share_state=True, memory=Apart())
 
 

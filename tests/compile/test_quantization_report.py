@@ -117,7 +117,7 @@ def test_a_program_without_example_inputs():
     exported = torch.export.export(network(), (IMAGES[0],))
     exported._example_inputs = None
     program = edgecore.compile(exported, backends=["xnnpack"], quantize="int4-weights")
-    with pytest.raises(CompileError, match="needs a sample: export the program again, with example inputs"):
+    with pytest.raises(CompileError, match="needs a sample, but the exported program has no example inputs"):
         program.report(quantization=True)
 
 

@@ -31,7 +31,7 @@ def test_damage_is_one_sentence() -> None:
     bpte = sample()
     bpte.method_test_suites[0].test_cases[0].inputs[0].val.sizes = [1, 3]
     with pytest.raises(
-        fmt.FormatError, match="method 'forward', case 0, input 0: it has 4 bytes, sizes \\[1, 3\\] need 6"
+        fmt.FormatError, match="method 'forward', case 0, input 0: it has 4 bytes, but sizes \\[1, 3\\] need 6"
     ):
         fmt.read_bpte(fmt.write_bpte(bpte))
 

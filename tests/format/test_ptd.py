@@ -41,7 +41,7 @@ def test_read_what_was_written() -> None:
 
 def test_a_name_whose_bytes_do_not_fit_its_layout_is_not_written() -> None:
     ptd = fmt.PtdFile({"w": fmt.ExternalData(b"123", fmt.TensorLayout(fmt.ScalarType.FLOAT, [1], [0]))})
-    with pytest.raises(fmt.FormatError, match="'w' has 3 bytes, sizes \\[1\\] need 4"):
+    with pytest.raises(fmt.FormatError, match="'w' has 3 bytes, but sizes \\[1\\] need 4"):
         fmt.write_ptd(ptd)
 
 
@@ -68,9 +68,9 @@ def test_verify() -> None:
     ptd.entries["weight"].layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2, 2], [0, 0])
     ptd.entries[fmt.META_KEY] = fmt.ExternalData(b"")
     text = "\n".join(map(str, fmt.verify_ptd(ptd)))
-    assert "'weight': it has 24 bytes, sizes [2, 2] need 16" in text
-    assert "'weight': dim order [0, 0] is no permutation of 2 dimensions" in text
-    assert f"'{fmt.META_KEY}': metadata belong into the .pte" in text
+    assert "'weight': it has 24 bytes, but sizes [2, 2] need 16" in text
+    assert "'weight': dim order [0, 0] is no permutation of 2 dims" in text
+    assert f"'{fmt.META_KEY}': the metadata must be in the .pte" in text
 
 
 class Sparse:

@@ -176,5 +176,5 @@ def test_a_folder_that_cannot_take_a_dump_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match="cannot dump passes to .*file: "):
         edgecore.compile(net(), INPUTS, dump_passes=tmp_path / "file")
-    with pytest.raises(WriteError, match="the folder is not empty; name a new one"):
+    with pytest.raises(WriteError, match="the folder is not empty; choose a new one"):
         edgecore.compile(net(), INPUTS, dump_passes=tmp_path)

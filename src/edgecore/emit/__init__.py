@@ -1,4 +1,4 @@
-"""From planned edge programs to a `.pte` file in memory."""
+"""Make a `.pte` file in memory from edge programs and their memory plans."""
 
 from __future__ import annotations
 
@@ -23,10 +23,20 @@ def emit(
     rule: Rule | None = None,
     shared_state: Sequence[str] = (),
 ) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
-    """A program with the given methods; `constant_methods` take no input and return the given value.
+    """Emit the file with the given methods.
 
-    The second result are the `.ptd` files by name, into which `rule` puts constants. `shared_state`
-    names the mutable buffers of which all methods use one copy.
+    Args:
+        methods: Method name -> (edge program, its memory plan).
+        runtime: The target runtime, which is recorded in the file.
+        constant_methods: Method name -> value, of methods that take no input and return the value.
+        rule: Chooses the constants that are stored in `.ptd` files; see `external_rule`.
+        shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+
+    Returns:
+        The `.pte` file, and the `.ptd` files by name.
+
+    Raises:
+        CompileError: The format has no form for an operator, a value or an input of a method.
     """
     program_data, plans, metas = ProgramData(rule), [], []
     for name, (program, plan) in methods.items():
@@ -36,13 +46,15 @@ def emit(
     plans.extend(constant_plan(name, value, program_data) for name, value in (constant_methods or {}).items())
     pte = fmt.PteFile(
         fmt.Program(execution_plan=plans),
-        constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs, named_data=program_data.named_data,
+        constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs,
+        named_data=program_data.named_data,
     )  # fmt: skip
     fmt.set_meta(
         pte,
         fmt.Meta(
             runtime, "edgecore", version("edgecore"), metas, list(shared_state),
-            fmt.segment_digest(program_data.constants), fmt.segment_digest(program_data.mutable), program_data.digests(),
+            fmt.segment_digest(program_data.constants), fmt.segment_digest(program_data.mutable),
+            program_data.digests(),
         ),
     )  # fmt: skip
     return pte, program_data.external

@@ -1,4 +1,4 @@
-"""Methods that only return a value: metadata such as a vocabulary size."""
+"""Constant methods: methods that only return a value, such as the size of a vocabulary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from edgecore.ir.dtypes import scalar_type
 
 
 def constant_plan(name: str, value: object, program_data: ProgramData) -> fmt.ExecutionPlan:
-    """A method without inputs or instructions. `value`: a number, bool, string, tensor, or a list or tuple of them."""
+    """Make the plan of a method without inputs or instructions.
+
+    Args:
+        name: The name of the method.
+        value: A number, bool, string or tensor, or a list or tuple of these (one output for each item).
+        program_data: Stores the tensors.
+
+    Raises:
+        CompileError: The value has another type.
+    """
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     values = [fmt.EValue(_value(name, item, program_data)) for item in items]
     return fmt.ExecutionPlan(
@@ -35,5 +44,6 @@ def _value(name: str, item: object, program_data: ProgramData) -> fmt.KernelType
             data_buffer_idx=program_data.constant(item, order),
         )  # fmt: skip
     raise CompileError(
-        f"constant method {name} returns a {type(item).__name__}; numbers, strings and tensors can be stored"
+        f"constant method {name} returns a {type(item).__name__}, which a .pte file cannot hold; use numbers, bools, "
+        "strings, tensors, or a list of these"
     )

@@ -1,8 +1,9 @@
-"""Branches and loops as instructions: jumps, moves of numbers, copies of tensors.
+"""Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-State and results live in the values of the control-flow node itself. Branches compute into them where they can; a loop
-body computes into memory of its own, and what it returns is copied over the state when nothing reads the old one any more.
-The stock runtime's `et_copy_index` puts a slice into a stack and sets the stack's size, which therefore counts as dynamic.
+The state of a loop and the results of a branch are the result values of the control-flow node. A branch computes
+directly into these values where it can. A loop body computes its results in memory of its own; they are copied over the
+state at the end of each iteration. Results that `scan` and `map` stack are filled by executorch's `et_copy_index`,
+which writes one slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ COPY = ("dim_order_ops::_clone_dim_order", "out")
 
 
 def kernels_of(node: Node) -> list[tuple[str, str]]:
-    """Names of the kernels that the instructions of a control-flow node call, but for those of its bodies."""
+    """Return the names of the kernels that the emitter adds for a control-flow node, without those of its bodies."""
     flow = control_flow(node)
     loop = [ADD, LESS, SELECT, SIZE, *([COPY_INDEX] if len(node.meta["val"]) > len(flow.carried) else [])]
     return [COPY, *(loop if flow.scanned else [])]
 
 
 def emit_control_flow(emitter: Emitter, node: Node) -> None:
-    """Emit a control-flow node with its bodies."""
+    """Emit the instructions of a control-flow node and of its bodies."""
     _ControlFlowEmitter(emitter, node).emit()
 
 
 class _ControlFlowEmitter:
+    """Emits one control-flow node. `stacked` are the indices of results that grow by a slice in each iteration."""
+
     def __init__(self, emitter: Emitter, node: Node) -> None:
         self.emitter, self.node = emitter, node
         self.flow: ControlFlow = control_flow(node)
@@ -86,7 +89,7 @@ class _ControlFlowEmitter:
         to_end.destination_instruction = self.emitter.position
 
     def _scan(self) -> None:
-        """`map` and `scan`: an index runs over dimension 0 of the scanned tensors."""
+        """Emit `map` or `scan` as a loop whose index runs over dim 0 of the scanned tensors."""
         (body,) = self.flow.bodies
         carried = len(self.flow.carried)
         self._store([self._value(operand) for operand in self.flow.carried])
@@ -113,6 +116,7 @@ class _ControlFlowEmitter:
         to_end.destination_instruction = self.emitter.position
 
     def _length(self, zero: int) -> int:
+        """Return the value of the number of iterations; `zero` is the value of the literal 0."""
         scanned = self.flow.scanned[0]
         size = scanned.meta["val"].shape[0]
         if isinstance(size, int):
@@ -121,10 +125,10 @@ class _ControlFlowEmitter:
         self._kernel(SIZE, self._value(scanned), zero, length)
         return length
 
-    # Pieces -----------------------------------------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _body(self, body: GraphModule, inputs: list[int]) -> list[int]:
-        """The instructions of a body; returns the values that it returns."""
+        """Emit the instructions of a body, and return the values of its results."""
         for (placeholder, _, _), value in zip(self.flow.bound(body), inputs, strict=True):
             self.emitter.bind(placeholder, value)
         for node in body.graph.nodes:
@@ -133,11 +137,12 @@ class _ControlFlowEmitter:
         return [self._value(value) for value in results(body)]
 
     def _store(self, sources: list[int]) -> None:
-        """Put what a body returned, or the initial state, into the first results of the node."""
+        """Copy `sources` (results of a body, or the initial state) into the first results of the node."""
         targets = self.results[: len(sources)]
         specs = self.specs[: len(sources)]
         for position, (source, target, spec) in enumerate(zip(sources, targets, specs, strict=True)):
-            if spec is None and source in targets and source != target:  # numbers that change places
+            # A number that is itself the target of another move (two numbers swapped) is saved first.
+            if spec is None and source in targets and source != target:
                 sources[position] = self.emitter.add_value(_empty_number(self.node.meta["val"][position]))
                 self.emitter.move(source, sources[position], self.node)
         for source, target, spec in zip(sources, targets, specs, strict=True):
@@ -169,6 +174,7 @@ class _ControlFlowEmitter:
 
 
 def _empty_number(val: Any) -> fmt.Bool | fmt.Double | fmt.Int:
+    """Return a zero of the same type as `val`."""
     if isinstance(val, (bool, torch.SymBool)):
         return fmt.Bool(False)
     return fmt.Double(0.0) if isinstance(val, (float, torch.SymFloat)) else fmt.Int(0)

@@ -1,4 +1,4 @@
-"""One planned edge program becomes one execution plan: values, operators, delegates, instructions."""
+"""Emit an execution plan (values, operators, delegates, instructions) from an edge program and its memory plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
     math.ceil: ("executorch_prim::ceil", "Scalar"), math.trunc: ("executorch_prim::trunc", "Scalar"),
     round: ("executorch_prim::round", "Scalar"),
 }  # fmt: skip
-"""Functions on symbolic numbers and the runtime's operators for them."""
+"""Python and torch functions on symbolic numbers -> the runtime's operators (name, overload) for them."""
 
 NUMBER_OPERATORS = {
     target: (target._schema.name, target._overloadname.removeprefix("default"))
@@ -52,7 +52,7 @@ NUMBER_OPERATORS = {
         torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default, torch.ops.aten._local_scalar_dense.default
     )
 }  # fmt: skip
-"""Operators from a tensor to a number: kernels that write a number, no `out`."""
+"""Operators that compute a number from a tensor -> their kernels, which write a number instead of an `out` tensor."""
 
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
 
@@ -71,11 +71,15 @@ class Emitter:
         self._values: dict[Node | TensorSpec, int] = {}
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
-        self._delegate_inputs: list[int] = []  # by delegate call
-        self._new_state: list[int] = []  # values that hold the buffers' new content
+        self._delegate_inputs: list[int] = []  # for each delegate call, its number of inputs
+        self._new_state: list[int] = []  # values that hold the content of mutable buffers at the end
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
-        """The execution plan and its part of the metadata."""
+        """Return the execution plan of the method, and the metadata of the method.
+
+        Raises:
+            CompileError: The format has no form for an operator, a value or an input; or the memory plan is wrong.
+        """
         graph = self.program.graph
         inputs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
         for node in graph.nodes:
@@ -89,7 +93,7 @@ class Emitter:
                 self._outputs(node)
         self.plan.chains = [self.chain]
         content = self.sharing.content.items()
-        values = {self.result(whole): [self.result(part) for part in parts] for whole, parts in content}
+        values = {self.result(spec): [self.result(part) for part in parts] for spec, parts in content}
         check_memory(self.plan, self._delegate_inputs, values, self._new_state)
         self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
@@ -105,7 +109,7 @@ class Emitter:
         return len(self.plan.values) - 1
 
     def literal(self, value: Any) -> int:
-        """Return the index of a value that no instruction writes; equal ones are stored once."""
+        """Return the index of a value that no instruction writes; equal values are stored once."""
         key = (type(value).__name__, repr(value))
         if key not in self._literals:
             self._literals[key] = self.add_value(value)
@@ -142,7 +146,7 @@ class Emitter:
         tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=key, location=location)
 
     def _mutated_buffers(self) -> dict[str, str]:
-        """Placeholder name -> buffer name of the buffers that the program writes to."""
+        """Return placeholder name -> qualified name of the buffers that the program writes."""
         signature = self.program.graph_signature
         mutated = set(signature.buffers_to_mutate.values())
         return {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
@@ -155,25 +159,28 @@ class Emitter:
             return self.add_value(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
             return self.add_value(fmt.Double(val if isinstance(val, float) else 0.0))
-        if val is None or isinstance(val, str):  # the export fixed it; the stock runtime takes no strings
+        # `torch.export` specialized the graph on such a value, and executorch's runtime accepts no strings as inputs.
+        if val is None or isinstance(val, str):
             return self.add_value(fmt.Null())
-        raise CompileError(f"input {node.name} is a {type(val).__name__}; inputs are tensors and numbers")
+        raise CompileError(
+            f"input {node.name} is a {type(val).__name__}; inputs must be tensors, numbers, bools, strings or None"
+        )
 
     @staticmethod
     def _tensor(spec: TensorSpec) -> fmt.Tensor:
-        place = None if spec.mem_id is None else fmt.AllocationDetails.at(spec.mem_id, spec.mem_offset)
+        allocation = None if spec.mem_id is None else fmt.AllocationDetails.at(spec.mem_id, spec.mem_offset)
         dynamism = fmt.TensorShapeDynamism.DYNAMIC_BOUND if spec.dynamic else fmt.TensorShapeDynamism.STATIC
         return fmt.Tensor(
             scalar_type=scalar_type(spec.dtype), sizes=list(spec.shape), dim_order=list(spec.dim_order),
-            allocation_info=place, shape_dynamism=dynamism,
+            allocation_info=allocation, shape_dynamism=dynamism,
         )  # fmt: skip
 
     def bind(self, node: Node, index: int) -> None:
-        """Make a value the result of `node`, as later nodes read it."""
+        """Set the value that later nodes read as the result of `node`."""
         self._values[node] = index
 
     def result(self, spec: TensorSpec) -> int:
-        """Return the index of the tensor with this spec; it is added when first asked for."""
+        """Return the index of the tensor value with this spec; the first call adds the value."""
         if spec not in self._values:
             self._values[spec] = self.add_value(self._tensor(spec))
         return self._values[spec]
@@ -187,7 +194,7 @@ class Emitter:
         """Return the index of the value of an argument of `node`.
 
         Raises:
-            CompileError: The file format has no such value.
+            CompileError: The file format cannot hold the argument.
         """
         value, kind = argument.value, argument.type
         if isinstance(value, Node):
@@ -208,7 +215,10 @@ class Emitter:
             return self.literal(fmt.Int(_MEMORY_FORMATS[value]))
         if isinstance(value, str):
             return self.literal(fmt.String(value))
-        raise CompileError(f"{describe(node)}: the .pte format cannot hold the argument {value!r}")
+        raise CompileError(
+            f"{describe(node)}: the .pte format cannot hold the argument {value!r}; arguments must be tensors, "
+            "numbers, bools, strings, dtypes, memory formats, or lists of these"
+        )
 
     def _list(self, values: Any, kind: str, node: Node) -> int:
         if "Tensor" in kind:
@@ -231,15 +241,15 @@ class Emitter:
 
     @property
     def position(self) -> int:
-        """Index of the instruction that is emitted next."""
+        """The index of the next instruction."""
         return len(self.chain.instructions)
 
     def kernel(self, name: str, overload: str, arguments: list[int], node: Node) -> None:
-        """Emit the call of a kernel on values."""
+        """Emit a kernel call; `arguments` are indices of values."""
         self._instruction(fmt.KernelCall(self._operator(name, overload), arguments), node)
 
     def move(self, source: int, target: int, node: Node) -> None:
-        """Emit an instruction that makes value `target` equal to `source`: numbers, or the references of tensors."""
+        """Emit an instruction that copies value `source` to `target`: a number, or a reference to a tensor."""
         self._instruction(fmt.MoveCall(source, target), node)
 
     def jump_if_false(self, condition: int, node: Node) -> fmt.JumpFalseCall:
@@ -260,9 +270,9 @@ class Emitter:
         """Emit the instructions of a call node."""
         if node.target is operator.getitem:
             return
-        if node in self.sharing.gone:
+        if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            self._values[node] = values[0]  # of a split, getitem finds each by its spec
+            self._values[node] = values[0]  # a getitem of a split finds its value by the spec
         elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):
@@ -295,8 +305,8 @@ class Emitter:
             fmt.Double() if isinstance(val, (float, torch.SymFloat)) else fmt.Int()
         )  # fmt: skip
         self._values[node] = result = self.add_value(empty)
-        given = [value for value in node.args if value is not None]  # round(x, None)
-        arguments = [self.value(Argument(value, "Scalar"), node) for value in given]
+        operands = [value for value in node.args if value is not None]  # without the None of `round(x, None)`
+        arguments = [self.value(Argument(value, "Scalar"), node) for value in operands]
         self.kernel(name, overload, [*arguments, result], node)
 
     def _delegate_call(self, node: Node) -> None:
@@ -346,18 +356,21 @@ class Emitter:
                 index = self._of_node(value) if isinstance(value, Node) else self.value(Argument(value, "Scalar"), node)
                 self.plan.outputs.append(index)
             else:
-                raise CompileError(f"the model changes its input {spec.target}; return the new value instead")
+                raise CompileError(
+                    f"the model writes to its input {spec.target}, which a method cannot do; return the new value "
+                    "instead"
+                )
 
     def _write_back(self, value: Any, target: str | None) -> None:
-        """The new content of a mutable buffer is copied to its place at the end."""
+        """Copy the new content of a mutable buffer into the buffer, unless it is there already."""
         name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
         node = next(node for node in self.program.graph.nodes if node.name == name)
         state = self._values[node]
-        if value is node or value.meta[SPEC].root is node.meta[SPEC]:  # only read, or computed where it belongs
+        if value is node or value.meta[SPEC].storage is node.meta[SPEC]:  # unchanged, or computed in the buffer
             self._new_state.append(self._of_node(value))
             return
-        no_wait = self.literal(fmt.Bool(False))
-        arguments = [state, self._of_node(value), no_wait, state]
+        non_blocking = self.literal(fmt.Bool(False))
+        arguments = [state, self._of_node(value), non_blocking, state]
         self.kernel("aten::copy_", "", arguments, node)
         self._new_state.append(state)
 
@@ -367,7 +380,11 @@ def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
 
 
 def _container(spec: pytree.TreeSpec) -> str:
-    """How inputs or outputs are nested, as JSON; as one tuple if a container has no name there, as `torch.return_types.sort`."""
+    """Return the nesting of inputs or outputs as JSON.
+
+    Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all leaves then
+    form one tuple.
+    """
     try:
         return pytree.treespec_dumps(spec)
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""Which constants leave the `.pte` for a `.ptd` file, and which file that is."""
+"""Choose the constants that are stored in `.ptd` files instead of the `.pte`, and their files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import LoweredBackendModule
 
 DEFAULT_FILE = "_default_external_constant"
-"""Name of the file when none is given: the peer's. `save` calls it after the `.pte`."""
+"""Name of the file if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
 
 ExternalConstants = bool | str | Mapping[str, str] | Callable[[Node], str | None]
 Rule = Callable[[Node, str], str | None]
-"""(placeholder, qualified name) -> file name without `.ptd`, None for the `.pte`."""
+"""A function (placeholder, qualified name of the constant) -> file name without `.ptd`, or None for the `.pte`."""
 
 
 def external_rule(choice: ExternalConstants) -> Rule:
-    """The rule behind `external_constants`: all, one file, a file for each pattern of names, or a function of the node."""
+    """Make the rule for the option `external_constants`.
+
+    Args:
+        choice: True for all constants in one file with a default name; the name of one file; a mapping from patterns
+            of qualified names (as `fnmatch`; the first match counts) to files; or a function of the placeholder.
+
+    Raises:
+        CompileError: A file name is not valid. For a function, the rule itself raises the error.
+    """
     if isinstance(choice, bool):
         return lambda node, name: DEFAULT_FILE if choice else None
     if isinstance(choice, str):
@@ -41,17 +49,20 @@ def external_rule(choice: ExternalConstants) -> Rule:
     return of_node
 
 
-def _file_name(given: object) -> str:
-    name = given.removesuffix(".ptd") if isinstance(given, str) else ""
+def _file_name(value: object) -> str:
+    name = value.removesuffix(".ptd") if isinstance(value, str) else ""
     if not name or name in (".", "..") or any(part in name for part in "/\\\0"):
         raise CompileError(
-            f"external_constants: {given!r} is no file name; give one without a folder, such as 'weights'"
+            f"external_constants: {value!r} is no file name; use a name without a folder, such as 'weights'"
         )
     return name
 
 
 def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
-    """Placeholder name -> file, for those that leave. Numbers that tracing lifted out of the code stay in the `.pte`."""
+    """Map each constant that `rule` sends to an external file: placeholder name -> file name.
+
+    Tensors and numbers in the model's code, which `torch.export` lifts out of it, always stay in the `.pte`.
+    """
     constants = Constants(program)
     files = {}
     for node in program.graph.nodes:
@@ -66,14 +77,15 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
 
 
 def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str]:
-    """Key -> file, for the named data of a delegate that leave.
+    """Map named data of a delegate to external files: key -> file name.
 
-    They go where all of the delegate's constants go. If these go to several files, each goes with the constant that has
-    the same bytes, and what the backend made of several or packed anew stays in the `.pte`.
+    If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
+    different files, named data go to the file of the constant with the same bytes. Data that the backend computed from
+    several constants, or packed in another layout, then stay in the `.pte`.
     """
-    part = module.original_module
-    constants = Constants(part)
-    nodes = [node for node in part.graph.nodes if constants.has(node)]
+    partition = module.original_module
+    constants = Constants(partition)
+    nodes = [node for node in partition.graph.nodes if constants.has(node)]
     chosen = {node: rule(node, str(constants.specs[node.name].target)) for node in nodes}
     files = set(chosen.values())
     if len(files) == 1:
@@ -83,5 +95,5 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     for node, file in chosen.items():
         tensor = constants.get(node)
         by_content[hashlib.sha256(tensor_bytes(tensor, tuple(range(tensor.dim())))).digest()] = file
-    found = {key: by_content.get(hashlib.sha256(blob.data).digest()) for key, blob in module.result.named_data.items()}
-    return {key: file for key, file in found.items() if file is not None}
+    by_key = {key: by_content.get(hashlib.sha256(blob.data).digest()) for key, blob in module.result.named_data.items()}
+    return {key: file for key, file in by_key.items() if file is not None}

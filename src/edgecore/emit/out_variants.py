@@ -1,4 +1,4 @@
-"""From a functional operator to the out-variant that the runtime calls: name, overload, and the order of arguments."""
+"""Find the out variant of an operator, which the runtime calls: its name, overload, and the order of its arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgecore.ir.tensors import dim_order
 aten = torch.ops.aten
 
 _NOT_IN_OUT_VARIANTS = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}
-"""Arguments that an `out` tensor answers by itself."""
+"""Arguments that out variants lack, because the `out` tensor already has the dtype, device and layout."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class KernelForm:
-    """How a node is written as a kernel call: arguments in schema order, `outs` following them in the file."""
+    """A kernel call: the operator, and its arguments in schema order. In the file the results follow the arguments."""
 
     name: str
     overload: str
@@ -41,53 +41,61 @@ class KernelForm:
 
 
 def kernel_form(node: Node) -> KernelForm:
-    """The kernel call of a node; `CompileError` if its operator has no out-variant."""
+    """Return the kernel call of a node.
+
+    Raises:
+        CompileError: The operator has no out variant.
+    """
     target = node.target
     if target in _FORMS:
         return _FORMS[target](node)
     assert isinstance(target, OpOverload)
     out = out_variant(target)
-    if out is None and target.namespace != "aten" and _gives_tensors(target):
-        return _named_form(node, target)
+    if out is None and target.namespace != "aten" and _returns_tensors(target):
+        return _conventional_form(node, target)
     if out is None:
         raise CompileError(
-            f"{describe(node)} has no out-variant, so no kernel can be called for it; register "
+            f"{describe(node)} has no out variant, so no kernel can be called for it; register "
             f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
         )
-    given = arguments_by_name(node)
+    values = arguments_by_name(node)
     arguments = tuple(
-        Argument(given[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
+        Argument(values[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
     )
     return KernelForm(out._schema.name, out._overloadname, arguments)
 
 
-def _gives_tensors(target: OpOverload) -> bool:
+def _returns_tensors(target: OpOverload) -> bool:
     return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in target._schema.returns)
 
 
-def _named_form(node: Node, target: OpOverload) -> KernelForm:
-    """The kernel call of a user's operator that has no out-variant in Python: torch's naming of out-variants applied."""
+def _conventional_form(node: Node, target: OpOverload) -> KernelForm:
+    """Return the kernel call of a user's operator without an out variant in Python; torch's naming rule is applied."""
     overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
-    given = arguments_by_name(node)
-    arguments = tuple(Argument(given[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
+    values = arguments_by_name(node)
+    arguments = tuple(Argument(values[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
     return KernelForm(target._schema.name, overload, arguments)
 
 
 @cache
 def out_variant(target: OpOverload) -> OpOverload | None:
-    """The overload of the same operator that writes into `out`: same arguments by name, but for those of `_NOT_IN...`."""
+    """Return the overload of the same operator that writes into `out`; None if there is none.
+
+    Its arguments have the same names and types, without some or all of `_NOT_IN_OUT_VARIANTS`. Of several overloads the
+    one that lacks the fewest arguments is returned.
+    """
     names = {arg.name for arg in target._schema.arguments}
     packet = target.overloadpacket
     best: tuple[int, OpOverload] | None = None
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
         outs = [arg for arg in candidate._schema.arguments if arg.is_out]
-        plain = {arg.name for arg in candidate._schema.arguments if not arg.is_out}
-        if not outs or not plain <= names or not (names - plain) <= _NOT_IN_OUT_VARIANTS:
+        inputs = {arg.name for arg in candidate._schema.arguments if not arg.is_out}
+        if not outs or not inputs <= names or not (names - inputs) <= _NOT_IN_OUT_VARIANTS:
             continue
         if not _same_types(target, candidate):
             continue
-        missing = len(names - plain)
+        missing = len(names - inputs)
         if best is None or missing < best[0]:
             best = (missing, candidate)
     return best[1] if best else None
@@ -105,11 +113,12 @@ def _result_order(node: Node) -> list[int]:
 
 
 def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
-    """`dim_order_ops::NAME.out`: the memory format as a list of dimensions, the dtype as that of `out`."""
+    """Return the form `dim_order_ops::NAME.out`: the memory format is a list of dims, and `out` has the dtype."""
 
     def form(node: Node) -> KernelForm:
         arguments = (
-            Argument(node.args[0], "Tensor"), Argument(False, "bool"), Argument(_result_order(node), "Optional[List[int]]"),
+            Argument(node.args[0], "Tensor"), Argument(False, "bool"),
+            Argument(_result_order(node), "Optional[List[int]]"),
         )  # fmt: skip
         return KernelForm(f"dim_order_ops::{name}", "out", arguments)
 
@@ -124,17 +133,17 @@ def _empty_form(node: Node) -> KernelForm:
 def _embedding_form(node: Node) -> KernelForm:
     weight, scales, zero_points, bits, indices = node.args
     assert isinstance(bits, int)
-    half = 1 << bits - 1
+    limit = 1 << bits - 1  # integers are in [-limit, limit)
     arguments = (
         Argument(weight, "Tensor"), Argument(scales, "Tensor"), Argument(zero_points, "Optional[Tensor]"),
-        Argument(-half, "int"), Argument(half - 1, "int"), Argument(indices, "Tensor"),
+        Argument(-limit, "int"), Argument(limit - 1, "int"), Argument(indices, "Tensor"),
     )  # fmt: skip
     name = "byte" if bits == 8 else f"{bits}bit"
     return KernelForm(f"quantized_decomposed::embedding_{name}", "out", arguments)
 
 
 def _mixed_linear_form(node: Node) -> KernelForm:
-    tensors = tuple(Argument(one, "Tensor") for one in node.args)
+    tensors = tuple(Argument(value, "Tensor") for value in node.args)
     arguments = (*tensors, Argument(None, "Optional[Tensor]"), Argument(None, "Optional[ScalarType]"))
     return KernelForm("quantized_decomposed::mixed_linear", "out", arguments)
 

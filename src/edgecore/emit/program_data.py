@@ -1,4 +1,4 @@
-"""What the methods of one program share: constants, delegate blobs and named data, each stored once a file."""
+"""Data that all methods of a file share: constants, delegate blobs and named data; equal ones are stored once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from edgecore.plugin import PreprocessResult
 
 @dataclass
 class ProgramData:
-    """The data of a `.pte` in the making, and of the `.ptd` files beside it by name.
+    """Collects the data of one `.pte` file, and of its `.ptd` files (`external`, by name).
 
-    `rule` chooses the constants that go to a `.ptd`.
+    `rule` chooses the constants that are stored in a `.ptd` file.
     """
 
     rule: Rule | None = None
@@ -29,72 +29,89 @@ class ProgramData:
     named_data: dict[str, fmt.NamedBlob] = field(default_factory=dict)
     external: dict[str, fmt.PtdFile] = field(default_factory=dict)
     _constant_data: ConstantData = field(default_factory=ConstantData)
-    _digests: dict[int, bytes] = field(default_factory=dict)  # by the identity of named data and external data
-    _constant_of: dict[int, int] = field(default_factory=dict)
-    _state_of: dict[int, int] = field(default_factory=dict)
+    _digests: dict[int, bytes] = field(default_factory=dict)  # id of the bytes -> their SHA-256
+    _constant_of: dict[int, int] = field(default_factory=dict)  # id of the bytes -> index in `constants`
+    _state_of: dict[int, int] = field(default_factory=dict)  # id of the bytes -> index in `mutable`
 
     def constant(self, tensor: torch.Tensor, order: tuple[int, ...]) -> int:
-        """`data_buffer_idx` of a constant laid out in dim order `order`."""
+        """Store a constant in dim order `order`, and return its `data_buffer_idx`."""
         return _index(self._constant_data.of(tensor, order), self.constants, self._constant_of)
 
     def initial_state(self, tensor: torch.Tensor, order: tuple[int, ...]) -> int:
-        """`data_buffer_idx` of the initial content of a mutable tensor."""
+        """Store the initial content of a mutable buffer, and return its `data_buffer_idx`."""
         if not self.mutable:
             self.mutable.append(b"")
         return _index(self._constant_data.of(tensor, order), self.mutable, self._state_of)
 
     def external_constant(self, file: str, name: str, method: str, tensor: torch.Tensor, order: tuple[int, ...]) -> str:
-        """The key of a constant in the file `file`: its qualified name, unless another constant has it already."""
+        """Store a constant in the `.ptd` file `file`, and return its key.
+
+        The key is the qualified name; `NAME@METHOD` if another method has a different constant of that name.
+
+        Raises:
+            CompileError: Methods put the same constant into different files, or both keys are in use.
+        """
         layout = fmt.TensorLayout(scalar_type(tensor.dtype), list(tensor.shape), list(order))
         entry = fmt.ExternalData(self._constant_data.of(tensor, order), layout, fmt.CONSTANT_ALIGNMENT)
         for key in (name, f"{name}@{method}"):
-            place, known = self._find(key)
-            if known is None:
+            other_file, existing = self._find(key)
+            if existing is None:
                 self.external.setdefault(file, fmt.PtdFile()).entries[key] = entry
                 return key
-            if known.data is entry.data and known.layout == layout:
-                if place != file:
+            if existing.data is entry.data and existing.layout == layout:
+                if other_file != file:
                     raise CompileError(
-                        f"external_constants puts {name} into {file}.ptd for method {method}, "
-                        f"and for another method into {place}.ptd"
+                        f"external_constants puts {name} into {file}.ptd for method {method}, and into "
+                        f"{other_file}.ptd for another method; choose the same file for both"
                     )
                 return key
-        raise CompileError(f"the name {name} stands for three different constants; rename one of the buffers")
+        raise CompileError(f"three different constants have the name {name}; rename one of the buffers")
 
     def _find(self, key: str) -> tuple[str, fmt.ExternalData | None]:
+        """Return (file, entry) of a key in the `.ptd` files; ("", None) if there is no such key."""
         for file, ptd in self.external.items():
             if key in ptd.entries:
                 return file, ptd.entries[key]
         return "", None
 
     def delegate(self, backend_id: str, result: PreprocessResult, files: Mapping[str, str]) -> int:
-        """Index of a delegate's blob; its named data join the `.pte`'s, those with a file in `files` that file's."""
+        """Store a delegate's blob and named data, and return the index of the blob.
+
+        Named data whose key is in `files` are stored in that `.ptd` file, the others in the `.pte`.
+
+        Raises:
+            CompileError: The file has other bytes under a key already.
+        """
         for key, blob in result.named_data.items():
-            known = self.named_data.get(key) or self._find(key)[1]
-            if known is not None:
-                if not equal_bytes(known.data, blob.data):
-                    raise CompileError(f"{backend_id} uses the named-data key {key!r}, which holds other bytes already")
+            existing = self.named_data.get(key) or self._find(key)[1]
+            if existing is not None:
+                if not equal_bytes(existing.data, blob.data):
+                    raise CompileError(
+                        f"backend {backend_id} uses the named-data key {key!r}, under which the file has other bytes "
+                        "already; keys must be unique, for example by a hash of the bytes"
+                    )
             elif key in files:
                 entry = fmt.ExternalData(blob.data, None, blob.alignment)
                 self.external.setdefault(files[key], fmt.PtdFile()).entries[key] = entry
             else:
                 self.named_data[key] = fmt.NamedBlob(blob.data, blob.alignment)
-            if known is None and blob.sha256:
+            if existing is None and blob.sha256:
                 self._digests[id(blob.data)] = blob.sha256
         self.blobs.append(result.blob)
         return len(self.blobs) - 1
 
     def digests(self) -> list[fmt.DataDigest]:
-        """SHA-256 of all named data, of the `.pte` and of its `.ptd` files, by key."""
+        """Return the SHA-256 of all named data of the `.pte` and its `.ptd` files, sorted by key."""
         entries = {key: blob.data for key, blob in self.named_data.items()}
         entries |= {key: entry.data for ptd in self.external.values() for key, entry in ptd.entries.items()}
         for data in entries.values():
-            if id(data) not in self._digests:  # keys may share their bytes
+            if id(data) not in self._digests:  # two keys can have the same bytes object
                 self._digests[id(data)] = fmt.blob_digest(data)
         return [fmt.DataDigest(key, self._digests[id(entries[key])]) for key in sorted(entries)]
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
+    """Return the index of `data` in `buffers`; append it if it is new."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

@@ -1,4 +1,4 @@
-"""Names of a method's inputs and outputs, and the sizes that their dims may have."""
+"""Describe a method's inputs and outputs: their names, and the sizes that their dims may have."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ from edgecore.ir.tensors import Bounds
 
 @dataclass(frozen=True)
 class _Input:
-    """`source`: how torch spells the input in its own tables (`L['past'][0]`); empty if that is not known."""
+    """An input. `source` is its name in torch's guards and tables, such as `L['past'][0]`; empty if unknown."""
 
     name: str
     source: str
     val: Any
 
     def sizes(self) -> Iterator[tuple[str, sympy.Expr]]:
-        """How torch spells each symbolic size, and its expression."""
+        """Yield (its name in torch's guards, its expression) for each symbolic size of the input."""
         for dim, size in enumerate(getattr(self.val, "shape", ())):
             if isinstance(size, torch.SymInt):
                 yield f"{self.source}.size()[{dim}]", size.node.expr
 
 
 def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta], list[fmt.ArgumentMeta]]:
-    """Names and dims of all inputs and all outputs.
+    """Return the names and dims of all inputs, and of all outputs.
 
-    An input is called after its parameter of `forward`, one within a container by its path from there: `past[0].key`. An
-    output has the key or field of the container that the model returns, with the path from there, else `output_0`, ...
+    An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
+    `past[0].key`. An output has the key or the field of the container that the model returns, then the path inside
+    that; outputs without a key or field are `output_0`, `output_1`, ...
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)
-    taken = [fmt.ArgumentMeta(one.name, sizes.dims(one.val)) for one in inputs]
+    described_inputs = [fmt.ArgumentMeta(input.name, sizes.dims(input.val)) for input in inputs]
     output = program.graph.output_node().args[0]
     assert isinstance(output, (tuple, list))
     specs = program.graph_signature.output_specs
     results = [value for value, spec in zip(output, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
     vals = [value.meta.get("val") if isinstance(value, torch.fx.Node) else value for value in results]
-    given = [
+    described_outputs = [
         fmt.ArgumentMeta(name, sizes.dims(val))
         for name, val in zip(_output_names(program, len(vals)), vals, strict=True)
     ]
-    return taken, given
+    return described_inputs, described_outputs
 
 
 def _inputs(program: ExportedProgram) -> list[_Input]:
@@ -64,21 +65,21 @@ def _inputs(program: ExportedProgram) -> list[_Input]:
 
 
 def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, source) of each input."""
+    """Return (name, source) of each input; the placeholders' names if torch kept no usable signature."""
     unknown = [(name, "") for name in placeholders]
     signature = program.module_call_graph[0].signature
     parameters = getattr(signature, "forward_arg_names", None)
     if signature is None or not parameters:
         return unknown
     args, kwargs = signature.in_spec.children()
-    found: list[tuple[str, str]] = []
+    names: list[tuple[str, str]] = []
     for parameter, part in zip(parameters, [*args.children(), *kwargs.children()], strict=False):
         paths = _paths(part)
         if paths is None:
-            found += unknown[len(found) : len(found) + part.num_leaves]
+            names += unknown[len(names) : len(names) + part.num_leaves]
         else:
-            found += [(parameter + _path_text(path), f"L['{parameter}']{pytree.keystr(tuple(path))}") for path in paths]
-    return found if len({name for name, _ in found}) == len(placeholders) == len(found) else unknown
+            names += [(parameter + _path_text(path), f"L['{parameter}']{pytree.keystr(tuple(path))}") for path in paths]
+    return names if len({name for name, _ in names}) == len(placeholders) == len(names) else unknown
 
 
 def _output_names(program: ExportedProgram, number: int) -> list[str]:
@@ -96,7 +97,10 @@ def _output_names(program: ExportedProgram, number: int) -> list[str]:
 
 
 def _paths(spec: pytree.TreeSpec) -> list[Sequence[Any]] | None:
-    """The path of each leaf; None for a container that cannot be made of numbers, which only its own class knows."""
+    """Return the path of each leaf; None for a user's container class that cannot be built.
+
+    The paths are found by building the container with a number at each leaf; a class may refuse numbers.
+    """
     try:
         tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
         leaves = pytree.tree_flatten_with_path(tree)[0]
@@ -106,7 +110,7 @@ def _paths(spec: pytree.TreeSpec) -> list[Sequence[Any]] | None:
 
 
 def _path_text(path: Sequence[Any]) -> str:
-    """`[0].key`: list items by number, keys and fields by name."""
+    """Return a path as text such as `[0].key`: list items by number, keys and fields by name."""
     text = ""
     for entry in path:
         if isinstance(entry, pytree.SequenceKey):
@@ -120,26 +124,26 @@ def _path_text(path: Sequence[Any]) -> str:
 
 
 class _Sizes:
-    """The symbolic sizes of one method."""
+    """Describes the symbolic sizes of one method, with the user's names of `torch.export.Dim`."""
 
     def __init__(self, program: ExportedProgram, inputs: Sequence[_Input]) -> None:
         self._bounds = Bounds(program)
-        self._numbers: dict[sympy.Symbol, int] = {}  # in the order in which `dims` meets them
+        self._numbers: dict[sympy.Symbol, int] = {}  # symbol -> its number in the file, in the order of `dims` calls
         self._names: dict[sympy.Symbol, str] = {}
         self._steps = _steps(program, inputs)
-        self._declared: set[sympy.Expr] = set()  # sizes that the user gave a `torch.export.Dim`
+        self._declared: set[sympy.Expr] = set()  # sizes for which the user wrote a `torch.export.Dim`
         for size, name in _dim_names(inputs):
             self._declared.add(size)
-            words = re.findall(r"[^\W\d]\w*", name)  # of "2*s + 1" as well
+            words = re.findall(r"[^\W\d]\w*", name)  # the name of a derived dim is an expression: "2*s + 1"
             if len(size.free_symbols) == 1 and words:
                 self._names.setdefault(next(iter(size.free_symbols)), words[0])
-        for one in inputs:  # a size of its own has an earlier number than one within an expression
-            for _, size in one.sizes():
+        for input in inputs:  # symbols that are a size by themselves get a name before those in expressions
+            for _, size in input.sizes():
                 if size.is_Symbol:
                     self._name(size)
 
     def dims(self, val: Any) -> list[fmt.DimMeta]:
-        """The dims of a tensor, none if all are fixed."""
+        """Return the dims of a tensor; an empty list if all sizes are fixed."""
         sizes = getattr(val, "shape", ())
         return [] if all(isinstance(size, int) for size in sizes) else [self._dim(size) for size in sizes]
 
@@ -160,19 +164,19 @@ class _Sizes:
         return fmt.DimMeta(name, minimum, number, multiple, offset)
 
     def _text(self, expr: sympy.Expr) -> str:
-        """`expr` with the user's names of symbols; those without one are `s0`, `s1`, ..."""
+        """Return `expr` with the user's names of symbols; unnamed symbols are `s0`, `s1`, ..."""
         symbols = sorted(expr.free_symbols, key=str)
         return str(expr.subs({symbol: sympy.Symbol(self._name(symbol), integer=True) for symbol in symbols}))
 
     def _name(self, symbol: sympy.Symbol) -> str:
         if symbol not in self._names:
-            taken = set(self._names.values())
-            self._names[symbol] = next(name for k in count() if (name := f"s{k}") not in taken)
+            used = set(self._names.values())
+            self._names[symbol] = next(name for k in count() if (name := f"s{k}") not in used)
         return self._names[symbol]
 
 
 def _linear(expr: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
-    """(symbol, multiple, offset) of multiple * symbol + offset; None for other expressions."""
+    """Split multiple * symbol + offset into (symbol, multiple, offset); return None for other expressions."""
     if len(expr.free_symbols) != 1:
         return None
     (symbol,) = expr.free_symbols
@@ -184,21 +188,22 @@ def _linear(expr: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
 
 
 def _dim_names(inputs: Sequence[_Input]) -> Iterator[tuple[sympy.Expr, str]]:
-    """Sizes that were given a `Dim`, and its name, which torch keeps in the shape environment alone."""
-    for one in inputs:
-        for source, size in one.sizes():
-            environment = getattr(one.val, "fake_mode", None) and one.val.fake_mode.shape_env
+    """Yield (size, name of its `torch.export.Dim`); torch keeps the name only in the shape environment."""
+    for input in inputs:
+        for source, size in input.sizes():
+            environment = getattr(input.val, "fake_mode", None) and input.val.fake_mode.shape_env
             name = getattr(environment, "source_name_to_debug_name", {}).get(source)
             if name:
                 yield size, str(name)
 
 
 def _steps(program: ExportedProgram, inputs: Sequence[_Input]) -> dict[sympy.Symbol, int]:
-    """Symbols that must be multiples of a number, and that number, by the guards that torch.export left.
+    """Return symbol -> step, for symbols that must be multiples of a number, by the guards of `torch.export`.
 
-    A guard is text such as `(L['x'].size()[0] % 8) == 0`. From here on such a symbol stands for its part of the number.
+    A guard is text such as `(L['x'].size()[0] % 8) == 0`. In descriptions the size `s` is then written `8 * s`, so that
+    each value of the symbol gives a valid size.
     """
-    sizes = dict(pair for one in inputs for pair in one.sizes())
+    sizes = dict(pair for input in inputs for pair in input.sizes())
     steps: dict[sympy.Symbol, int] = {}
     for guard in getattr(program, "_guards_code", None) or ():
         match ast.parse(guard, mode="eval").body:

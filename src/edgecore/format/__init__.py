@@ -1,4 +1,7 @@
-"""The `.pte`, `.ptd` and `.bpte` formats: data structures, readers, writers, metadata, verifier. No torch, no numpy."""
+"""The `.pte`, `.ptd` and `.bpte` formats: data structures, readers, writers, metadata, verifier.
+
+Importing this package imports neither torch nor numpy.
+"""
 
 from edgecore.errors import FormatError
 

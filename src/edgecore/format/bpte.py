@@ -1,4 +1,4 @@
-"""Reading and writing `.bpte` files: one flatbuffer that holds a `.pte` and, for its methods, inputs and outputs."""
+"""Read and write `.bpte` files: one flatbuffer with a `.pte`, and inputs and expected outputs for its methods."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .program import Bool, Double, Int
 
 BPTE_IDENTIFIER = b"BP08"
 _VERSION = 2
-_LARGEST = (1 << 31) - 1  # a flatbuffer's offsets are 32 bits
+_MAX_BYTES = (1 << 31) - 1  # flatbuffers use 32-bit offsets, some of them signed
 
 
 @dataclass(slots=True)
 class BundledTensor:
-    """`data` is dense, its dimensions in `dim_order`; the schema's name is Tensor."""
+    """A tensor in a test case (`Tensor` in the schema). `data` is dense, with the dims in `dim_order`."""
 
     scalar_type: ScalarType = scalar(0, "i8", enum=ScalarType)
     sizes: list[int] = vector(1, "i32")
@@ -27,7 +27,7 @@ class BundledTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a tensor of these sizes."""
+        """Size in bytes."""
         return prod(self.sizes) * SCALAR_TYPE_SIZES[self.scalar_type]
 
 
@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(slots=True)
 class BundledMethodTestCase:
-    """No expected outputs: the case only gives inputs."""
+    """Inputs of one run and the outputs to expect; without expected outputs the case only supplies inputs."""
 
     inputs: list[Value] = tables(0, Value)
     expected_outputs: list[Value] = tables(1, Value)
@@ -55,7 +55,7 @@ class BundledMethodTestSuite:
 
 @dataclass(slots=True)
 class BpteFile:
-    """The root table, in the schema BundledProgram; `program` is a whole `.pte`."""
+    """The root table (`BundledProgram` in the schema); `program` is a complete `.pte` file."""
 
     version: int = scalar(0, "u32")
     method_test_suites: list[BundledMethodTestSuite] = tables(1, BundledMethodTestSuite)
@@ -63,19 +63,27 @@ class BpteFile:
 
 
 def write_bpte(bpte: BpteFile) -> bytes:
-    """The file as bytes; FormatError if it would exceed the 2 GiB of a flatbuffer."""
+    """Return the file as bytes.
+
+    Raises:
+        FormatError: The file would be larger than 2 GiB, the limit of a flatbuffer.
+    """
     size = memoryview(bpte.program).nbytes + sum(tensor.nbytes for _, tensor in _tensors(bpte))
-    if size > _LARGEST - (1 << 20):
+    if size > _MAX_BYTES - (1 << 20):  # 1 MiB is left for the tables
         raise FormatError(
-            f"a .bpte holds at most 2 GiB, program and test cases together have {size} bytes; "
-            "keep the weights in a .ptd file (external_constants)"
+            f"a .bpte file holds at most 2 GiB, but program and test cases together have {size} bytes; "
+            "store the weights in a .ptd file (external_constants)"
         )
     bpte.version = _VERSION
     return bytes(pack(bpte, BPTE_IDENTIFIER))
 
 
 def read_bpte(buffer: Buffer) -> BpteFile:
-    """The file in `buffer`; data are views into it. FormatError if it is no `.bpte` or damaged."""
+    """Read a file from `buffer`; its data are views into the buffer.
+
+    Raises:
+        FormatError: The buffer is no `.bpte` file, or damaged.
+    """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != BPTE_IDENTIFIER:
         raise FormatError("not a .bpte file: no identifier 'BP08' at byte 4")
@@ -83,14 +91,18 @@ def read_bpte(buffer: Buffer) -> BpteFile:
     for where, tensor in _tensors(bpte):
         rank = len(tensor.sizes)
         if min(tensor.sizes, default=0) < 0 or sorted(tensor.dim_order) != list(range(rank)):
-            raise FormatError(f"{where}: sizes {tensor.sizes} and dim order {tensor.dim_order} are no tensor's")
-        if tensor.nbytes != memoryview(tensor.data).nbytes:
-            have = memoryview(tensor.data).nbytes
-            raise FormatError(f"{where}: it has {have} bytes, sizes {tensor.sizes} need {tensor.nbytes}")
+            raise FormatError(
+                f"{where}: sizes {tensor.sizes} and dim order {tensor.dim_order} describe no valid tensor; the file is "
+                "damaged"
+            )
+        size = memoryview(tensor.data).nbytes
+        if tensor.nbytes != size:
+            raise FormatError(f"{where}: it has {size} bytes, but sizes {tensor.sizes} need {tensor.nbytes}")
     return bpte
 
 
 def _tensors(bpte: BpteFile) -> list[tuple[str, BundledTensor]]:
+    """Return all tensors of the test cases, each with words that say where it is."""
     return [
         (f"method '{suite.method_name}', case {number}, {kind} {index}", value.val)
         for suite in bpte.method_test_suites

@@ -1,6 +1,6 @@
-"""The element types of tensors: one row for each, and all that files, tools and messages need of it. Imports no torch.
+"""The element types of tensors as one table, for files, tools and messages. This module does not import torch.
 
-`edgecore.ir.dtypes` has the same types as torch's.
+`edgecore.ir.dtypes` maps these types to torch's dtypes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ScalarType(IntEnum):
-    """Element types, numbered as in PyTorch."""
+    """Element types, with PyTorch's numbers."""
 
     BYTE = 0
     CHAR = 1
@@ -20,7 +20,7 @@ class ScalarType(IntEnum):
     HALF = 5
     FLOAT = 6
     DOUBLE = 7
-    COMPLEX32 = 8  # these three: in files of executorch, not in its schema
+    COMPLEX32 = 8  # executorch writes the three complex types into files, although its schema lacks them
     COMPLEX64 = 9
     COMPLEX128 = 10
     BOOL = 11
@@ -41,7 +41,7 @@ class ScalarType(IntEnum):
 
     @property
     def dtype_name(self) -> str:
-        """Name of the torch dtype: `float32`."""
+        """The name of the torch dtype, such as `float32`."""
         return DTYPES[self].name
 
 
@@ -49,8 +49,11 @@ class ScalarType(IntEnum):
 class Dtype:
     """One element type.
 
-    `name` is torch's, `size` in bytes. `code` is its format in Python's `struct` and buffer protocol, empty if it has none.
-    `letter` is its letter in `ir/dtype_rules.json`, empty if no edge graph has it.
+    Attributes:
+        name: The name of the torch dtype.
+        size: In bytes.
+        code: The format character of Python's `struct` and buffer protocol; empty if there is none.
+        letter: The letter in `ir/dtype_rules.json`; empty for a dtype that the edge dialect does not have.
     """
 
     name: str
@@ -76,7 +79,7 @@ DTYPES: dict[ScalarType, Dtype] = {
     ScalarType.QUINT8: Dtype("quint8", 1),
     ScalarType.QINT32: Dtype("qint32", 4),
     ScalarType.BFLOAT16: Dtype("bfloat16", 2, letter="e"),
-    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # of two and of four elements
+    ScalarType.QUINT4X2: Dtype("quint4x2", 1),  # the size of a byte with two (quint2x4: four) elements
     ScalarType.QUINT2X4: Dtype("quint2x4", 1),
     ScalarType.BITS16: Dtype("bits16", 2),
     ScalarType.FLOAT8_E5M2: Dtype("float8_e5m2", 1),
@@ -89,4 +92,4 @@ DTYPES: dict[ScalarType, Dtype] = {
 }
 
 SCALAR_TYPE_SIZES: dict[ScalarType, int] = {number: dtype.size for number, dtype in DTYPES.items()}
-"""Bytes per element; quint4x2 and quint2x4 pack several elements into each byte."""
+"""Bytes per element; for quint4x2 and quint2x4 the byte that holds several elements."""

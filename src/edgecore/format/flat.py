@@ -1,14 +1,23 @@
-"""Declarative flatbuffers: a table is a dataclass whose fields carry their field id and wire type.
+"""Read and write flatbuffers; a table is a dataclass whose fields carry their field id and wire type.
 
     @dataclass(slots=True)
     class Tensor:
         sizes: list[int] = vector(2, "i32")
         scalar_type: int = scalar(0, "i8")
 
-`pack` writes through `flatbuffers.Builder`; `unpack` checks every offset, length and alignment, and reports malformed
-input as a `FormatError`. Conventions: a scalar equal to its schema default is not written; a string or vector is always
-written unless its field is `optional`, where None means absent; a table or union that is None is absent.
-Wire format: https://flatbuffers.dev/internals.
+Conventions: a scalar equal to its schema default is not written; a string or vector is always written, except that None
+in an `optional` field means absent; a table or union that is None is absent. Wire format:
+https://flatbuffers.dev/internals.
+
+Why this module does not use the Python code that `flatc` generates:
+
+- Reading: generated readers check no bounds, so a damaged file gives wrong values or an error without a place. `unpack`
+  checks every offset, length and alignment, and raises `FormatError` with the field. It also must not import the
+  package `flatbuffers`, which imports numpy: `edgecore.load` runs without numpy.
+- Writing: `pack` uses `flatbuffers.Builder` for strings and vectors, but writes each table as one block of bytes into
+  the builder's buffer, through its attributes `Bytes`, `head`, `minalign` and `vtables`. The builder's own methods need
+  a Python call for each field. For the program of densenet121 (363 instructions, 88 KB) that takes 97 ms instead of 37
+  ms, for mobilenet_v2 (99 instructions) 22 ms instead of 9 ms (2026-11-22, x86-64).
 """
 
 from __future__ import annotations
@@ -33,7 +42,11 @@ _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How one field is stored: `kind` is a scalar name, or string, vector, data, table, tables, strings, union."""
+    """The wire type of one field.
+
+    `kind` is the name of a scalar type, or string, vector, data, table, tables, strings, union. `element` is the scalar
+    type of a vector, `table` the class of a table; `members` and `ids` map union types to classes and back.
+    """
 
     id: int
     kind: str
@@ -54,62 +67,62 @@ def _field(wire: Wire, factory: Callable[[], Any] | None = None) -> Any:
 
 
 def scalar(id: int, kind: str, default: float | bool | None = None, enum: type[IntEnum] | None = None) -> Any:
-    """A number or bool of `kind` bool, i8..i64, u8..u64, f32, f64; `default` is the schema's default."""
+    """Declare a number or bool of `kind` bool, i8..i64, u8..u64, f32 or f64; `default` is the schema's default."""
     if default is None:
         default = False if kind == "bool" else 0.0 if kind[0] == "f" else 0
     return _field(Wire(id, kind, enum(int(default)) if enum else default, enum=enum))
 
 
 def string(id: int, optional: bool = False) -> Any:
-    """A UTF-8 string; equal strings are stored once."""
+    """Declare a UTF-8 string; equal strings are stored once."""
     return _field(Wire(id, "string", None if optional else "", optional))
 
 
 def vector(id: int, kind: str, optional: bool = False) -> Any:
-    """A list of scalars of `kind`."""
+    """Declare a list of scalars of `kind`."""
     return _field(Wire(id, "vector", optional=optional, element=kind), list)
 
 
 def data(id: int, align: int = 1, optional: bool = False) -> Any:
-    """A byte vector whose first byte is at a multiple of `align`; read as a memoryview into the buffer."""
+    """Declare a byte vector that starts at a multiple of `align`; it is read as a memoryview into the buffer."""
     return _field(Wire(id, "data", None if optional else b"", optional, align=align))
 
 
 def table(id: int, cls: type) -> Any:
-    """A table of type `cls`, or None."""
+    """Declare a table of type `cls`, or None."""
     return _field(Wire(id, "table", table=cls))
 
 
 def tables(id: int, cls: type, optional: bool = False) -> Any:
-    """A list of tables of type `cls`."""
+    """Declare a list of tables of type `cls`."""
     return _field(Wire(id, "tables", optional=optional, table=cls), list)
 
 
 def strings(id: int, optional: bool = False) -> Any:
-    """A list of strings."""
+    """Declare a list of strings."""
     return _field(Wire(id, "strings", optional=optional), list)
 
 
 def union(id: int, members: Mapping[int, type]) -> Any:
-    """One of the tables in `members` (union type -> class), or None; takes field ids `id` and `id + 1`.
+    """Declare one of the tables in `members` (union type -> class), or None; it uses the field ids `id` and `id + 1`.
 
-    Every type has its own class, so that the class tells the type: make subclasses where types share a table.
+    The class of a value determines its union type, so each type needs a class of its own, such as a subclass.
     """
     ids = {cls: number for number, cls in members.items()}
     if len(ids) != len(members):
-        raise TypeError("a class may stand for one union type only")
+        raise TypeError("two union types have the same class; make a subclass for one of them")
     return _field(Wire(id, "union", members=members, ids=ids))
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What `pack` and `unpack` need to know of a table; a rank is a slot's place when the largest come first."""
+    """The fields of a table, prepared for `pack` and `unpack`. The rank of a slot is its index in `slots`."""
 
     wires: tuple[tuple[str, Wire], ...]
-    slots: tuple[tuple[int, str, int], ...]  # in rank order: (slot, struct code, size)
+    slots: tuple[tuple[int, str, int], ...]  # (slot, struct code, size), largest size first
     ranks: Mapping[int, int]
     scalars: tuple[tuple[str, int, Any], ...]  # (attribute, rank, default)
-    children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of the others
+    children: tuple[tuple[str, int, Wire], ...]  # (attribute, rank, wire) of fields that are not scalars
 
 
 def _make_plan(cls: type) -> _Plan:
@@ -132,7 +145,11 @@ _plan: Callable[[type], _Plan] = cache(_make_plan)
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """One table with a given set of fields: largest field last in memory, so that no padding lies between them."""
+    """The memory layout of a table in which a certain set of fields is present.
+
+    Fields lie in ascending order of size up to the end of the table, which is aligned, so that no padding is needed
+    between them.
+    """
 
     block: struct.Struct
     align: int
@@ -147,7 +164,7 @@ def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
         used += size
         ends.append(used)
     padding = -used % 4
-    total = 4 + padding + used
+    total = 4 + padding + used  # a table starts with the offset of its vtable, 4 bytes
     offsets = [0] * (max((slot for slot, _, _ in slots), default=-1) + 1)
     for (slot, _, _), end in zip(slots, ends, strict=True):
         offsets[slot] = total - end
@@ -160,8 +177,12 @@ _shape: Callable[[type, tuple[int, ...]], _Shape] = cache(_make_shape)
 
 
 def pack(root: Any, identifier: bytes = b"") -> bytearray:
-    """The flatbuffer of `root` (a dataclass instance); FormatError if a value does not fit its field."""
-    import flatbuffers  # type: ignore[import-untyped]  # here, because it imports numpy, which reading must not
+    """Write `root`, an instance of a table's dataclass, as a flatbuffer.
+
+    Raises:
+        FormatError: A value does not fit its field.
+    """
+    import flatbuffers  # type: ignore[import-untyped]  # imports numpy, which is not needed for reading
 
     builder = flatbuffers.Builder(4096)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier or None)
@@ -169,10 +190,15 @@ def pack(root: Any, identifier: bytes = b"") -> bytearray:
 
 
 def _pack_table(builder: Any, value: Any) -> int:
-    """Writes a table as one block (a Builder call for each field takes several times as long); returns its offset."""
+    """Write a table as one block of bytes, and return its offset, counted from the end of the buffer.
+
+    The builder fills its buffer from the end to the start: `head` is the first byte in use, and offsets count from the
+    end, so that they stay valid when the buffer grows. The vtable, which holds the offset of each field in the table,
+    lies in front of the table; equal vtables are stored once.
+    """
     cls = type(value)
     plan = _plan(cls)
-    entries: list[tuple[int, Any, bool]] = []  # rank, value, is it an offset
+    entries: list[tuple[int, Any, bool]] = []  # (rank, value, True if the value is an offset)
     for attribute, rank, default in plan.scalars:
         item = getattr(value, attribute)
         if item != default:
@@ -181,7 +207,7 @@ def _pack_table(builder: Any, value: Any) -> int:
         item = getattr(value, attribute)
         if item is None:
             if wire.kind in _NEVER_NONE and not wire.optional:
-                raise FormatError(f"{cls.__name__}.{attribute} is None but not optional")
+                raise FormatError(f"{cls.__name__}.{attribute} is None, but the field is not optional")
         elif wire.ids is not None:
             number = wire.ids.get(type(item))
             if number is None:
@@ -195,14 +221,15 @@ def _pack_table(builder: Any, value: Any) -> int:
                 raise FormatError(f"{cls.__name__}.{attribute}: {error}") from error
     entries.sort()
     shape = _shape(cls, tuple([rank for rank, _, _ in entries]))
-    room = shape.block.size + len(shape.vtable) + 8
+    room = shape.block.size + len(shape.vtable) + 8  # at most 7 bytes of padding
     if builder.head < room:
-        builder.Prep(1, room)
+        builder.Prep(1, room)  # grows the buffer
     end: int = len(builder.Bytes) - builder.head
-    end += -end % shape.align  # the skipped bytes are zero already
+    end += -end % shape.align  # padding: a new buffer is filled with zeros
     builder.head = len(builder.Bytes) - end
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
+    # An offset is stored relative to its own position, which is `end + distance` bytes from the end of the buffer.
     numbers = [
         end + distance - item if is_offset else item
         for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)
@@ -221,12 +248,14 @@ def _pack_table(builder: Any, value: Any) -> int:
 
 
 def _place(builder: Any, block: Buffer) -> None:
+    """Write bytes in front of the first used byte of the builder's buffer."""
     end = builder.head
     builder.head = end - len(block)
     builder.Bytes[builder.head : end] = block
 
 
 def _pack_child(builder: Any, wire: Wire, value: Any) -> int:
+    """Write a string, vector or table, and return its offset from the end of the buffer."""
     kind = wire.kind
     if kind == "string":
         return int(builder.CreateSharedString(value))
@@ -250,11 +279,20 @@ def _pack_child(builder: Any, wire: Wire, value: Any) -> int:
 
 
 def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = ()) -> T:
-    """The `cls` at the root of `buffer`; FormatError if it is malformed or has none of the identifiers."""
+    """Read a flatbuffer.
+
+    Args:
+        cls: The dataclass of the root table.
+        buffer: The bytes; fields made by `data` become views into them.
+        identifier: The accepted file identifiers (bytes 4 to 7); empty to accept any.
+
+    Raises:
+        FormatError: The buffer is malformed or has another identifier.
+    """
     view = memoryview(buffer).cast("B")
     accepted = (identifier,) if isinstance(identifier, bytes) else tuple(identifier)
     if len(view) < 8:
-        raise FormatError(f"{cls.__name__}: a flatbuffer has at least 8 bytes, this one {len(view)}")
+        raise FormatError(f"{cls.__name__}: a flatbuffer has at least 8 bytes, but this buffer has {len(view)}")
     if accepted and bytes(view[4:8]) not in accepted:
         expected = " or ".join(repr(i.decode("latin-1")) for i in accepted)
         raise FormatError(f"{cls.__name__}: identifier {bytes(view[4:8])!r} at byte 4 is not {expected}")
@@ -263,7 +301,11 @@ def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = (
 
 
 class _Reader:
-    """Reads tables of one buffer. `budget` bounds the work, because offsets may share or overlap their targets."""
+    """Reads the tables of one buffer.
+
+    `budget` limits the bytes that are read to 8 times the size of the buffer: several offsets may point to the same
+    table, so that a small damaged file could otherwise lead to exponential work.
+    """
 
     def __init__(self, view: memoryview) -> None:
         self.view = view
@@ -272,6 +314,7 @@ class _Reader:
         self.strings: dict[int, str] = {}
 
     def check(self, position: int, length: int, align: int, what: str) -> None:
+        """Check that `length` bytes at `position` lie in the buffer and are aligned; errors name the field `what`."""
         if position < 0 or position + length > self.size:
             raise FormatError(
                 f"{what}: bytes {position} to {position + length} lie outside the buffer of {self.size} bytes"
@@ -282,17 +325,21 @@ class _Reader:
     def spend(self, amount: int, what: str) -> None:
         self.budget -= amount
         if self.budget < 0:
-            raise FormatError(f"{what}: the tables share so much data that they exceed the buffer's size many times")
+            raise FormatError(
+                f"{what}: offsets point to the same data so often that reading would take more than 8 times the "
+                "buffer's size; the file is damaged"
+            )
 
     def number(self, code: str, size: int, position: int, what: str) -> Any:
         self.check(position, size, size, what)
         return struct.unpack_from("<" + code, self.view, position)[0]
 
     def follow(self, position: int, what: str) -> int:
+        """Return the target of the relative offset stored at `position`."""
         return position + int(self.number("I", 4, position, what))
 
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
-        """(position of the first element, number of elements)."""
+        """Return (position of the first element, number of elements); the content of a `view` costs no budget."""
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))
         self.check(start + 4, count * size, align if count else 1, what)
@@ -301,15 +348,15 @@ class _Reader:
 
     def text(self, position: int, what: str) -> str:
         start = self.follow(position, what)
-        known = self.strings.get(start)
-        if known is None:
+        text = self.strings.get(start)
+        if text is None:
             first, count = self.vector(position, 1, 1, what)
             try:
-                known = str(self.view[first : first + count], "utf-8")
+                text = str(self.view[first : first + count], "utf-8")
             except UnicodeDecodeError as error:
                 raise FormatError(f"{what}: the string at byte {first} is not UTF-8") from error
-            self.strings[start] = known
-        return known
+            self.strings[start] = text
+        return text
 
     def table(self, cls: type[T], position: int, what: str) -> T:
         vtable = position - int(self.number("i", 4, position, what))
@@ -328,17 +375,17 @@ class _Reader:
                 continue
             where = f"{cls.__name__}.{attribute}"
             kind = wire.kind
-            place = position + offset
+            start = position + offset
             size = 1 if kind == "union" else _SIZES.get(kind, 4)
             if offset + size > extent:
                 raise FormatError(f"{where}: the field lies outside its table at byte {position}")
             if kind in _CODES:
-                if place % size:
-                    raise FormatError(f"{where}: byte {place} is not a multiple of {size}")
-                value = struct.unpack_from("<" + _CODES[kind], self.view, place)[0]
+                if start % size:
+                    raise FormatError(f"{where}: byte {start} is not a multiple of {size}")
+                value = struct.unpack_from("<" + _CODES[kind], self.view, start)[0]
                 values[attribute] = self.member(wire.enum, value, where) if wire.enum else value
             elif kind == "union":
-                number = self.view[place]
+                number = self.view[start]
                 offset = slots[wire.id + 1] if wire.id + 1 < len(slots) else 0
                 if number == 0:
                     continue
@@ -348,7 +395,7 @@ class _Reader:
                     raise FormatError(f"{where}: union type {number} at byte {position} has no value")
                 values[attribute] = self.table(wire.members[number], self.follow(position + offset, where), where)
             else:
-                values[attribute] = self.child(wire, place, where)
+                values[attribute] = self.child(wire, start, where)
         return cls(**values)
 
     def member(self, enum: type[IntEnum], value: int, what: str) -> IntEnum:
@@ -374,8 +421,8 @@ class _Reader:
                 return [bool(byte) for byte in self.view[first : first + count]]
             return list(struct.unpack_from(f"<{count}{_CODES[wire.element]}", self.view, first))
         first, count = self.vector(position, 4, 4, what)
-        places = range(first, first + 4 * count, 4)
+        elements = range(first, first + 4 * count, 4)
         if kind == "strings":
-            return [self.text(place, what) for place in places]
+            return [self.text(element, what) for element in elements]
         assert wire.table is not None
-        return [self.table(wire.table, self.follow(place, what), what) for place in places]
+        return [self.table(wire.table, self.follow(element, what), what) for element in elements]

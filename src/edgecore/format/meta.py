@@ -1,4 +1,4 @@
-"""`edgecore.meta.v1`: the one named-data entry that edgecore adds to a `.pte`; `schema/meta.fbs` in flatc's words."""
+"""The metadata that edgecore adds to a `.pte`: the named data `edgecore.meta.v1`; the schema is `schema/meta.fbs`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """Lifetime: SCRATCH that of one call, PERSISTENT that of the method, STAGING that of one transfer."""
+    """The lifetime of a delegate's memory: SCRATCH one call, PERSISTENT that of the method, STAGING one transfer."""
 
     SCRATCH = 0
     PERSISTENT = 1
@@ -27,7 +27,10 @@ class MemoryKind(IntEnum):
 
 @dataclass(slots=True)
 class MemoryNeed:
-    """Memory of a delegate beside its arguments, at the maximum shape; members of a shared group need its maximum."""
+    """Memory that a delegate needs besides its arguments, at the maximum shape.
+
+    Delegates with the same `shared_group` share memory: together they need the maximum of the group, not the sum.
+    """
 
     kind: MemoryKind = scalar(0, "i8", enum=MemoryKind)
     space: int = scalar(1, "u32")
@@ -38,7 +41,7 @@ class MemoryNeed:
 
 @dataclass(slots=True)
 class DebugHandle:
-    """Origin of a graph node: `source` is "file.py:12", `module_path` such as "features.0.conv"."""
+    """The origin of a graph node: `source` such as "file.py:12", `module_path` such as "features.0.conv"."""
 
     handle: int = scalar(0, "u32")
     source: str = string(1)
@@ -48,7 +51,10 @@ class DebugHandle:
 
 @dataclass(slots=True)
 class DelegateOperation:
-    """An operation within a delegate as traces name it: by number, or by name if that is not empty."""
+    """An operation inside a delegate, as traces name it: by `name`, or by the number `id` if the name is empty.
+
+    `handles` are the debug handles of the graph nodes that the operation computes.
+    """
 
     id: int = scalar(0, "i64")
     name: str = string(1)
@@ -57,8 +63,16 @@ class DelegateOperation:
 
 @dataclass(slots=True)
 class DelegateMeta:
-    """Facts about one delegate: digest of its blob (32 bytes), who made it, what it needs, which nodes it holds, and
-    what its own operations came from.
+    """Metadata of one delegate.
+
+    Attributes:
+        sha256: The digest of its blob, 32 bytes.
+        compatibility: The backend's own text about the devices and versions that can load the blob.
+        distribution: The pip package that compiled the blob.
+        distribution_version: The version of that package.
+        memory: The memory that the delegate needs.
+        handles: Debug handles of the nodes in the delegate.
+        operations: The delegate's own operations, with the nodes that they compute.
     """
 
     sha256: Buffer = data(0)
@@ -77,10 +91,10 @@ class InstructionHandles:
 
 @dataclass(slots=True)
 class DimMeta:
-    """One dim whose size is at least `min`, and at most its size in the program.
+    """The sizes that one dim may have: at least `min`, and at most its size in the program.
 
-    With a `symbol` the size is `multiple` * n + `offset` for a whole number n that all dims of that symbol in the method
-    share; -1 for a fixed size and for one that is not of that form.
+    If `symbol` is not -1, the size is `multiple` * n + `offset`, where the integer n is the same for all dims of the
+    method with that symbol. `symbol` is -1 for fixed sizes and for sizes of another form.
     """
 
     name: str = string(0)
@@ -90,14 +104,14 @@ class DimMeta:
     offset: int = scalar(4, "i64")
 
     def max_size(self, size: int) -> int:
-        """The maximum of a dim whose size in the program is `size`, which need not be one that the dim may have."""
+        """Return the largest valid size of a dim; `size` is its size in the program, which may be of another form."""
         rest = (size - self.offset) % self.multiple if self.multiple > 0 else 0
         return size - rest if size - rest >= self.min else size
 
 
 @dataclass(slots=True)
 class ArgumentMeta:
-    """An input or output; `dims` has one entry for each dim of a tensor whose shape may vary, none for others."""
+    """An input or output. `dims` has an entry for each dim of a tensor with a dynamic shape; otherwise it is empty."""
 
     name: str = string(0)
     dims: list[DimMeta] = tables(1, DimMeta)
@@ -105,8 +119,15 @@ class ArgumentMeta:
 
 @dataclass(slots=True)
 class MethodMeta:
-    """`delegates` by delegate index, `instructions` by index in the first chain (empty: no debug information), `inputs`
-    and `outputs` by their index (empty: not known).
+    """Metadata of one method.
+
+    Attributes:
+        name: The name of the method.
+        delegates: One entry for each delegate of the method.
+        instructions: Debug handles of each instruction of the first chain; empty if there is no debug information.
+        debug_handles: The origins that the handles refer to.
+        inputs: One entry for each input; empty if unknown.
+        outputs: One entry for each output; empty if unknown.
     """
 
     name: str = string(0)
@@ -119,7 +140,7 @@ class MethodMeta:
 
 @dataclass(slots=True)
 class DataDigest:
-    """SHA-256 (32 bytes) of named data of the file, or of what a `.ptd` beside it has under that key."""
+    """The SHA-256 (32 bytes) of the data with this key, in the `.pte` or in one of its `.ptd` files."""
 
     key: str = string(0)
     sha256: Buffer = data(1)
@@ -127,10 +148,18 @@ class DataDigest:
 
 @dataclass(slots=True)
 class Meta:
-    """`shared_state`: qualified names of the mutable buffers of which all methods use one copy.
+    """The metadata of a file.
 
-    `constants_sha256`, `state_sha256`: of the segments with constants and with initial values of mutable buffers; empty if
-    there is none, or for a file of an earlier edgecore. `data` is in ascending order of its keys as UTF-8.
+    Attributes:
+        profile: The target runtime: `executorch-1.5` or `edgecore`.
+        producer: The program that made the file.
+        producer_version: Its version.
+        methods: One entry for each method.
+        shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+        constants_sha256: Digest of the segment with constants; empty if there is none, or if an older edgecore made
+            the file.
+        state_sha256: The same for the segment with initial values of mutable buffers.
+        data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 
     profile: str = string(0)
@@ -147,14 +176,15 @@ class Meta:
 
 
 def blob_digest(blob: Buffer) -> bytes:
-    """SHA-256 of a delegate's blob or of named data, 32 bytes."""
+    """Return the SHA-256 of a delegate's blob or of named data, 32 bytes."""
     return hashlib.sha256(blob).digest()
 
 
 def segment_digest(buffers: Sequence[Buffer]) -> bytes:
-    """SHA-256 of the segment that a file has `buffers` in (constants or mutable data); empty if there are none.
+    """Return the SHA-256 of the segment in which a file stores `buffers`; empty if there is no such segment.
 
-    The first buffer is the placeholder of tensors without data. The others start at multiples of 16 bytes.
+    The first buffer, a placeholder for tensors without data, is not in the segment. The others start at multiples of 16
+    bytes.
     """
     if len(buffers) < 2:
         return b""
@@ -168,7 +198,11 @@ def segment_digest(buffers: Sequence[Buffer]) -> bytes:
 
 
 def get_meta(pte: PteFile) -> Meta | None:
-    """The metadata of the file, None if it has none; FormatError if they are damaged."""
+    """Return the metadata of a file; None if there is none.
+
+    Raises:
+        FormatError: The metadata is damaged.
+    """
     blob = pte.named_data.get(META_KEY)
     if blob is None:
         return None
@@ -179,5 +213,5 @@ def get_meta(pte: PteFile) -> Meta | None:
 
 
 def set_meta(pte: PteFile, meta: Meta) -> None:
-    """Puts the metadata into the file, in place of what it had."""
+    """Set the metadata of a file; replace existing metadata."""
     pte.named_data[META_KEY] = NamedBlob(pack(meta, META_IDENTIFIER), 16)

@@ -1,6 +1,7 @@
 """The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same for flatc.
 
-Values, operators, delegates and instructions are numbered within their own list. Arena and segment sizes are in bytes.
+An index of a value, operator, delegate or instruction refers to the list of these in its `ExecutionPlan` or `Chain`.
+Arena and segment sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ContainerMetadata:
 
 @dataclass(slots=True)
 class AllocationDetails:
-    """Place in a planned arena: `memory_id` starts at 1; the byte offset is split into two 32-bit halves."""
+    """The memory of a tensor: the arena (`memory_id`, from 1), and the offset in bytes as two 32-bit numbers."""
 
     memory_id: int = scalar(0, "u32")
     memory_offset_low: int = scalar(1, "u32")
@@ -96,7 +97,11 @@ class String:
 
 @dataclass(slots=True)
 class Tensor:
-    """`data_buffer_idx` > 0: initial data (constant without `allocation_info`, else mutable state)."""
+    """A tensor value.
+
+    With `data_buffer_idx` > 0 it has initial data: it is a constant if it has no `allocation_info`, else a mutable
+    buffer.
+    """
 
     scalar_type: ScalarType = scalar(0, "i8", enum=ScalarType)
     storage_offset: int = scalar(1, "i32")
@@ -111,13 +116,13 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes at the (maximum) shape."""
+        """Size in bytes at the maximum shape."""
         return prod(self.sizes) * SCALAR_TYPE_SIZES[self.scalar_type]
 
 
 @dataclass(slots=True)
 class IntList:
-    """`items` are indices of Int values."""
+    """A list of integers; `items` are indices of Int values."""
 
     items: list[int] = vector(0, "i64")
 
@@ -134,14 +139,14 @@ class BoolList:
 
 @dataclass(slots=True)
 class TensorList:
-    """`items` are indices of Tensor values."""
+    """A list of tensors; `items` are indices of Tensor values."""
 
     items: list[int] = vector(0, "i32")
 
 
 @dataclass(slots=True)
 class OptionalTensorList:
-    """`items` are indices of Tensor values, -1 for none."""
+    """A list of tensors and Nones; `items` are indices of Tensor values, or -1 for None."""
 
     items: list[int] = vector(0, "i32")
 
@@ -159,7 +164,7 @@ class EValue:
 
 @dataclass(slots=True)
 class Operator:
-    """`name` such as "aten::add", `overload` such as "out" (may be empty)."""
+    """An operator: `name` such as "aten::add", `overload` such as "out" (may be empty)."""
 
     name: str = string(0)
     overload: str = string(1)
@@ -171,7 +176,7 @@ class Operator:
 
 @dataclass(slots=True)
 class KernelCall:
-    """`args`: indices of the schema's arguments, then out, then the result once more."""
+    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and once more of the result."""
 
     op_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -179,7 +184,7 @@ class KernelCall:
 
 @dataclass(slots=True)
 class DelegateCall:
-    """`args`: indices of the inputs, then of the outputs."""
+    """A call of a delegate; `args` are the values of its inputs, then of its outputs."""
 
     delegate_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -246,7 +251,10 @@ class CompileSpec:
 
 @dataclass(slots=True)
 class BackendDelegate:
-    """`processed.index` counts within `PteFile.delegate_blobs`; `processed.location` matters only inside a file."""
+    """A delegate of a method.
+
+    `processed.index` is an index in `PteFile.delegate_blobs`; `processed.location` is only used by readers and writers.
+    """
 
     id: str = string(0)
     processed: BackendDelegateDataReference | None = table(1, BackendDelegateDataReference)
@@ -262,7 +270,7 @@ class NonConstBufferDevice:
 
 @dataclass(slots=True)
 class ExecutionPlan:
-    """One method. `non_const_buffer_sizes[0]` is 0; entry i is the size in bytes of the arena with memory_id i."""
+    """One method. Entry i of `non_const_buffer_sizes` is the size in bytes of the arena i; entry 0 is unused and 0."""
 
     name: str = string(0)
     container_meta_type: ContainerMetadata | None = table(1, ContainerMetadata)
@@ -278,7 +286,7 @@ class ExecutionPlan:
 
 @dataclass(slots=True)
 class ConstantBuffer:
-    """Constant data inside the flatbuffer (files without segments); the schema's name is Buffer."""
+    """Constant data inside the flatbuffer, in files without segments (`Buffer` in the schema)."""
 
     storage: Buffer = data(0, align=16)
 
@@ -290,7 +298,7 @@ class BackendDelegateInlineData:
 
 @dataclass(slots=True)
 class DataSegment:
-    """`offset` is relative to the file's segment base; both in bytes."""
+    """A segment: `offset` from the file's segment base, and `size`, both in bytes."""
 
     offset: int = scalar(0, "u64")
     size: int = scalar(1, "u64")
@@ -310,7 +318,11 @@ class NamedData:
 
 @dataclass(slots=True)
 class Program:
-    """All but `version` and `execution_plan` say where the data lie: `write_pte` fills them, `read_pte` clears them."""
+    """The root table.
+
+    The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
+    sets them, and `read_pte` clears them.
+    """
 
     version: int = scalar(0, "u32")
     execution_plan: list[ExecutionPlan] = tables(1, ExecutionPlan)

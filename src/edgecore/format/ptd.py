@@ -1,9 +1,9 @@
-"""Reading and writing `.ptd` files: tensors and delegates' data by name, apart from the program that uses them.
+"""Read and write `.ptd` files: tensors and named data of delegates, outside of the program that uses them.
 
 Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding to 128, then the
-segments, each at a multiple of lcm(128, its own alignment). Extended header: "FH01", u32 length (40), u64 bytes put into
-the flatbuffer (48, the header and 8 of padding), u64 bytes of the flatbuffer without them, u64 start of the segments,
-u64 bytes of all segments.
+segments, each at a multiple of lcm(128, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
+bytes inserted into the flatbuffer (48: the header and 8 bytes of padding), u64 size of the flatbuffer without these,
+u64 start of the segments, u64 size of all segments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TensorLayout:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a tensor of these sizes."""
+        """Size of the tensor in bytes."""
         return prod(self.sizes) * SCALAR_TYPE_SIZES[self.scalar_type]
 
 
@@ -57,10 +57,10 @@ class FlatTensor:
 
 @dataclass(slots=True)
 class ExternalData:
-    """The bytes behind one name; `layout` is None if they are a delegate's own.
+    """An entry of a `.ptd` file: a tensor, or with `layout` None the named data of a delegate.
 
-    Names that hold the same object share one segment. A file does not record `alignment`: after reading it is the power
-    of two at which the data lay, at most a page.
+    Entries with the same `data` object share one segment. A file does not record `alignment`; after reading it is the
+    largest power of two, up to 4096, that the position of the data is a multiple of.
     """
 
     data: Buffer
@@ -70,19 +70,23 @@ class ExternalData:
 
 @dataclass(slots=True)
 class PtdFile:
-    """Data by name. `segments` describes the file that was read; the writer ignores it."""
+    """The entries of a file by name. `segments` are those of the file that was read; the writer ignores them."""
 
     entries: dict[str, ExternalData] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list, compare=False)
 
 
 def write_ptd(ptd: PtdFile) -> bytes:
-    """The whole file as bytes."""
+    """Return the file as bytes.
+
+    Raises:
+        FormatError: The size of an entry's data does not match its layout.
+    """
     return b"".join(_chunks(ptd))
 
 
 def write_ptd_to(ptd: PtdFile, file: BinaryIO) -> int:
-    """Streams the file to `file` without joining the segments; returns the number of bytes written."""
+    """Write to `file` without a copy of the segments in memory; return the number of bytes."""
     return write_chunks(_chunks(ptd), file)
 
 
@@ -93,10 +97,11 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
         alignments[id(entry.data)] = lcm(alignments.get(id(entry.data), 1), max(entry.alignment, 1))
     indices: dict[int, int] = {}
     named = []
-    for key, entry in sorted(ptd.entries.items()):  # the same data always give the same file
-        if entry.layout is not None and entry.layout.nbytes != memoryview(entry.data).nbytes:
+    for key, entry in sorted(ptd.entries.items()):  # sorted, so that the same data always gives the same file
+        size = memoryview(entry.data).nbytes
+        if entry.layout is not None and entry.layout.nbytes != size:
             raise FormatError(
-                f"'{key}' has {memoryview(entry.data).nbytes} bytes, sizes {entry.layout.sizes} need {entry.layout.nbytes}"
+                f"'{key}' has {size} bytes, but sizes {entry.layout.sizes} need {entry.layout.nbytes} bytes"
             )
         identity = id(entry.data)
         if identity not in indices:
@@ -114,9 +119,10 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
 
 
 def read_ptd(buffer: Buffer) -> PtdFile:
-    """The file in `buffer` (anything with the buffer protocol, an mmap too); data are views into it.
+    """Read a file from `buffer` (any object with the buffer protocol, such as an mmap); its data are views into it.
 
-    Raises FormatError if the buffer is no `.ptd` file or is damaged.
+    Raises:
+        FormatError: The buffer is no `.ptd` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != PTD_IDENTIFIER:
@@ -129,7 +135,7 @@ def read_ptd(buffer: Buffer) -> PtdFile:
     if offset + size > len(view) or base + data_size > len(view):
         raise FormatError(
             f"truncated: the header announces tables up to byte {offset + size} and data up to byte {base + data_size},"
-            f" the file has {len(view)}"
+            f" but the file has {len(view)} bytes"
         )
     if base < offset + size:
         raise FormatError(f"segments start at byte {base}, inside the tables that end at byte {offset + size}")
@@ -140,7 +146,7 @@ def read_ptd(buffer: Buffer) -> PtdFile:
     ptd = PtdFile()
     for entry in root.named_data:
         if entry.key in ptd.entries:
-            raise FormatError(f"the name '{entry.key}' occurs twice")
+            raise FormatError(f"the key '{entry.key}' occurs twice")
         data = file.segment(entry.segment_index, "named")
         ptd.entries[entry.key] = ExternalData(data, entry.tensor_layout, file.alignment(entry.segment_index))
     ptd.segments = file.used()

@@ -1,8 +1,8 @@
-"""Reading and writing `.pte` files: the program's flatbuffer, then segments of data.
+"""Read and write `.pte` files: the program's flatbuffer, followed by segments of data.
 
-Layout: u32 root offset, "ET12", at byte 8 the extended header (below), flatbuffer, padding to 128, then the segments in
-the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(128, its own alignment).
-Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
+Layout: u32 root offset, "ET12", at byte 8 the extended header (below), the rest of the flatbuffer, padding to 128, then
+the segments in the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(128, its own
+alignment). Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _HEADER = struct.Struct("<4sIQQQ")
 
 @dataclass(slots=True)
 class NamedBlob:
-    """Bytes that delegates find by key; keys that hold the same object share one segment.
+    """Named data: bytes that delegates find by a key. Keys with the same `data` object share one segment.
 
-    A file does not record `alignment`: after reading it is the power of two at which the data lay, at most a page.
+    A file does not record `alignment`; after reading it is the largest power of two, up to 4096, that the position of
+    the data is a multiple of.
     """
 
     data: Buffer
@@ -50,9 +51,14 @@ class NamedBlob:
 class PteFile:
     """A program and its data.
 
-    `constants[i]` and `mutable[i]` are the bytes of tensors with `data_buffer_idx` i; entry 0 is an empty placeholder
-    (`mutable` may be empty). After reading, an entry may end in up to 15 bytes of padding. `delegate_blobs` is what
-    `BackendDelegate.processed.index` counts within. `segments` describes the file that was read; the writer ignores it.
+    Attributes:
+        program: The tables of the program.
+        constants: Entry i holds the bytes of constant tensors with `data_buffer_idx` i; entry 0 is an empty
+            placeholder. After reading, an entry may end in up to 15 bytes of padding.
+        mutable: The same for the initial content of mutable buffers; may be empty.
+        delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
+        named_data: The named data by key.
+        segments: The segments of the file that was read; the writer ignores them.
     """
 
     program: Program
@@ -63,7 +69,11 @@ class PteFile:
     segments: list[Segment] = field(default_factory=list, compare=False)
 
     def delegate_blob(self, delegate: BackendDelegate) -> Buffer:
-        """The blob of `delegate`; FormatError if it refers to none."""
+        """Return the blob of `delegate`.
+
+        Raises:
+            FormatError: The delegate refers to a blob that does not exist.
+        """
         index = delegate.processed.index if delegate.processed else -1
         if not 0 <= index < len(self.delegate_blobs):
             raise FormatError(f"delegate '{delegate.id}' refers to blob {index} of {len(self.delegate_blobs)}")
@@ -71,12 +81,16 @@ class PteFile:
 
 
 def write_pte(pte: PteFile) -> bytes:
-    """The whole file as bytes; FormatError if the program cannot be written."""
+    """Return the file as bytes.
+
+    Raises:
+        FormatError: A value does not fit its field, or a delegate refers to a blob that does not exist.
+    """
     return b"".join(_chunks(pte))
 
 
 def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
-    """Streams the file to `file` without joining the segments; returns the number of bytes written."""
+    """Write to `file` without a copy of the segments in memory; return the number of bytes."""
     return write_chunks(_chunks(pte), file)
 
 
@@ -107,26 +121,29 @@ def _chunks(pte: PteFile) -> Iterator[Buffer]:
 
 def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> SubsegmentOffsets | None:
     if buffers and memoryview(buffers[0]).nbytes:
-        raise FormatError(f"{name}[0] is the placeholder of tensors without data and must be empty")
+        raise FormatError(f"{name}[0] is the placeholder for tensors without data and must be empty")
     if len(buffers) < 2:
         return None
     return SubsegmentOffsets(len(layout.segments), [0, *layout.add(buffers[1:], CONSTANT_ALIGNMENT)])
 
 
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
-    """References in the order of `blobs`; equal blobs share a segment, empty ones one empty inline entry."""
+    """Add a segment for each blob; return the references to them, and True if a blob is empty.
+
+    Equal blobs share a segment. All empty blobs share one inline entry without bytes.
+    """
     lengths = Counter(memoryview(blob).nbytes for blob in blobs)
-    known: dict[tuple[int, bytes], BackendDelegateDataReference] = {
+    by_content: dict[tuple[int, bytes], BackendDelegateDataReference] = {
         (0, b""): BackendDelegateDataReference(DataLocation.INLINE, 0)
     }
     references = []
     for blob in blobs:
         length = memoryview(blob).nbytes
         key = (length, hashlib.sha256(blob).digest() if length and lengths[length] > 1 else b"")
-        if key not in known:
-            known[key] = BackendDelegateDataReference(DataLocation.SEGMENT, len(layout.segments))
+        if key not in by_content:
+            by_content[key] = BackendDelegateDataReference(DataLocation.SEGMENT, len(layout.segments))
             layout.add([blob], 1)
-        references.append(known[key])
+        references.append(by_content[key])
     return references, lengths[0] > 0
 
 
@@ -143,7 +160,7 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
 
 
 def _add_named(layout: Layout, named: dict[str, NamedBlob]) -> list[NamedData] | None:
-    """Entries in the order of their keys, so that the same program always gives the same file."""
+    """Add named data sorted by key, so that the same program always gives the same file."""
     alignments: dict[int, int] = {}
     for blob in named.values():
         alignments[id(blob.data)] = lcm(alignments.get(id(blob.data), 1), max(blob.alignment, 1))
@@ -159,9 +176,10 @@ def _add_named(layout: Layout, named: dict[str, NamedBlob]) -> list[NamedData] |
 
 
 def read_pte(buffer: Buffer) -> PteFile:
-    """The file in `buffer` (anything with the buffer protocol, an mmap too); data are views into it.
+    """Read a file from `buffer` (any object with the buffer protocol, such as an mmap); its data are views into it.
 
-    Raises FormatError if the buffer is no `.pte` file or is damaged.
+    Raises:
+        FormatError: The buffer is no `.pte` file, or damaged.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != PROGRAM_IDENTIFIER:
@@ -192,11 +210,11 @@ def read_pte(buffer: Buffer) -> PteFile:
 
 
 def _read_header(view: memoryview) -> tuple[int, int, int]:
-    """(program size, segment base, end of the segment data), absolute; base 0 if there are no segments."""
+    """Return (program size, segment base, end of the segment data) as file offsets; (size, 0, 0) without segments."""
     if len(view) < 12 or bytes(view[8:12]) != _HEADER_MAGIC:
         return len(view), 0, 0
     if len(view) < 8 + _HEADER.size:
-        raise FormatError(f"the file ends after {len(view)} bytes, inside its extended header")
+        raise FormatError(f"truncated: the file ends after {len(view)} bytes, inside its extended header")
     _, length, program_size, base, data_size = _HEADER.unpack_from(view, 8)
     if length < 24:
         raise FormatError(f"the extended header says that it has {length} bytes; at least 24 are needed")
@@ -217,19 +235,19 @@ def _read_delegates(pte: PteFile, file: SegmentReader) -> None:
     for plan in pte.program.execution_plan:
         for delegate in plan.delegates:
             what = f"method '{plan.name}', delegate '{delegate.id}'"
-            place = delegate.processed
-            if place is None:
+            source = delegate.processed
+            if source is None:
                 raise FormatError(f"{what} has no data")
-            if (place.location, place.index) not in indices:
-                indices[place.location, place.index] = len(pte.delegate_blobs)
-                pte.delegate_blobs.append(_delegate_data(pte.program, file, place, what))
-            index = indices[place.location, place.index]
+            if (source.location, source.index) not in indices:
+                indices[source.location, source.index] = len(pte.delegate_blobs)
+                pte.delegate_blobs.append(_delegate_data(pte.program, file, source, what))
+            index = indices[source.location, source.index]
             delegate.processed = BackendDelegateDataReference(index=index)
 
 
-def _delegate_data(program: Program, file: SegmentReader, place: BackendDelegateDataReference, what: str) -> Buffer:
-    if place.location == DataLocation.SEGMENT:
-        return file.segment(place.index, "delegate")
-    if place.index >= len(program.backend_delegate_data):
-        raise FormatError(f"{what} refers to inline data {place.index} of {len(program.backend_delegate_data)}")
-    return program.backend_delegate_data[place.index].data
+def _delegate_data(program: Program, file: SegmentReader, source: BackendDelegateDataReference, what: str) -> Buffer:
+    if source.location == DataLocation.SEGMENT:
+        return file.segment(source.index, "delegate")
+    if source.index >= len(program.backend_delegate_data):
+        raise FormatError(f"{what} refers to inline data {source.index} of {len(program.backend_delegate_data)}")
+    return program.backend_delegate_data[source.index].data

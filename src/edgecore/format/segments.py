@@ -1,4 +1,4 @@
-"""Segments of data behind a file's flatbuffer: where they go, and reading them. `.pte` and `.ptd` share this."""
+"""Lay out and read the data segments that follow the flatbuffer of a `.pte` or `.ptd` file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ CONSTANT_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Place in the file, in bytes from its start; `kind` is constants, mutable, delegate, named or unused.
+    """A segment of a file that was read.
 
-    `data` are its bytes.
+    Attributes:
+        kind: Its use: constants, mutable, delegate, named or unused.
+        offset: Bytes from the start of the file.
+        size: In bytes.
+        data: Its content.
     """
 
     kind: str
@@ -31,7 +35,7 @@ class Segment:
 
 
 class Layout:
-    """Segments in file order: `pieces` are (offset from the segment base, bytes)."""
+    """Collects the segments of a file to be written; `pieces` are (offset from the segment base, bytes)."""
 
     def __init__(self) -> None:
         self.segments: list[DataSegment] = []
@@ -40,7 +44,7 @@ class Layout:
         self.alignment = SEGMENT_ALIGNMENT
 
     def add(self, buffers: Sequence[Buffer], alignment: int) -> list[int]:
-        """Appends one segment of 16-byte aligned buffers; returns their offsets within the segment."""
+        """Append a segment with the given alignment; return the offsets of its buffers, which are multiples of 16."""
         alignment = lcm(SEGMENT_ALIGNMENT, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
@@ -56,7 +60,10 @@ class Layout:
         return offsets
 
     def chunks(self, base: int, position: int) -> Iterator[Buffer]:
-        """The bytes of all segments with what lies between them, from byte `position` of the file on."""
+        """Yield the bytes of all segments and the padding between them.
+
+        `base` is the file offset of the first segment, and `position` that of the first byte to yield.
+        """
         for offset, piece in self.pieces:
             if base + offset > position:
                 yield bytes(base + offset - position)
@@ -65,12 +72,12 @@ class Layout:
 
 
 def align(value: int, alignment: int) -> int:
-    """`value` rounded up to a multiple of `alignment`."""
+    """Return `value` rounded up to a multiple of `alignment`."""
     return -(-value // alignment) * alignment
 
 
 def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
-    """Write one after another; returns the number of bytes."""
+    """Write chunks one after another, and return the number of bytes."""
     total = 0
     for chunk in chunks:
         file.write(chunk)
@@ -79,7 +86,7 @@ def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:
 
 
 class SegmentReader:
-    """The segments of a file whose data are its bytes `base` to `end`."""
+    """Reads the segments of a file, which lie in its bytes `base` to `end`, and records the use of each."""
 
     def __init__(self, view: memoryview, segments: Sequence[DataSegment], base: int, end: int) -> None:
         self.base = base
@@ -88,7 +95,7 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            # ExecuTorch writes one empty segment without a header where there are no constants.
+            # Without constants executorch writes one empty segment, and no header (base is 0).
             if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
@@ -97,28 +104,32 @@ class SegmentReader:
             self.views.append(view[start : start + segment.size])
 
     def segment(self, index: int, kind: str) -> memoryview:
-        """The bytes of one segment, used as `kind`."""
+        """Return the bytes of a segment, and record its use `kind`."""
         if index >= len(self.views):
             raise FormatError(f"{kind} data in segment {index}, but the file has {len(self.views)} segments")
         self.kinds[index] = kind
         return self.views[index]
 
     def alignment(self, index: int) -> int:
-        """The file does not record alignments: the power of two at which it places the segment, at most a page."""
-        place = self.base | self.segments[index].offset
-        return min(place & -place, 4096)
+        """Return the alignment of a segment, at most 4096.
+
+        A file does not record alignments, so this is the largest power of two that divides both the base and the
+        offset.
+        """
+        bits = self.base | self.segments[index].offset
+        return min(bits & -bits, 4096)
 
     def tensors(self, where: SubsegmentOffsets, kind: str) -> list[Buffer]:
-        """The pieces of a segment, each up to the start of the next; entry 0 is the placeholder."""
+        """Split a segment at `where.offsets`; entry 0 of the result is the placeholder for tensors without data."""
         segment = self.segment(where.segment_index, kind)
         ordered = sorted(set(where.offsets))
         ends = dict(pairwise([*ordered, len(segment)]))
         if ordered and ordered[-1] > len(segment):
-            raise FormatError(f"{kind}: offset {ordered[-1]} lies outside their segment of {len(segment)} bytes")
+            raise FormatError(f"{kind}: offset {ordered[-1]} lies outside the segment of {len(segment)} bytes")
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """All segments, with what they were used as so far."""
+        """Return all segments with their uses so far."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

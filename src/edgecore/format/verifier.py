@@ -1,4 +1,4 @@
-"""What is wrong with a program: its structure, and what a runtime profile does not accept."""
+"""Verify files: the structure of a program, and the rules of its target runtime."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ from .segments import SEGMENT_ALIGNMENT, Segment
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
-_SIZE_LIMIT = 1 << 31
-_OPERATOR_KEY_BYTES = 100  # the stock runtime builds kernel keys in a buffer of this size, with a terminating zero
+_SIZE_LIMIT = 1 << 31  # sizes of tensors are 32-bit integers
+_OPERATOR_KEY_BYTES = 100  # executorch's runtime builds kernel keys in a buffer of this size, with a terminating zero
 
-# Gets a delegate's blob and a dict: "named_data" {key: bytes-like}, "method" its name, "arguments" [[EValue]] by call.
-# Returns one sentence for each thing that the profile's runtime would refuse.
 Checker = Callable[[Buffer, dict[str, Any]], list[str]]
+"""A function (blob of a delegate, context) -> one sentence for each thing that the target runtime would reject.
+
+The context has the keys "named_data" ({key: bytes-like}), "method" (its name) and "arguments" (for each call of the
+delegate, the list of its EValues).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`where` names the method, value, instruction or segment; `what` is one sentence."""
+    """A finding: `where` names the method, value, instruction or segment, and `what` is one sentence."""
 
     where: str
     what: str
@@ -57,11 +60,15 @@ class Violation:
 
 @cache
 def profile_operators(runtime: str) -> frozenset[str] | None:
-    """Operator keys ("aten::add.out") that a runtime profile accepts, None for all; ValueError if it is unknown."""
+    """Return the keys ("aten::add.out") of the operators that a target runtime accepts; None if it accepts all.
+
+    Raises:
+        ValueError: The target runtime is unknown.
+    """
     if runtime == EDGECORE:
         return None
     if runtime != EXECUTORCH_1_5:
-        raise ValueError(f"unknown runtime profile '{runtime}'; known are '{EXECUTORCH_1_5}' and '{EDGECORE}'")
+        raise ValueError(f"unknown target runtime '{runtime}'; use '{EXECUTORCH_1_5}' or '{EDGECORE}'")
     return frozenset((Path(__file__).parent / "profiles" / f"{runtime}.txt").read_text("utf-8").split())
 
 
@@ -71,29 +78,38 @@ def verify(
     checkers: Mapping[str, Checker] | None = None,
     data: Mapping[str, PtdFile] | None = None,
 ) -> list[Violation]:
-    """Every violation, empty if the file is sound.
+    """Verify a program.
 
-    `checkers` look into delegates' blobs, by backend id. `data` are the `.ptd` files of the program by name; None: what it
-    keeps outside is not looked for.
+    Args:
+        pte: The file.
+        runtime: The target runtime: `executorch-1.5` or `edgecore`.
+        checkers: Backend id -> the function that checks the delegates' blobs of this backend.
+        data: The `.ptd` files of the program by name; None to skip the checks of external data.
+
+    Returns:
+        All findings; empty if the file is valid.
+
+    Raises:
+        ValueError: The target runtime is unknown.
     """
     operators = profile_operators(runtime)
-    found = list(_check_file(pte))
-    named = dict(pte.named_data.items() if data is None else _all_named(pte, data, found))
+    findings = list(_check_file(pte))
+    named = dict(pte.named_data.items() if data is None else _all_named(pte, data, findings))
     for plan in pte.program.execution_plan:
         method = f"method '{plan.name}'"
-        found += (Violation(f"{method}{where}", what) for where, what in _check_plan(plan, pte, operators))
-        found += (
+        findings += (Violation(f"{method}{where}", what) for where, what in _check_plan(plan, pte, operators))
+        findings += (
             Violation(f"{method}{where}", what) for where, what in _check_delegates(plan, pte, named, checkers or {})
         )
-        found += (Violation(f"{method}{where}", what) for where, what in _check_profile(plan, runtime))
+        findings += (Violation(f"{method}{where}", what) for where, what in _check_target(plan, runtime))
         if data is not None:
-            found += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
-    found += _check_meta(pte, runtime, data or {})
-    return found
+            findings += (Violation(f"{method}{where}", what) for where, what in _check_external(plan, data))
+    findings += _check_meta(pte, runtime, data or {})
+    return findings
 
 
-def _check_profile(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]]:
-    """What the stock runtime refuses although the format has it."""
+def _check_target(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]]:
+    """Yield findings about valid parts of the format that executorch's runtime rejects."""
     if runtime != EXECUTORCH_1_5:
         return
     for index, value in enumerate(plan.values):
@@ -102,35 +118,34 @@ def _check_profile(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str
 
 
 def verify_ptd(ptd: PtdFile) -> list[Violation]:
-    """Every violation of a file of external data, empty if it is sound."""
-    found = list(_check_segments(ptd.segments))
+    """Verify a file of external data. Return all findings; an empty list if the file is valid."""
+    findings = list(_check_segments(ptd.segments))
     for key, entry in ptd.entries.items():
-        where, have = f"'{key}'", memoryview(entry.data).nbytes
+        where, size = f"'{key}'", memoryview(entry.data).nbytes
         if key == META_KEY:
-            found.append(Violation(where, "metadata belong into the .pte"))
+            findings.append(Violation(where, "the metadata must be in the .pte, not in a .ptd"))
         if entry.layout is None:
             continue
         if any(size < 0 for size in entry.layout.sizes):
-            found.append(Violation(where, f"sizes {entry.layout.sizes} are negative"))
-        elif entry.layout.nbytes != have:
-            found.append(
-                Violation(where, f"it has {have} bytes, sizes {entry.layout.sizes} need {entry.layout.nbytes}")
-            )
+            findings.append(Violation(where, f"sizes {entry.layout.sizes} are negative"))
+        elif entry.layout.nbytes != size:
+            what = f"it has {size} bytes, but sizes {entry.layout.sizes} need {entry.layout.nbytes}"
+            findings.append(Violation(where, what))
         if sorted(entry.layout.dim_order) != list(range(len(entry.layout.sizes))):
-            what = f"dim order {entry.layout.dim_order} is no permutation of {len(entry.layout.sizes)} dimensions"
-            found.append(Violation(where, what))
-    return found
+            what = f"dim order {entry.layout.dim_order} is no permutation of {len(entry.layout.sizes)} dims"
+            findings.append(Violation(where, what))
+    return findings
 
 
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
-    """List where the test cases of a bundle do not fit its program `pte`: methods, number of values, dtypes, shapes."""
+    """Verify that the test cases of a bundle match its program `pte`: methods, number of values, dtypes, shapes."""
     plans = {plan.name: plan for plan in pte.program.execution_plan}
-    found = []
+    findings = []
     for suite in bpte.method_test_suites:
         plan = plans.get(suite.method_name)
         if plan is None:
             what = f"the program has no such method; it has: {', '.join(plans)}"
-            found.append(Violation(f"test cases of '{suite.method_name}'", what))
+            findings.append(Violation(f"test cases of '{suite.method_name}'", what))
             continue
         for number, case in enumerate(suite.test_cases):
             where = f"test case {number} of '{plan.name}'"
@@ -139,27 +154,28 @@ def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
                 groups.append(("expected output", case.expected_outputs, plan.outputs))
             for kind, values, indices in groups:
                 if len(values) != len(indices):
-                    found.append(Violation(where, f"{len(values)} {kind}s, the method has {len(indices)}"))
-                for place, (value, index) in enumerate(zip(values, indices, strict=False)):
+                    findings.append(Violation(where, f"{len(values)} {kind}s, but the method has {len(indices)}"))
+                for position, (value, index) in enumerate(zip(values, indices, strict=False)):
                     expected = plan.values[index].val if 0 <= index < len(plan.values) else None
-                    what = _misfit(value.val, expected)
+                    what = _mismatch(value.val, expected)
                     if what:
-                        found.append(Violation(f"{where}, {kind} {place}", what))
-    return found
+                        findings.append(Violation(f"{where}, {kind} {position}", what))
+    return findings
 
 
-def _misfit(value: Any, expected: Any) -> str:
+def _mismatch(value: Any, expected: Any) -> str:
+    """Return how a value of a test case differs from the method's value; empty if it matches."""
     if isinstance(value, BundledTensor) != isinstance(expected, Tensor):
-        return f"it is a {type(value).__name__}, the method has a {type(expected).__name__}"
+        return f"it is a {type(value).__name__}, but the method has a {type(expected).__name__}"
     if not isinstance(value, BundledTensor):
-        return "" if type(value) is type(expected) else f"it is {value}, the method has {expected}"
+        return "" if type(value) is type(expected) else f"it is {value}, but the method has {expected}"
     if value.scalar_type != expected.scalar_type:
-        return f"it is {value.scalar_type.dtype_name}, the method has {expected.scalar_type.dtype_name}"
+        return f"it is {value.scalar_type.dtype_name}, but the method has {expected.scalar_type.dtype_name}"
     fixed = expected.shape_dynamism == TensorShapeDynamism.STATIC
     pairs = list(zip(value.sizes, expected.sizes, strict=False))
     if len(value.sizes) == len(expected.sizes) and all(a == b if fixed else a <= b for a, b in pairs):
         return ""
-    return f"it has sizes {value.sizes}, the method has {'' if fixed else 'at most '}{expected.sizes}"
+    return f"it has sizes {value.sizes}, but the method has {'' if fixed else 'at most '}{expected.sizes}"
 
 
 def _check_file(pte: PteFile) -> Iterator[Violation]:
@@ -167,7 +183,7 @@ def _check_file(pte: PteFile) -> Iterator[Violation]:
     if pte.program.version != 0:
         yield Violation("program", f"version {pte.program.version} is not 0")
     if not names:
-        yield Violation("program", "there is no method")
+        yield Violation("program", "it has no method")
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation("program", f"the method '{name}' occurs {names.count(name)} times")
     yield from _check_segments(pte.segments)
@@ -189,11 +205,11 @@ def _check_plan(plan: ExecutionPlan, pte: PteFile, operators: frozenset[str] | N
     yield from _out_of_range(", inputs", plan.inputs, count, "value")
     yield from _out_of_range(", outputs", plan.outputs, count, "value")
     if any(size < 0 for size in plan.non_const_buffer_sizes) or plan.non_const_buffer_sizes[:1] not in ([], [0]):
-        yield ", arenas", f"sizes {plan.non_const_buffer_sizes} must be 0 first and never negative"
+        yield ", arenas", f"the sizes {plan.non_const_buffer_sizes} must start with 0 and must not be negative"
     for index, value in enumerate(plan.values):
         where = f", value {index}"
         if value.val is None:
-            yield where, "it has no kind"
+            yield where, "it has no type"
         elif isinstance(value.val, Tensor):
             yield from ((where, what) for what in _check_tensor(value.val, plan, pte))
         elif isinstance(value.val, (IntList, TensorList, OptionalTensorList)):
@@ -203,9 +219,9 @@ def _check_plan(plan: ExecutionPlan, pte: PteFile, operators: frozenset[str] | N
         if len(operator.key.encode()) >= _OPERATOR_KEY_BYTES:
             yield where, f"'{operator.key}' is longer than {_OPERATOR_KEY_BYTES - 1} bytes"
         elif operators is not None and operator.key not in operators:
-            yield where, f"'{operator.key}' is not an operator of the runtime profile"
+            yield where, f"'{operator.key}' is not an operator of the target runtime"
     if not plan.chains:
-        yield "", "there is no chain of instructions"
+        yield "", "it has no chain of instructions"
     for number, chain in enumerate(plan.chains):
         for index, instruction in enumerate(chain.instructions):
             where = f", chain {number}, instruction {index}"
@@ -215,7 +231,7 @@ def _check_plan(plan: ExecutionPlan, pte: PteFile, operators: frozenset[str] | N
 def _out_of_range(where: str, indices: Iterable[int], count: int, kind: str) -> Iterator[tuple[str, str]]:
     for index in indices:
         if not 0 <= index < count:
-            yield where, f"{kind} {index} does not exist, there are {count}"
+            yield where, f"{kind} {index} does not exist; there are {count}"
 
 
 def _check_list(
@@ -236,36 +252,36 @@ def _check_tensor(tensor: Tensor, plan: ExecutionPlan, pte: PteFile) -> Iterator
         yield f"sizes {tensor.sizes} are negative"
         return
     if sorted(tensor.dim_order) != list(range(len(tensor.sizes))):
-        yield f"dim order {tensor.dim_order} is no permutation of {len(tensor.sizes)} dimensions"
+        yield f"dim order {tensor.dim_order} is no permutation of {len(tensor.sizes)} dims"
     if tensor.nbytes >= 1 << 63:
-        yield f"sizes {tensor.sizes} overflow"
+        yield f"the number of bytes of sizes {tensor.sizes} overflows 64 bits"
         return
     if tensor.storage_offset or tensor.layout:
         yield f"storage offset {tensor.storage_offset} and layout {tensor.layout} must be 0"
-    place, index = tensor.allocation_info, tensor.data_buffer_idx
+    allocation, index = tensor.allocation_info, tensor.data_buffer_idx
     external = tensor.extra_tensor_info and tensor.extra_tensor_info.location == TensorDataLocation.EXTERNAL
-    if place is not None:
-        yield from _check_place(place.memory_id, place.offset, tensor, plan.non_const_buffer_sizes)
+    if allocation is not None:
+        yield from _check_allocation(allocation.memory_id, allocation.offset, tensor, plan.non_const_buffer_sizes)
     elif tensor.shape_dynamism != TensorShapeDynamism.STATIC and index:
         yield "a constant cannot have a dynamic shape"
     if external:
         if tensor.extra_tensor_info is None or not tensor.extra_tensor_info.fully_qualified_name:
-            yield "its data are external, but it has no name"
+            yield "its data is external, but it has no name"
     elif index:
-        name, buffers = ("constants", pte.constants) if place is None else ("mutable", pte.mutable)
+        name, buffers = ("constants", pte.constants) if allocation is None else ("mutable", pte.mutable)
         if index >= len(buffers):
-            yield f"{name}[{index}] does not exist, there are {len(buffers)}"
+            yield f"{name}[{index}] does not exist; there are {len(buffers)}"
         elif memoryview(buffers[index]).nbytes < tensor.nbytes:
-            have = memoryview(buffers[index]).nbytes
-            yield f"{name}[{index}] has {have} bytes, sizes {tensor.sizes} need {tensor.nbytes}"
+            size = memoryview(buffers[index]).nbytes
+            yield f"{name}[{index}] has {size} bytes, but sizes {tensor.sizes} need {tensor.nbytes}"
 
 
-def _check_place(memory_id: int, offset: int, tensor: Tensor, arenas: Sequence[int]) -> Iterator[str]:
+def _check_allocation(memory_id: int, offset: int, tensor: Tensor, arenas: Sequence[int]) -> Iterator[str]:
     if not 1 <= memory_id < len(arenas):
-        yield f"memory id {memory_id} does not exist, the last is {len(arenas) - 1}"
+        yield f"memory id {memory_id} does not exist; the last one is {len(arenas) - 1}"
         return
     if offset + tensor.nbytes > arenas[memory_id]:
-        yield (f"bytes {offset} to {offset + tensor.nbytes} lie outside arena {memory_id} of {arenas[memory_id]} bytes")
+        yield f"bytes {offset} to {offset + tensor.nbytes} lie outside arena {memory_id} of {arenas[memory_id]} bytes"
     element = SCALAR_TYPE_SIZES[tensor.scalar_type]
     if offset % element:
         yield f"offset {offset} is not a multiple of the element size {element}"
@@ -273,7 +289,7 @@ def _check_place(memory_id: int, offset: int, tensor: Tensor, arenas: Sequence[i
 
 def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions: int) -> Iterator[tuple[str, str]]:
     if call is None:
-        yield where, "it does nothing"
+        yield where, "it has no type"
         return
     values: Sequence[int] = ()
     if isinstance(call, KernelCall):
@@ -286,22 +302,21 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
         values = [call.move_from, call.move_to]
     elif isinstance(call, JumpFalseCall):
         values = [call.cond_value_index]
-        yield from _out_of_range(
-            where, [call.destination_instruction], instructions + 1, "instruction"
-        )  # the end is one
+        # `instructions` itself is a valid destination: the end of the chain.
+        yield from _out_of_range(where, [call.destination_instruction], instructions + 1, "instruction")
     elif isinstance(call, FreeCall):
         values = [call.value_index]
     yield from _out_of_range(where, values, len(plan.values), "value")
 
 
-def _all_named(pte: PteFile, data: Mapping[str, PtdFile], found: list[Violation]) -> Iterator[tuple[str, Any]]:
-    """All data by key; a key in two files would stop the load."""
+def _all_named(pte: PteFile, data: Mapping[str, PtdFile], findings: list[Violation]) -> Iterator[tuple[str, Any]]:
+    """Yield all named and external data by key; add a finding for each key in two files, which runtimes reject."""
     owners = dict.fromkeys(pte.named_data, "the .pte")
     yield from pte.named_data.items()
     for file, ptd in data.items():
         for key, entry in ptd.entries.items():
             if key in owners:
-                found.append(Violation(file, f"the name '{key}' is also in {owners[key]}"))
+                findings.append(Violation(file, f"the key '{key}' is also in {owners[key]}"))
             owners[key] = file
             yield key, entry
 
@@ -315,12 +330,12 @@ def _check_external(plan: ExecutionPlan, data: Mapping[str, PtdFile]) -> Iterato
         name = info.fully_qualified_name or ""
         file = next((file for file, ptd in data.items() if name in ptd.entries), None)
         if file is None:
-            yield f", value {index}", f"'{name}' is in none of the .ptd files {', '.join(data) or '(none is given)'}"
+            yield f", value {index}", f"'{name}' is in none of the .ptd files: {', '.join(data) or 'there are none'}"
             continue
         layout = data[file].entries[name].layout
         expected = TensorLayout(tensor.scalar_type, list(tensor.sizes), list(tensor.dim_order))
         if layout != expected:
-            yield f", value {index}", f"'{name}' is {layout} in {file}, the method has {expected}"
+            yield f", value {index}", f"'{name}' is {layout} in {file}, but the method has {expected}"
 
 
 def _check_delegates(
@@ -354,7 +369,7 @@ def _check_meta(pte: PteFile, runtime: str, data: Mapping[str, PtdFile]) -> Iter
     if meta is None:
         return
     if runtime == EXECUTORCH_1_5 and meta.profile != runtime:
-        yield Violation("metadata", f"the file was made for the profile '{meta.profile}'")
+        yield Violation("metadata", f"the file was made for the target runtime '{meta.profile}', not for '{runtime}'")
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     for method in meta.methods:
         where = f"metadata of method '{method.name}'"
@@ -367,19 +382,19 @@ def _check_meta(pte: PteFile, runtime: str, data: Mapping[str, PtdFile]) -> Iter
 
 
 def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Iterator[Violation]:
-    """Compare constants, initial state, named data and external data with their digests."""
+    """Compare constants, initial content of mutable buffers, named data and external data with their digests."""
     for kind, expected, buffers in (
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),
     ):
-        read = next((segment for segment in pte.segments if segment.kind == kind), None)
-        where = f"{kind} segment" + (f" at byte {read.offset}" if read else "")
-        digest = blob_digest(read.data) if read else segment_digest(buffers)
+        segment = next((segment for segment in pte.segments if segment.kind == kind), None)  # None: not from a file
+        where = f"{kind} segment" + (f" at byte {segment.offset}" if segment else "")
+        digest = blob_digest(segment.data) if segment else segment_digest(buffers)
         yield from (Violation(where, what) for what in _compare_digest(digest, expected))
     keys = [entry.key.encode() for entry in meta.data]
     if any(a >= b for a, b in pairwise(keys)):
         yield Violation("metadata", "the keys of its digests are not in ascending order")
-    known: dict[int, bytes] = {}  # keys may share their bytes
+    digests: dict[int, bytes] = {}  # id of the bytes -> digest, because several keys can have the same bytes object
     for entry in meta.data:
         holders: list[tuple[str, Buffer]] = []
         if entry.key in pte.named_data:
@@ -390,28 +405,28 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
             if entry.key in ptd.entries
         ]
         for where, content in holders:
-            if id(content) not in known:
-                known[id(content)] = blob_digest(content)
-            yield from (Violation(where, what) for what in _compare_digest(known[id(content)], entry.sha256))
+            if id(content) not in digests:
+                digests[id(content)] = blob_digest(content)
+            yield from (Violation(where, what) for what in _compare_digest(digests[id(content)], entry.sha256))
 
 
 def _compare_digest(digest: bytes, expected: Buffer) -> Iterator[str]:
     if len(expected) not in (0, 32):
-        yield f"its SHA-256 in the metadata has {len(expected)} bytes"
+        yield f"its SHA-256 in the metadata has {len(expected)} bytes instead of 32"
     elif len(expected) and bytes(expected) != digest:
         yield f"its SHA-256 is {digest.hex()}, not {bytes(expected).hex()}: its bytes are not those that were compiled"
 
 
 def _check_method_meta(method: MethodMeta, plan: ExecutionPlan, pte: PteFile) -> Iterator[str]:
     if len(method.delegates) != len(plan.delegates):
-        yield f"it describes {len(method.delegates)} delegates, the method has {len(plan.delegates)}"
-    for index, (facts, delegate) in enumerate(zip(method.delegates, plan.delegates, strict=False)):
+        yield f"it describes {len(method.delegates)} delegates, but the method has {len(plan.delegates)}"
+    for index, (delegate_meta, delegate) in enumerate(zip(method.delegates, plan.delegates, strict=False)):
         try:
             digest = blob_digest(pte.delegate_blob(delegate))
         except FormatError:
-            continue  # reported with the delegate
-        if bytes(facts.sha256) != digest:
-            yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(facts.sha256).hex()}"
+            continue  # `_check_delegates` reports it
+        if bytes(delegate_meta.sha256) != digest:
+            yield f"the SHA-256 of delegate {index} is {digest.hex()}, not {bytes(delegate_meta.sha256).hex()}"
     yield from _check_arguments(method, plan)
 
 
@@ -422,26 +437,30 @@ def _check_arguments(method: MethodMeta, plan: ExecutionPlan) -> Iterator[str]:
         ("output", method.outputs, plan.outputs),
     ):
         if arguments and len(arguments) != len(indices):
-            yield f"it describes {len(arguments)} {kind}s, the method has {len(indices)}"
+            yield f"it describes {len(arguments)} {kind}s, but the method has {len(indices)}"
             continue
-        for place, (argument, index) in enumerate(zip(arguments, indices, strict=False)):
+        for number, (argument, index) in enumerate(zip(arguments, indices, strict=False)):
             value = plan.values[index].val if 0 <= index < len(plan.values) else None
             sizes = value.sizes if isinstance(value, Tensor) else []
-            symbols, wrong = _check_dims(argument, sizes, symbols)
-            yield from (f"{kind} {place} ('{argument.name}'): {what}" for what in wrong)
+            symbols, problems = _check_dims(argument, sizes, symbols)
+            yield from (f"{kind} {number} ('{argument.name}'): {what}" for what in problems)
 
 
 def _check_dims(argument: ArgumentMeta, sizes: Sequence[int], symbols: int) -> tuple[int, list[str]]:
-    """How many symbols there are up to this argument, of which `symbols` came before, and what is wrong with its dims."""
+    """Check the dims of an argument.
+
+    Symbols are numbered in the order of their first use, so a dim can refer to one of the first `symbols` symbols or to
+    the next new one. Returns the number of symbols including this argument, and the problems.
+    """
     if argument.dims and len(argument.dims) != len(sizes):
         return symbols, [f"it describes {len(argument.dims)} dims of {len(sizes)}"]
-    wrong = []
+    problems = []
     for number, (dim, size) in enumerate(zip(argument.dims, sizes, strict=False)):
         if not 0 <= dim.min <= size:
-            wrong.append(f"dim {number} has the minimum {dim.min} and the maximum {size}")
+            problems.append(f"dim {number} has the minimum {dim.min} and the maximum {size}")
         if not 0 < dim.multiple < _SIZE_LIMIT or not -_SIZE_LIMIT < dim.offset < _SIZE_LIMIT:
-            wrong.append(f"dim {number} is {dim.multiple} * n + {dim.offset}")
+            problems.append(f"dim {number} is {dim.multiple} * n + {dim.offset}, which is out of range")
         if not -1 <= dim.symbol <= symbols:
-            wrong.append(f"dim {number} has symbol {dim.symbol}, where {symbols} are known")
+            problems.append(f"dim {number} has symbol {dim.symbol}, but only {symbols} symbols are known so far")
         symbols = max(symbols, dim.symbol + 1)
-    return symbols, wrong
+    return symbols, problems

@@ -1,4 +1,4 @@
-"""Several memories: which tensor goes to which."""
+"""Distribute tensors over several memories of a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from edgecore.memory.specs import TensorSpec
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory of the device: `size` in bytes, None without limit; `cost` of an access, only compared with others'."""
+    """A memory of the device.
+
+    Attributes:
+        name: For reports and error messages.
+        size: In bytes; None if there is no limit.
+        cost: Relative cost of an access, compared with the costs of the other memories.
+    """
 
     name: str
     size: int | None = None
@@ -23,49 +29,56 @@ class Memory:
 def distribute(
     memories: Sequence[Memory], specs: Sequence[TensorSpec], uses: Mapping[TensorSpec, int], alignment: int
 ) -> None:
-    """Set memory id and offset of each spec: the most used ones into the cheapest memory where they fit.
+    """Set the memory id and offset of each spec; the most used specs get the cheapest memories.
 
-    Ids count `memories` from 1. Each spec goes to the lowest free offset of the first memory, by cost, that has room.
+    Each spec goes to the lowest free offset of the cheapest memory that has room for it.
+
+    Args:
+        memories: The memories of the device; the first one has memory id 1.
+        specs: The specs to place, with their lifetimes.
+        uses: Number of nodes that read or write each spec.
+        alignment: In bytes.
 
     Raises:
-        CompileError: A tensor fits nowhere.
+        CompileError: A tensor fits into no memory.
     """
     by_cost = sorted(range(len(memories)), key=lambda index: memories[index].cost)
     placed: dict[int, list[TensorSpec]] = {index: [] for index in by_cost}
     for spec in sorted(specs, key=lambda spec: (-uses.get(spec, 0), spec.nbytes, spec.lifetime)):
         for index in by_cost:
-            offset = _lowest(spec, placed[index], alignment)
+            offset = _lowest_offset(spec, placed[index], alignment)
             size = memories[index].size
             if size is None or align(offset + spec.nbytes, alignment) <= size:
                 spec.mem_id, spec.mem_offset = index + 1, offset
                 placed[index].append(spec)
                 break
         else:
-            _refuse(memories, specs, spec, placed, alignment)
+            _fail(memories, specs, spec, placed, alignment)
 
 
-def _lowest(spec: TensorSpec, placed: Sequence[TensorSpec], alignment: int) -> int:
+def _lowest_offset(spec: TensorSpec, placed: Sequence[TensorSpec], alignment: int) -> int:
     offset = 0
-    for rival in sorted((other for other in placed if overlap(spec, other)), key=lambda other: other.mem_offset):
-        if offset + spec.nbytes <= rival.mem_offset:
+    for other in sorted((other for other in placed if overlap(spec, other)), key=lambda other: other.mem_offset):
+        if offset + spec.nbytes <= other.mem_offset:
             break
-        offset = max(offset, align(rival.mem_offset + rival.nbytes, alignment))
+        offset = max(offset, align(other.mem_offset + other.nbytes, alignment))
     return offset
 
 
-def _refuse(
+def _fail(
     memories: Sequence[Memory],
     specs: Sequence[TensorSpec],
     spec: TensorSpec,
     placed: Mapping[int, Sequence[TensorSpec]],
     alignment: int,
 ) -> None:
-    have = ", ".join(
-        f"{memory.name} {memory.size} bytes ({lower_bound(placed[index], alignment)} of them taken)"
+    sizes = ", ".join(
+        f"{memory.name} {memory.size} bytes ({lower_bound(placed[index], alignment)} of them used)"
         for index, memory in enumerate(memories)
     )
     raise CompileError(
         f"the memories are too small: a tensor of {spec.nbytes} bytes ({dtype_name(spec.dtype)} "
-        f"{list(spec.shape)}) fits into none of {have}; all tensors together need at least "
-        f"{lower_bound(specs, alignment)} bytes at one time. Give a memory more bytes, or one without a size"
+        f"{list(spec.shape)}) fits into none of {sizes}; all tensors together need at least "
+        f"{lower_bound(specs, alignment)} bytes at one time. Increase the size of a memory, or add a memory without a "
+        "size"
     )

@@ -1,4 +1,4 @@
-"""Deciding when each tensor lives and where: lifetimes, shared memory, arenas, offsets."""
+"""The memory plan of a program: lifetimes, shared memory, arenas, offsets."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
 
 DEFAULT_ARENA = 1
 SHARED_ARENA = 2
-"""Of mutable buffers that all methods share; the number is executorch's."""
+"""The arena of the mutable buffers that all methods share; executorch uses the same number."""
 
 
 @dataclass
 class MemoryPlan:
-    """Arena sizes in bytes by memory id, the specs that were placed, and those of mutable buffers by qualified name.
+    """The memory plan of one method.
 
-    `sharing` says what needs no memory of its own; `bounds` are the maximum sums of live bytes by memory id; `names` are
-    those of the memories. `specs` are the roots only: see `TensorSpec`.
+    Attributes:
+        arenas: Memory id -> size of the arena in bytes.
+        specs: The specs with memory of their own (the base storages).
+        state: Qualified name -> spec, of the mutable buffers.
+        sharing: The nodes that need no instruction, because their results are aliases.
+        bounds: Memory id -> the largest sum of bytes that live at one time.
+        names: Memory id -> name, of the memories of the device.
     """
 
     arenas: dict[int, int] = field(default_factory=dict)
@@ -41,20 +46,29 @@ class MemoryPlan:
 
     @property
     def sizes(self) -> list[int]:
-        """`non_const_buffer_sizes` of the file: entry 0 is unused."""
+        """The arena sizes as the file's `non_const_buffer_sizes` lists them: entry 0 is unused."""
         return [self.arenas.get(index, 0) for index in range(max(self.arenas, default=0) + 1)]
 
 
 @dataclass(frozen=True)
 class MemoryPlanningPass:
-    """Plans a program's memory.
+    """Settings of the memory plan, for `edgecore.compile(memory=...)`.
 
-    `memory_planning_algo` places the tensors of one arena; `alloc_graph_input` and `alloc_graph_output` say whether
-    inputs and outputs live in the arena (else the caller's buffers are used). A subclass overrides `arena_of` to spread
-    tensors over several memories. `alignment` is in bytes. `share_mutable_buffers` keeps mutable buffers apart in arena 2,
-    where those of one qualified name have one place in all methods. `reuse` lets views, parts of concatenations and
-    results computed in place lie in the memory of another tensor. `memories` are those of the device, the arenas 1, 2,
-    ...: each tensor, the most used first, goes to the cheapest where it fits.
+    A subclass may override `arena_of` to choose the arena of each tensor.
+
+    Attributes:
+        memory_planning_algo: The planner, which places the tensors of one arena.
+        alloc_graph_input: True to place inputs in an arena; otherwise the caller supplies their memory.
+        alloc_graph_output: The same for outputs.
+        alignment: Bytes of which every offset is a multiple.
+        share_mutable_buffers: True to place mutable buffers in arena 2, where buffers with the same qualified name have
+            the same offset in all methods.
+        reuse: True to let views, parts of concatenations and results computed in place share memory.
+        memories: The memories of the device, which are arenas 1, 2, ...: each tensor, the most used first, goes to the
+            cheapest memory that has room for it.
+
+    Example:
+        `edgecore.compile(model, inputs, memory=MemoryPlanningPass(alloc_graph_input=True, alignment=64))`
     """
 
     memory_planning_algo: Planner = annealed
@@ -66,38 +80,48 @@ class MemoryPlanningPass:
     memories: Sequence[Memory] = ()
 
     def arena_of(self, spec: TensorSpec) -> int:
-        """The memory id, counted from 1, of the arena that `spec` goes to."""
+        """Return the memory id (from 1) of the arena in which `spec` is placed."""
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, program: ExportedProgram) -> MemoryPlan:
-        """Set lifetime, memory id and offset of every planned spec."""
+        """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.
+
+        Raises:
+            CompileError: A size has no upper bound, a memory is too small, or the planner or `arena_of` made an invalid
+                plan.
+        """
         if self.memories and self.share_mutable_buffers:
-            raise CompileError("share_mutable_buffers keeps arena 2 for the state, so it cannot go with memories=[...]")
+            raise CompileError(
+                "share_mutable_buffers=True reserves arena 2 for mutable buffers, so it cannot be combined with "
+                "memories=[...]; remove one of the two"
+            )
         assign_specs(program)
         plan = MemoryPlan(state=_state(program))
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
-        lives = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
-        for spec in lives.planned:
+        lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
+        for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
                 raise CompileError(
-                    f"the arena {SHARED_ARENA} belongs to the buffers that methods share (share_mutable_buffers), but "
-                    f"arena_of puts another tensor there: {spec}"
+                    f"arena {SHARED_ARENA} is reserved for the mutable buffers that methods share "
+                    f"(share_mutable_buffers), but arena_of puts another tensor there: {spec}; let it return another "
+                    "number"
                 )
         if self.reuse:
-            owned = [spec for spec in lives.planned if spec not in lives.fixed]
-            plan.sharing = share_memory(program, owned, lives.order, self.alignment)
-        plan.specs = [spec for spec in lives.planned if spec.base is None]
+            owned = [spec for spec in lifetimes.planned if spec not in lifetimes.fixed]
+            plan.sharing = share_memory(program, owned, lifetimes.order, self.alignment)
+        plan.specs = [spec for spec in lifetimes.planned if spec.base is None]
         if self.memories:
-            distribute(self.memories, plan.specs, lives.uses(), self.alignment)
+            distribute(self.memories, plan.specs, lifetimes.uses(), self.alignment)
             plan.names = {index: memory.name for index, memory in enumerate(self.memories, 1)}
         self._place(plan)
-        for spec in lives.planned:
-            spec.mem_id, spec.mem_offset = spec.root.mem_id, spec.root.mem_offset + spec.root_offset
+        for spec in lifetimes.planned:
+            spec.mem_id, spec.mem_offset = spec.storage.mem_id, spec.storage.mem_offset + spec.storage_offset
         check_plan(plan)
         return plan
 
     def _place(self, plan: MemoryPlan) -> None:
+        """Run the planner for each arena."""
         arenas: dict[int, list[TensorSpec]] = defaultdict(list)
         for spec in plan.specs:
             assert spec.mem_id is not None
@@ -108,11 +132,12 @@ class MemoryPlanningPass:
             for spec in specs:
                 if spec.mem_offset % self.alignment:
                     raise CompileError(
-                        f"the memory planner does not keep to the alignment: offset {spec.mem_offset} of a tensor of "
+                        f"the memory planner ignored the alignment: offset {spec.mem_offset} of a tensor of "
                         f"{spec.nbytes} bytes is no multiple of {self.alignment}"
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
-            if limit is not None and size > limit:  # what `distribute` found is no better, but fits
+            if limit is not None and size > limit:
+                # The planner's arena is larger than the memory; the offsets that `distribute` found are within it.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
@@ -120,9 +145,10 @@ class MemoryPlanningPass:
 
 
 class _Lifetimes:
-    """`planned`: the specs that need a place, in order of appearance, with their lifetimes as positions in `order`.
+    """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
-    `fixed` ones share no memory: inputs, outputs, state, and what control flow touches.
+    `planned` are the specs that need memory in an arena, in the order of their first use. `fixed` are those that may
+    not share memory: inputs, outputs, mutable buffers, and all that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
@@ -135,7 +161,7 @@ class _Lifetimes:
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
-        state: set[TensorSpec] = set()  # mutable buffers keep their memory to themselves
+        state: set[TensorSpec] = set()  # mutable buffers, which live all the time
         for index, node in enumerate(self.order):
             is_top = node.graph is program.graph
             is_output = node.op == "output" and is_top
@@ -152,7 +178,7 @@ class _Lifetimes:
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
-                    last[spec] = index  # its bodies work in its results until they end
+                    last[spec] = index  # `order` repeats the node after its bodies, which compute in its results
                 if is_control_flow(node) or not is_top or node.op == "placeholder":
                     self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":
@@ -166,17 +192,17 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """How many nodes write or read each root."""
+        """Return the number of times that nodes write or read each base storage."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
-            for touched in (node, *node.all_input_nodes):
-                for spec in specs_of(touched):
-                    count[spec.root] += 1
+            for accessed in (node, *node.all_input_nodes):
+                for spec in specs_of(accessed):
+                    count[spec.storage] += 1
         return count
 
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
-    """The specs of the buffers that the program writes, by qualified name."""
+    """Return qualified name -> spec of the buffers that the program writes."""
     signature = program.graph_signature
     mutated = set(signature.buffers_to_mutate.values())
     names = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
@@ -184,7 +210,11 @@ def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
 
 
 def check_plan(plan: MemoryPlan) -> None:
-    """Raise `CompileError` if two tensors that live at the same time share memory, or one leaves its arena."""
+    """Check that tensors with overlapping lifetimes do not overlap in memory, and that each lies within its arena.
+
+    Raises:
+        CompileError: The plan breaks one of these rules.
+    """
     by_arena: dict[int, list[TensorSpec]] = defaultdict(list)
     for spec in plan.specs:
         assert spec.mem_id is not None

@@ -1,4 +1,4 @@
-"""One place for each mutable buffer in all methods of a program, so that a runtime can give them one memory."""
+"""Place each mutable buffer at the same offset in all methods, so that the methods can share an arena at run time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from edgecore.memory.planning import SHARED_ARENA, MemoryPlan, check_plan
 
 
 def share_state(methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]], alignment: int) -> list[str]:
-    """Lay the mutable buffers out in arena 2, at the same offsets in every method; their qualified names.
+    """Place the mutable buffers in arena 2, at the same offsets in every method.
 
-    Every method gets the whole arena, also where it uses none or a part of it: that is what executorch's
-    `share_mutable_buffers` does, and its runtime hands one memory to all methods.
+    Arena 2 has the same size in every method, even in one that uses only a part of it, because the runtimes give one
+    block of memory to all methods (as executorch's `share_mutable_buffers` expects).
+
+    Returns:
+        The sorted qualified names of the buffers.
 
     Raises:
         CompileError: A buffer has another dtype, shape, dim order or initial content in another method.
@@ -43,19 +46,19 @@ def share_state(methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]], align
 
 
 def _compare(name: str, first: str, second: str, methods: Mapping[str, tuple[ExportedProgram, MemoryPlan]]) -> None:
-    one, other = (buffer_of(methods[method][0], name) for method in (first, second))
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
-        what = f"it is {_text(one)} in method {first} and {_text(other)} in {second}"
-    elif not torch.equal(one, other):
-        what = f"its initial content in method {first} is not that in {second}"
+    a, b = (buffer_of(methods[method][0], name) for method in (first, second))
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        difference = f"it is {_text(a)} in method {first} and {_text(b)} in {second}"
+    elif not torch.equal(a, b):
+        difference = f"its initial content differs between method {first} and {second}"
     else:
         orders = [methods[method][1].state[name].dim_order for method in (first, second)]
         if orders[0] == orders[1]:
             return
-        what = f"its dim order is {orders[0]} in method {first} and {orders[1]} in {second}"
+        difference = f"its dim order is {orders[0]} in method {first} and {orders[1]} in {second}"
     raise CompileError(
-        f"the methods cannot share the state {name}: {what}; take the methods from one module, or give the buffers "
-        "different names"
+        f"the methods cannot share the mutable buffer {name}: {difference}; export the methods from one module, or "
+        "give the buffers different names"
     )
 
 

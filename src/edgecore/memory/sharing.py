@@ -1,7 +1,7 @@
-"""Tensors that need no memory of their own: views, slices, parts of a concatenation, results computed in place, new state.
+"""Share memory between tensors: views, slices, parts of a concatenation, results computed in place, new state.
 
-Only tensors that the plan owns take part: no inputs, outputs or constants, and nothing that a branch or loop touches. A
-buffer is only ever written, after its last read.
+Inputs, outputs, constants and tensors that a branch or loop uses share nothing. The new content of a mutable buffer is
+computed in the buffer only if nothing reads the old content afterwards.
 """
 
 from __future__ import annotations
@@ -23,31 +23,39 @@ from edgecore.ir.op_sets import SAME_BYTES_NAMES, SPLIT_NAMES
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
 IN_PLACE = frozenset(
-    "abs acos add asin atan bitwise_not ceil clamp cos cosh div elu erf exp expm1 floor gelu hardsigmoid hardswish hardtanh"
-    " leaky_relu log log10 log1p log2 logical_not maximum minimum mul neg pow reciprocal relu round rsqrt rsub sigmoid sign"
-    " silu sin sinh sqrt square sub tan tanh trunc where".split()
+    "abs acos add asin atan bitwise_not ceil clamp cos cosh div elu erf exp expm1 floor gelu hardsigmoid "
+    "hardswish hardtanh leaky_relu log log10 log1p log2 logical_not maximum minimum mul neg pow reciprocal relu "
+    "round rsqrt rsub sigmoid sign silu sin sinh sqrt square sub tan tanh trunc where".split()
 )
-"""Operators of aten whose kernels, ours and the stock ones, read an element before they write the one at its place."""
+"""ATen operators whose kernels, edgecore's and executorch's, read each element before they write the one at the same
+position, so that the result may overwrite an operand.
+"""
 
 _UPDATES = {"index_put", "slice_scatter", "select_scatter"}
-"""Operators that begin with a copy of their first operand, and so may have it as their result."""
+"""Operators that copy their first operand and then change the copy, so that the result may be the operand itself."""
 
 
 @dataclass
 class Sharing:
-    """`gone`: nodes that need no instruction. `content`: for each of their results the tensors that hold its bytes."""
+    """The nodes that need no instruction (`elided`), and for each of their results the tensors that hold its bytes."""
 
-    gone: set[Node] = field(default_factory=set)
+    elided: set[Node] = field(default_factory=set)
     content: dict[TensorSpec, tuple[TensorSpec, ...]] = field(default_factory=dict)
 
 
 def share_memory(
     program: ExportedProgram, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int
 ) -> Sharing:
-    """Set `base` and `base_offset` of the specs that live in another one's memory, whose lifetime becomes that of all.
+    """Set `base` and `base_offset` of the specs that can share the memory of another spec.
 
-    `owned` have their lifetimes, counted in `order`, and memory ids. No step is done that raises the maximum sum of live
-    bytes or that starts a tensor off a multiple of `alignment` bytes.
+    The lifetime of the base storage then covers the lifetimes of all tensors in it. Memory is not shared where that
+    would raise the maximum sum of live bytes, or start a tensor at an offset that is no multiple of `alignment`.
+
+    Args:
+        program: The program, with its specs assigned.
+        owned: The specs that may share memory; their lifetimes and memory ids are set.
+        order: All nodes in the order of execution; lifetimes are positions in it.
+        alignment: In bytes.
     """
     sharer = _Sharer(owned, order, alignment)
     nodes = [node for node in program.graph.nodes if node.op == "call_function" and isinstance(node.target, OpOverload)]
@@ -59,12 +67,14 @@ def share_memory(
     for value, state in _new_state(program):
         sharer.update(value, state)
     for node in nodes:
-        if _name(node) in IN_PLACE and node not in sharer.result.gone:
+        if _name(node) in IN_PLACE and node not in sharer.result.elided:
             sharer.in_place(node)
     return sharer.result
 
 
 class _Sharer:
+    """Shares memory step by step, and tracks the sum of live bytes at each position of the program."""
+
     def __init__(self, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int) -> None:
         self.alignment = alignment
         self.owned = {spec for spec in owned if spec.nbytes}
@@ -75,20 +85,21 @@ class _Sharer:
             for source in node.all_input_nodes:
                 for spec in specs_of(source):
                     self.readers[spec].append(node)
-        self.live: dict[int, np.ndarray] = {}  # by memory id, bytes at each position
+        self.live: dict[int, np.ndarray] = {}  # memory id -> sum of live bytes at each position
         for spec in self.owned:
             assert spec.mem_id is not None
             self._count(spec, spec.lifetime, 1, len(order) + 1)
 
     def _count(self, spec: TensorSpec, life: tuple[int, int], sign: int, length: int = 0) -> None:
+        """Add the aligned size of `spec`, times `sign`, to the live bytes during `life`."""
         assert spec.mem_id is not None
-        line = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
-        line[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment
+        live = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
+        live[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
     def view(self, node: Node) -> None:
-        """A view, slice or split becomes a part of its source."""
+        """Make the results of a view, slice or split aliases of the operand."""
         source = node.args[0] if node.args and isinstance(node.args[0], Node) else None
         spec = source.meta.get(SPEC) if source is not None else None
         if not isinstance(spec, TensorSpec) or spec not in self.owned or spec.dynamic:
@@ -96,122 +107,135 @@ class _Sharer:
         parts, offsets = specs_of(node), _offsets(node, spec)
         if offsets is None or any(part.dynamic or not self._may_join(part, spec) for part in parts):
             return
-        used = list(zip(parts, offsets, strict=True))
-        if any((spec.root_offset + offset) % self.alignment for _, offset in used):
+        placed = list(zip(parts, offsets, strict=True))
+        if any((spec.storage_offset + offset) % self.alignment for _, offset in placed):
             return
-        if any(self._meets_in_delegate(part, spec) for part in parts):
+        if any(self._overlaps_in_delegate(part, spec) for part in parts):
             return
-        if self._join(used, spec):
-            self.result.gone.add(node)
+        if self._join(placed, spec):
+            self.result.elided.add(node)
             self.result.content.update({part: (spec,) for part in parts})
 
     def concatenation(self, node: Node) -> None:
-        """The parts are computed where the result wants them."""
-        whole = node.meta[SPEC]
+        """Compute the operands of a concatenation directly in their ranges of the result."""
+        result = node.meta[SPEC]
         sources = list(node.args[0])  # type: ignore[arg-type]
         dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-        if not isinstance(whole, TensorSpec) or whole not in self.owned or whole.dynamic or whole.base is not None:
+        if not isinstance(result, TensorSpec) or result not in self.owned or result.dynamic or result.base is not None:
             return
-        if not isinstance(dim, int) or not _outermost(whole, dim % len(whole.shape)):
+        if not isinstance(dim, int) or not _is_outermost(result, dim % len(result.shape)):
             return
         joined, offset = [], 0
         for source in sources:
             part = source.meta.get(SPEC) if isinstance(source, Node) else None
             if not isinstance(part, TensorSpec) or part not in self.owned or part.dynamic or offset % self.alignment:
                 return
-            root = part.root
-            if part.dtype != whole.dtype or part.dim_order != whole.dim_order:
+            storage = part.storage
+            if part.dtype != result.dtype or part.dim_order != result.dim_order:
                 return
-            if root.nbytes != part.nbytes or part.root_offset != 0 or not self._may_join(root, whole):
+            if storage.nbytes != part.nbytes or part.storage_offset != 0 or not self._may_join(storage, result):
                 return
-            joined.append((root, offset))
+            joined.append((storage, offset))
             offset += part.nbytes
-        roots = [root for root, _ in joined]
-        if len(set(roots)) < len(roots) or whole.root in roots or offset != whole.nbytes:
+        storages = [storage for storage, _ in joined]
+        if len(set(storages)) < len(storages) or result.storage in storages or offset != result.nbytes:
             return
         contents = tuple(source.meta[SPEC] for source in sources)
-        if self._join(joined, whole):
-            self.result.gone.add(node)
-            self.result.content[whole] = contents
+        if self._join(joined, result):
+            self.result.elided.add(node)
+            self.result.content[result] = contents
 
     def update(self, value: Node, state: TensorSpec) -> None:
-        """What a buffer is set to is computed in the buffer, if nothing reads the old content any more."""
+        """Compute the new content of a mutable buffer in the buffer, if nothing reads the old content afterwards."""
         spec = value.meta.get(SPEC)
         if not isinstance(spec, TensorSpec) or spec not in self.owned or spec.dynamic:
             return
-        root = spec.root
+        storage = spec.storage
         if (
-            _form(spec) != _form(state)
-            or root.nbytes != spec.nbytes
-            or spec.root_offset
-            or not self._may_join(root, state)
+            _layout(spec) != _layout(state)
+            or storage.nbytes != spec.nbytes
+            or spec.storage_offset
+            or not self._may_join(storage, state)
         ):
             return
         for reader in self.readers[state]:
-            late = self.position[reader] - root.lifetime[0]
-            if late > 0 or (late == 0 and (reader.meta.get(SPEC) is not root or not _may_overwrite(reader, state))):
+            delay = self.position[reader] - storage.lifetime[0]  # from the first write of the new content
+            if delay > 0 or (
+                delay == 0 and (reader.meta.get(SPEC) is not storage or not _may_overwrite(reader, state))
+            ):
                 return
-        self._join([(root, 0)], state)
+        self._join([(storage, 0)], state)
 
     def in_place(self, node: Node) -> None:
-        """The result goes over the first operand of its form that dies here."""
+        """Write the result over the first operand of the same dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
-        if not isinstance(spec, TensorSpec) or spec.root not in self.owned or spec not in self.owned:
-            return  # what is computed in a buffer may not start earlier
-        operands = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
-        for source in operands:
-            given = source.meta[SPEC]
-            root = given.root
-            if given not in self.owned or (given.dtype, given.dim_order) != (spec.dtype, spec.dim_order):
+        # A result inside a mutable buffer is excluded: the operand, which is written earlier, would then lie in the
+        # buffer too, whose old content may still be read at that time.
+        if not isinstance(spec, TensorSpec) or spec.storage not in self.owned or spec not in self.owned:
+            return
+        sources = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
+        for source in sources:
+            operand = source.meta[SPEC]
+            storage = operand.storage
+            if operand not in self.owned or (operand.dtype, operand.dim_order) != (spec.dtype, spec.dim_order):
                 continue
-            if _symbolic_shape(source) != _symbolic_shape(node) or root.nbytes != spec.nbytes or given.root_offset:
+            if _symbolic_shape(source) != _symbolic_shape(node):
                 continue
-            if root.lifetime[1] != self.position[node] or not self._may_join(root, spec) or spec.root is root:
+            if storage.nbytes != spec.nbytes or operand.storage_offset:
                 continue
-            others = (other.meta[SPEC] for other in operands if other is not source)
-            if any(other.root is root and other is not given for other in others):
+            if storage.lifetime[1] != self.position[node] or not self._may_join(storage, spec):
                 continue
-            if self._join([(root, 0)], spec):
+            if spec.storage is storage:
+                continue
+            others = (other.meta[SPEC] for other in sources if other is not source)
+            if any(other.storage is storage and other is not operand for other in others):
+                continue
+            if self._join([(storage, 0)], spec):
                 return
 
-    # Pieces -----------------------------------------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
+        """Return True if `part` still has memory of its own, in the same arena as `base`."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
-    def _meets_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Whether some delegate would get two arguments that overlap."""
+    def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
+        """Return True if a delegate that reads `part` also reads another tensor in the storage of `base`."""
         for reader in self.readers[part]:
             if is_delegate_call(reader):
                 others = (spec for source in reader.all_input_nodes for spec in specs_of(source) if spec is not part)
-                if any(other.root is base.root for other in others):
+                if any(other.storage is base.storage for other in others):
                     return True
         return False
 
     def _join(self, parts: Iterable[tuple[TensorSpec, int]], base: TensorSpec) -> bool:
-        """Put `parts`, which are roots, into `base` at their offsets, unless more bytes would live at once."""
+        """Make `parts`, which have no base yet, aliases of `base` at their offsets.
+
+        Returns:
+            False, with nothing changed, if that would raise the maximum sum of live bytes.
+        """
         parts = list(parts)
-        root = base.root
-        assert root.mem_id is not None
-        line = self.live[root.mem_id]
-        peak, kept = int(line.max()), line.copy()
+        storage = base.storage
+        assert storage.mem_id is not None
+        live = self.live[storage.mem_id]
+        peak, before = int(live.max()), live.copy()
         for part, _ in parts:
             self._count(part, part.lifetime, -1)
-        lives = [root.lifetime, *(part.lifetime for part, _ in parts)]
+        lives = [storage.lifetime, *(part.lifetime for part, _ in parts)]
         life = min(start for start, _ in lives), max(end for _, end in lives)
-        self._count(root, root.lifetime, -1)
-        self._count(root, life, 1)
-        if int(line.max()) > peak:
-            line[:] = kept
+        self._count(storage, storage.lifetime, -1)
+        self._count(storage, life, 1)
+        if int(live.max()) > peak:
+            live[:] = before
             return False
-        root.lifetime = life
+        storage.lifetime = life
         for part, offset in parts:
             part.base, part.base_offset = base, offset
         return True
 
 
 def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
-    """(what it is set to, the buffer) for each buffer that the program writes."""
+    """Yield (node of the new content, spec of the buffer) for each buffer that the program writes."""
     signature = program.graph_signature
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     buffers = {
@@ -224,8 +248,8 @@ def _new_state(program: ExportedProgram) -> Iterator[tuple[Node, TensorSpec]]:
 
 
 def _may_overwrite(node: Node, state: TensorSpec) -> bool:
-    """Whether the kernel of `node` may have its operand `state` as its result."""
-    if _form(node.meta[SPEC]) != _form(state):
+    """Return True if the kernel of `node` may write its result over its operand `state`."""
+    if _layout(node.meta[SPEC]) != _layout(state):
         return False
     if _name(node) in IN_PLACE:
         return True
@@ -233,7 +257,7 @@ def _may_overwrite(node: Node, state: TensorSpec) -> bool:
     return _name(node) in _UPDATES and reads == [node.args[0]] and list(node.args).count(reads[0]) == 1
 
 
-def _form(spec: TensorSpec) -> tuple[object, ...]:
+def _layout(spec: TensorSpec) -> tuple[object, ...]:
     return spec.dtype, spec.shape, spec.dim_order
 
 
@@ -246,49 +270,50 @@ def _symbolic_shape(node: Node) -> tuple[str, ...]:
     return tuple(str(size) for size in node.meta["val"].shape)
 
 
-def _physical(spec: TensorSpec) -> list[int]:
-    """The dims longer than 1, outermost first."""
+def _dims_above_1(spec: TensorSpec) -> list[int]:
+    """Return the dims of a size above 1, outermost first; two tensors with equal ones have the same order of bytes."""
     return [dim for dim in spec.dim_order if spec.shape[dim] > 1]
 
 
-def _outermost(spec: TensorSpec, dim: int) -> bool:
-    """Whether parts along `dim` are ranges of the tensor's memory."""
+def _is_outermost(spec: TensorSpec, dim: int) -> bool:
+    """Return True if all dims outside of `dim` have size 1, so that slices along `dim` are contiguous in memory."""
     return all(spec.shape[other] == 1 for other in spec.dim_order[: spec.dim_order.index(dim)])
 
 
 def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
-    """Bytes from the start of `source` to each result of `node`; None unless they are ranges of its memory."""
+    """Return the bytes from the start of `source` to each result of `node`; None if the results are no contiguous
+    ranges of its memory.
+    """
     results = specs_of(node)
     name = _name(node)
     if any(result.dtype != source.dtype for result in results) or not source.shape:
         return None
     if name in SAME_BYTES_NAMES:
-        dense = [tuple(range(len(spec.shape))) for spec in (source, *results)]
-        plain = all(spec.dim_order == order for spec, order in zip((source, *results), dense, strict=True))
-        return [0] if plain and results[0].nbytes == source.nbytes else None
+        default = all(spec.dim_order == tuple(range(len(spec.shape))) for spec in (source, *results))
+        return [0] if default and results[0].nbytes == source.nbytes else None
     if name in ("permute", "permute_copy"):
-        moved = [int(dim) % len(source.shape) for dim in node.args[1]]  # type: ignore[union-attr,arg-type]
-        return [0] if [moved[dim] for dim in _physical(results[0])] == _physical(source) else None
+        dims = [int(dim) % len(source.shape) for dim in node.args[1]]  # type: ignore[union-attr,arg-type]
+        return [0] if [dims[dim] for dim in _dims_above_1(results[0])] == _dims_above_1(source) else None
     if name in ("clone", "_to_copy"):
-        return [0] if _physical(results[0]) == _physical(source) else None
+        return [0] if _dims_above_1(results[0]) == _dims_above_1(source) else None
     if name not in SPLIT_NAMES | {"slice", "slice_copy", "select", "select_copy"}:
         return None
-    given = arguments_by_name(node)
-    dim = given["dim"]
-    if not isinstance(dim, int) or not _outermost(source, dim % len(source.shape)):
+    arguments = arguments_by_name(node)
+    dim = arguments["dim"]
+    if not isinstance(dim, int) or not _is_outermost(source, dim % len(source.shape)):
         return None
     dim %= len(source.shape)
     if not name.startswith(("select", "unbind")) and any(result.dim_order != source.dim_order for result in results):
         return None
-    if name.startswith(("select", "unbind")):  # the dims that are left, in their order
-        left = [other - (other > dim) for other in source.dim_order if other != dim]
-        if any(left != list(result.dim_order) for result in results):
+    if name.startswith(("select", "unbind")):
+        order = [other - (other > dim) for other in source.dim_order if other != dim]  # without `dim`, renumbered
+        if any(order != list(result.dim_order) for result in results):
             return None
     inner = prod(source.shape) // source.shape[dim] * source.dtype.itemsize
     if name in SPLIT_NAMES:
         ends = np.cumsum([0] + [result.nbytes for result in results])
         return [int(end) for end in ends[:-1]] if ends[-1] == source.nbytes else None
-    start, step = given.get("start", given.get("index")), given.get("step", 1)
+    start, step = arguments.get("start", arguments.get("index")), arguments.get("step", 1)
     start = 0 if start is None else start
     if not isinstance(start, int) or step != 1:
         return None

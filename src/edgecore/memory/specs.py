@@ -1,4 +1,4 @@
-"""The runtime's view of a tensor: dtype, maximum shape, dim order, and where its memory lies."""
+"""Tensor specs: the dtype, maximum shape, dim order and memory of each tensor, as the runtime sees them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from edgecore.ir.graph import describe
 from edgecore.ir.tensors import Bounds, dim_order
 
 SPEC = "spec"
-"""Key in `node.meta` of the node's TensorSpec, or of a tuple of them for several results."""
+"""Key in `node.meta`: the node's `TensorSpec`, or a tuple of specs if the node has several results."""
 
 
 @dataclass(eq=False)
 class TensorSpec:
-    """A planned value. `shape` is the maximum; `lifetime` is the first and last instruction that touches it.
+    """A tensor of the program and its place in the memory plan.
 
-    `mem_id` counts arenas from 1, None is unplanned; `mem_offset` is in bytes. A tensor with a `base` lies in that one's
-    memory, `base_offset` bytes from its start; the lifetime of a `root` is that of all tensors in it.
+    Attributes:
+        dtype: Element type.
+        shape: Maximum size of each dim.
+        dim_order: Dims in the order of memory, outermost first.
+        dynamic: True if a size is symbolic.
+        lifetime: Positions of the first and last instruction that use the tensor or an alias in its memory.
+        mem_id: Number of the arena, from 1; None if the tensor is not in an arena.
+        mem_offset: Bytes from the start of the arena.
+        base: The tensor whose memory this tensor shares, if there is one.
+        base_offset: Bytes from the start of `base`.
     """
 
     dtype: torch.dtype
@@ -38,50 +46,57 @@ class TensorSpec:
     base_offset: int = 0
 
     @property
-    def root(self) -> TensorSpec:
-        """The tensor whose memory this one lies in: itself if it has no base."""
-        return self if self.base is None else self.base.root
+    def storage(self) -> TensorSpec:
+        """The base storage: the tensor at the end of the chain of bases; the tensor itself if it has no base."""
+        return self if self.base is None else self.base.storage
 
     @property
-    def root_offset(self) -> int:
-        """Bytes from the start of the root."""
-        return 0 if self.base is None else self.base.root_offset + self.base_offset
+    def storage_offset(self) -> int:
+        """Bytes from the start of the base storage."""
+        return 0 if self.base is None else self.base.storage_offset + self.base_offset
 
     @property
     def nbytes(self) -> int:
-        """Bytes at the maximum shape."""
+        """Size in bytes at the maximum shape."""
         return prod(self.shape) * self.dtype.itemsize
 
     @classmethod
     def of(cls, val: torch.Tensor, node: Node, bounds: Bounds) -> TensorSpec:
-        """The spec of a node's `val`."""
+        """Make the spec of `val`, a result of `node`.
+
+        Raises:
+            CompileError: The strides correspond to no dim order, or a size has no upper bound.
+        """
         order = dim_order(val)
         if order is None:
-            raise CompileError(f"{describe(node)} has strides {tuple(val.stride())}, which no dim order describes")
+            raise CompileError(
+                f"{describe(node)} has strides {tuple(val.stride())}, which correspond to no dim order; make the "
+                "tensor contiguous"
+            )
         shape = tuple(bounds.upper(size, node) for size in val.shape)
         return cls(val.dtype, shape, order, dynamic=not all(isinstance(size, int) for size in val.shape))
 
 
 def assign_specs(program: ExportedProgram) -> None:
-    """Give every node with tensor results its `meta["spec"]`; a getitem shares its producer's."""
+    """Set `meta["spec"]` of every node with tensor results; a getitem has the spec of the result that it selects."""
     _assign(program.graph_module, Bounds(program), {})
 
 
-Given = dict[tuple[Node, "int | None"], TensorSpec]
-"""Specs that a node, or one of its results, takes over."""
+Presets = dict[tuple[Node, "int | None"], TensorSpec]
+"""(node, index of the result, None for a single result) -> the spec to use instead of a new one."""
 
 
-def _assign(graph_module: GraphModule, bounds: Bounds, given: Given) -> None:
+def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None:
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and node.target is operator.getitem:
             node.meta[SPEC] = node.args[0].meta[SPEC][node.args[1]]
             continue
         val = node.meta.get("val")
         if isinstance(val, torch.Tensor):
-            node.meta[SPEC] = given.get((node, None)) or TensorSpec.of(val, node, bounds)
+            node.meta[SPEC] = presets.get((node, None)) or TensorSpec.of(val, node, bounds)
         elif isinstance(val, (tuple, list)) and node.op == "call_function":
             node.meta[SPEC] = tuple(
-                given.get((node, index)) or TensorSpec.of(item, node, bounds)
+                presets.get((node, index)) or TensorSpec.of(item, node, bounds)
                 if isinstance(item, torch.Tensor)
                 else None
                 for index, item in enumerate(val)
@@ -91,26 +106,30 @@ def _assign(graph_module: GraphModule, bounds: Bounds, given: Given) -> None:
 
 
 def _assign_bodies(node: Node, bounds: Bounds) -> None:
-    """Inputs of a body share the spec of what they stand for: state lives in the results of the node, and slices have
-    memory of their own. A branch computes the results of `cond` in place.
+    """Assign specs in the bodies of a control-flow node, so that values of the body share memory with the node.
+
+    A carried input of a loop body shares the spec of the node's result, and a captured input that of its operand; a
+    slice of a scanned tensor has memory of its own. The branches of `cond` compute directly into the results of the
+    node.
     """
     flow = control_flow(node)
     for body in flow.bodies:
-        given: Given = {}
+        presets: Presets = {}
         for index, (placeholder, operand, is_slice) in enumerate(flow.bound(body)):
             spec = node.meta[SPEC][index] if index < len(flow.carried) else None
             if spec is None and isinstance(operand, Node) and not is_slice:
                 spec = operand.meta.get(SPEC)
             if isinstance(spec, TensorSpec):
-                given[placeholder, None] = spec
+                presets[placeholder, None] = spec
         if node.target is COND:
             for value, spec in zip(results(body), node.meta[SPEC], strict=True):
                 if spec is not None and isinstance(value, Node) and value.op == "call_function":
-                    given.setdefault(_producer(value), spec)
-        _assign(body, bounds, given)
+                    presets.setdefault(_producer(value), spec)
+        _assign(body, bounds, presets)
 
 
 def _producer(value: Node) -> tuple[Node, int | None]:
+    """Return the node that computes `value`, and the index of the result if `value` is a getitem."""
     if value.target is not operator.getitem:
         return value, None
     source, index = value.args
@@ -119,7 +138,7 @@ def _producer(value: Node) -> tuple[Node, int | None]:
 
 
 def specs_of(node: Node) -> list[TensorSpec]:
-    """The specs of all results of a node."""
+    """Return the specs of all tensor results of a node."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]

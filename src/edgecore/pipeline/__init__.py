@@ -1,4 +1,4 @@
-"""The compile pipeline as a whole: lowering, the managers, the report, `compile`."""
+"""The compile pipeline: lowering, the managers, the report, `compile`."""
 
 from edgecore.pipeline.bundled import (
     BundledProgram,

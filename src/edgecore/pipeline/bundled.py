@@ -1,4 +1,4 @@
-"""A program together with test cases: what `.bpte` files are made of."""
+"""Bundle a program with test cases in a `.bpte` file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
 
 
 class MethodTestCase:
-    """Inputs of one call, and what it must return; nested containers are flattened.
+    """The inputs of one run and its expected outputs. Nested containers are flattened.
 
     Args:
         inputs: A tensor or number for each input of the method.
-        expected_outputs: A tensor or number for each output; None: the case only gives inputs.
+        expected_outputs: A tensor or number for each output; None if the case only supplies inputs.
+
+    Example:
+        >>> edgecore.MethodTestCase((x,), model(x))
     """
 
     def __init__(self, inputs: Sequence[Any], expected_outputs: Any = None) -> None:
@@ -35,25 +38,33 @@ class MethodTestCase:
 
 @dataclass
 class MethodTestSuite:
-    """The test cases of one method."""
+    """The test cases of one method.
+
+    Example:
+        >>> edgecore.MethodTestSuite("forward", [edgecore.MethodTestCase((x,), model(x))])
+    """
 
     method_name: str
     test_cases: Sequence[MethodTestCase]
 
 
 class BundledProgram:
-    """A program and its test suites in one `.bpte` file, checked against each other.
+    """A program with test suites, for one `.bpte` file.
 
-    `edgecore.verify_bundled` and `edgecore run` run them. ExecuTorch's own checker brings no buffers for outputs: for it,
-    compile with `memory="static"`.
+    `edgecore.verify_bundled` and `edgecore run` run the test cases. executorch's own checker supplies no memory for
+    outputs; for use with that checker, compile the program with `memory="static"`.
 
     Args:
-        executorch_program: What `edgecore.compile` or `to_executorch` returned; else give `pte_file_path`.
-        method_test_suites: At most one suite for a method.
-        pte_file_path: A `.pte` file.
+        executorch_program: The result of `edgecore.compile` or `to_executorch`; None with `pte_file_path`.
+        method_test_suites: The suites, at most one for each method.
+        pte_file_path: A `.pte` file, instead of `executorch_program`.
 
     Raises:
-        CompileError: A suite does not fit the program; the sentence names method, case and value.
+        CompileError: A suite does not match the program; the message names the method, case and value.
+
+    Example:
+        >>> suite = edgecore.MethodTestSuite("forward", [edgecore.MethodTestCase((x,), model(x))])
+        >>> edgecore.BundledProgram(program, [suite]).save("model.bpte")
     """
 
     def __init__(
@@ -63,7 +74,7 @@ class BundledProgram:
         pte_file_path: str | Path | None = None,
     ) -> None:
         if (executorch_program is None) == (pte_file_path is None):
-            raise CompileError("BundledProgram takes either executorch_program or pte_file_path")
+            raise CompileError("BundledProgram needs either executorch_program or pte_file_path, and not both")
         self.executorch_program = executorch_program
         self.method_test_suites = sorted(method_test_suites, key=lambda suite: suite.method_name)
         self._program: fmt.Buffer
@@ -74,31 +85,42 @@ class BundledProgram:
         pte = fmt.read_pte(self._program)
         plans = {plan.name: plan for plan in pte.program.execution_plan}
         self._suites = [_suite(suite, plans.get(suite.method_name)) for suite in self.method_test_suites]
-        for violation in fmt.verify_cases(fmt.BpteFile(method_test_suites=self._suites, program=self._program), pte):
-            raise CompileError(str(violation))
+        for finding in fmt.verify_cases(fmt.BpteFile(method_test_suites=self._suites, program=self._program), pte):
+            raise CompileError(str(finding))
         names = [suite.method_name for suite in self._suites]
         for name in names:
             if names.count(name) > 1:
-                raise CompileError(f"there are {names.count(name)} test suites for method {name!r}; make them one")
+                raise CompileError(
+                    f"there are {names.count(name)} test suites for method {name!r}; merge them into one"
+                )
 
     @property
     def buffer(self) -> bytes:
-        """The `.bpte` as bytes; FormatError if it would exceed 2 GiB."""
+        """The `.bpte` as bytes.
+
+        Raises:
+            FormatError: The file would be larger than 2 GiB.
+        """
         return fmt.write_bpte(fmt.BpteFile(method_test_suites=self._suites, program=self._program))
 
     def save(self, path: str | Path) -> None:
-        """Write the `.bpte`. Raises `WriteError`; then an existing file is as it was."""
+        """Write the `.bpte` file.
+
+        Raises:
+            WriteError: The file cannot be written; then an existing file has not changed.
+            FormatError: The file would be larger than 2 GiB.
+        """
         buffer = self.buffer
         write_files({Path(path): lambda file: file.write(buffer)})
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
-    """The `.bpte` as bytes."""
+    """Return the `.bpte` as bytes; executorch has a function of this name."""
     return bundled_program.buffer
 
 
 def _suite(suite: MethodTestSuite, plan: fmt.ExecutionPlan | None) -> fmt.BundledMethodTestSuite:
-    """Turn test cases into records of the file; `plan` is their method, None if the program lacks it."""
+    """Convert the test cases of a method to tables of the file; `plan` is None if the program has no such method."""
     cases = []
     for number, case in enumerate(suite.test_cases):
         where = f"test case {number} of '{suite.method_name}'"
@@ -112,16 +134,19 @@ def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence
     expected = [plan.values[index].val for index in indices] if plan else []
     expected += [None] * (len(values) - len(expected))
     pairs = enumerate(zip(values, expected, strict=False))
-    return [fmt.Value(_value(value, wanted, f"{where} {number}")) for number, (value, wanted) in pairs]
+    return [fmt.Value(_value(value, of_method, f"{where} {number}")) for number, (value, of_method) in pairs]
 
 
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
-    """Turn a value into a record, a tensor in the dim order of the method's; `verify_cases` says whether it fits."""
+    """Convert a value to a table of the file; a tensor gets the dim order of `expected`, the method's value.
+
+    `fmt.verify_cases` checks afterwards that the values match the method.
+    """
     if isinstance(value, torch.Tensor):
         order = tuple(range(value.dim()))
         if isinstance(expected, fmt.Tensor) and len(expected.dim_order) == value.dim():
             order = tuple(expected.dim_order)
         return fmt.BundledTensor(scalar_type(value.dtype), list(value.shape), tensor_bytes(value, order), list(order))
     if type(value) not in _NUMBERS:
-        raise CompileError(f"{where} is a {type(value).__name__}; test cases hold tensors and numbers")
+        raise CompileError(f"{where} is a {type(value).__name__}; use tensors, numbers or bools in test cases")
     return _NUMBERS[type(value)](value)  # type: ignore[no-any-return]

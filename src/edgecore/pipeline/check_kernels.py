@@ -1,4 +1,4 @@
-"""Missing kernels are found here, when compiling, and not when a device loads the file."""
+"""Check that the target runtime has a kernel for each operator, so that compiling fails and not loading on a device."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from edgecore.ir.graph import all_calls, describe
 
 @cache
 def _library() -> frozenset[str]:
+    """Return the operator keys (`aten::add.out`) of edgecore's own kernels."""
     from edgecore.runtime import kernels
 
     return frozenset(f"{name}.{overload}" if overload else name for name, overload in kernels())
@@ -30,16 +31,19 @@ def _library() -> frozenset[str]:
 
 @cache
 def _installed(namespace: str) -> frozenset[str]:
-    """Operators of this namespace that installed packages have kernels for; see `edgecore.plugin.kernel_libraries`."""
+    """Return the operator keys of a namespace for which installed packages have kernels.
+
+    See `edgecore.plugin.kernel_libraries`.
+    """
     from edgecore.plugin.kernel_libraries import libraries
     from edgecore.runtime import kernels
 
-    found = [row for path in libraries([f"{namespace}::"]) for row in kernels(os.fsencode(path))]
-    return frozenset(f"{name}.{overload}" if overload else name for name, overload in found)
+    names = [pair for path in libraries([f"{namespace}::"]) for pair in kernels(os.fsencode(path))]
+    return frozenset(f"{name}.{overload}" if overload else name for name, overload in names)
 
 
 def _check_custom(key: str, node: Node, runtime: str) -> None:
-    """An operator of the user's needs a package with its kernel."""
+    """Check that an installed package has a kernel for a user's operator, and that the target runtime can call it."""
     namespace = key.partition("::")[0]
     if runtime == fmt.EXECUTORCH_1_5:
         raise CompileError(
@@ -48,13 +52,17 @@ def _check_custom(key: str, node: Node, runtime: str) -> None:
         )
     if key not in _installed(namespace):
         raise CompileError(
-            f"{describe(node)}: {key} has no kernel; install the package that has it, one with an entry point "
-            f"{namespace!r} in the group 'edgecore.kernels'"
+            f"{describe(node)}: {key} has no kernel; install the package that contains the kernel: a package with an "
+            f"entry point {namespace!r} in the group 'edgecore.kernels'"
         )
 
 
 def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None:
-    """Raise `CompileError` naming every operator left outside the backends that the runtime has no kernel for."""
+    """Check that the target runtime has a kernel for every operator that is not delegated.
+
+    Raises:
+        CompileError: Kernels are missing; the message names all of these operators.
+    """
     namespaces = {key.partition("::")[0] for key in _library()}
     allowed = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
     missing: dict[str, list[str]] = {}
@@ -67,15 +75,15 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
                 elif key not in _library() or (allowed is not None and key not in allowed):
                     missing.setdefault(key, []).append(describe(node))
     if missing:
-        what = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))
+        listed = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))
         raise CompileError(
-            f"no kernel in target runtime {runtime}: {what}; delegate these operators to a backend that supports them "
-            "(backends=[...]), or write the model with others"
+            f"no kernel in target runtime {runtime}: {listed}; delegate these operators to a backend that supports "
+            "them (backends=[...]), or use other operators in the model"
         )
 
 
 def _kernels(node: Node) -> list[tuple[str, str]]:
-    """(name, overload) of each kernel that the instructions of a node call."""
+    """Return (name, overload) of each kernel that the instructions of a node call."""
     if node.target is operator.getitem or is_delegate_call(node):
         return []
     if is_control_flow(node):

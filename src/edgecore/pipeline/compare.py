@@ -1,4 +1,4 @@
-"""`program.compare(model, inputs)`: what the file gives here beside what the model gives in eager mode."""
+"""`program.compare(model, inputs)`: compare the outputs of a program on this machine with the model's in eager mode."""
 
 from __future__ import annotations
 
@@ -18,23 +18,32 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 
-RELATIVE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Greatest error that is expected of the runtime where nothing is rounded to integers, relative to the largest magnitude
-of the output. Deep networks lose about 1e-5 by another order of sums; of a wrong row or channel it is 0.1 and more."""
+RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+"""Bound for the error of the runtime without quantization, relative to the largest magnitude of the output.
 
-MARGIN = 3.0
-"""The runtime may differ from quantized eager by as many times what noise in its roundings changes."""
+In deep networks, sums in another order change the output by about 1e-5; a wrong row or channel changes it by 0.1 or
+more.
+"""
 
-SEEDS = 3
+NOISE_MARGIN = 3.0
+"""The error of the runtime may be this many times the change that noise before the roundings causes in eager mode."""
+
+NOISE_SEEDS = 3
+"""Number of runs with different noise, of which the largest change counts."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of a result from what it should be.
+    """The difference of a result from the expected values.
 
-    `largest` is the maximum absolute difference, `relative` the same divided by the maximum magnitude of what it should
-    be; `sqnr` in dB, infinite for equal values; `index` of the element with the largest difference, None without any.
-    Where both are NaN or the same infinity the difference is 0; where one of them is, it is infinite.
+    If both values of an element are NaN, or the same infinity, their difference is 0; if only one of them is, it is
+    infinite.
+
+    Attributes:
+        largest: The maximum absolute difference.
+        relative: `largest` divided by the maximum magnitude of the expected values.
+        sqnr: Signal to quantization noise ratio in dB; infinite for equal values.
+        index: The index of the element with the largest difference; None if there are no elements.
     """
 
     largest: float
@@ -44,39 +53,47 @@ class Difference:
 
     @classmethod
     def of(cls, got: torch.Tensor, want: torch.Tensor) -> Difference:
-        """The difference of two tensors of equal shape."""
+        """Return the difference of two tensors of equal shape."""
         if want.numel() == 0:
             return cls(0.0, 0.0, math.inf, None)
-        one, two = _real(got), _real(want)
-        same = (one == two) | (one.isnan() & two.isnan())
-        error = (one - two).abs().masked_fill(same, 0.0)
+        result, expected = _real(got), _real(want)
+        same = (result == expected) | (result.isnan() & expected.isnan())
+        error = (result - expected).abs().masked_fill(same, 0.0)
         error = error.masked_fill(error.isnan(), math.inf)
-        place = int(error.argmax())
-        largest = float(error.flatten()[place])
-        finite = two[two.isfinite()].abs()
+        position = int(error.argmax())
+        largest = float(error.flatten()[position])
+        finite = expected[expected.isfinite()].abs()
         scale = float(finite.max()) if finite.numel() else 0.0
         relative = largest / scale if scale else (math.inf if largest else 0.0)
-        index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), two.shape))
-        sqnr = signal_to_noise(two, one)
-        if math.isnan(sqnr):  # nothing but zeros is wanted
+        index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), expected.shape))
+        sqnr = signal_to_noise(expected, result)
+        if math.isnan(sqnr):  # all expected values are 0
             sqnr = -math.inf if largest else math.inf
         return cls(largest, relative, sqnr, index)
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:
-    """float64; a complex number is two of them, in a dim after the others."""
+    """Convert to float64; a complex tensor gets an additional last dim of size 2 (real and imaginary part)."""
     value = value.detach()
     return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).double()
 
 
 @dataclass(frozen=True)
 class OutputRow:
-    """One output of a method, for the input (a number from 0) where the runtime's own error is largest beside its bound.
+    """One output of a method, for the call in which the error of the runtime is largest relative to its bound.
 
-    `eager`: the difference of the file's result from the model's, which is the loss of the recipe, if there is one, and
-    the runtime's own error. `quantized`: that from quantized eager, which is the runtime's own error alone; None without
-    a recipe. `bound`: the largest absolute value that is expected of the runtime's own error. `step`: of the output's
-    last rounding, None if it was not rounded with one known scale. `problem`: a result of another shape or dtype.
+    Attributes:
+        method: The name of the method.
+        output: The name of the output.
+        input: The number of the call, from 0.
+        shape: The shape of the program's output.
+        dtype: The dtype of the program's output.
+        eager: The difference of the program's output from the model's: the loss of the recipe, if there is one, and the
+            error of the runtime.
+        quantized: The difference from quantized eager, which is the error of the runtime alone; None without a recipe.
+        bound: The bound of the error of the runtime, an absolute value.
+        step: The scale with which the output was rounded last; None if it was not rounded with one known scale.
+        problem: The sentence about another shape or dtype; empty if they are equal.
     """
 
     method: str
@@ -92,12 +109,12 @@ class OutputRow:
 
     @property
     def own(self) -> Difference:
-        """The runtime's own error."""
+        """The difference that counts as the error of the runtime."""
         return self.quantized or self.eager
 
     @property
     def exceeded(self) -> bool:
-        """True if the runtime differs by more than the bound."""
+        """True if the error of the runtime is above the bound, or not a number."""
         return bool(self.problem) or not self.own.largest <= self.bound
 
     def __str__(self) -> str:
@@ -117,7 +134,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods, the worst first: those beyond their bound, then by `sqnr` against eager."""
+    """All outputs of all methods, the worst first: outputs beyond their bound, then by `sqnr` against eager."""
 
     rows: Sequence[OutputRow]
 
@@ -128,15 +145,16 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
-        bad = [row for row in self.rows if row.exceeded]
+        """The result in one sentence."""
+        exceeded = [row for row in self.rows if row.exceeded]
         reference = "quantized eager" if any(row.quantized for row in self.rows) else "eager"
-        if not bad:
+        if not exceeded:
             return f"the runtime agrees with {reference}, as far as expected, in {_count(self.rows)}"
+        worst = exceeded[0]
         return (
-            f"the runtime differs from {reference} by more than expected in {len(bad)} of {_count(self.rows)}; worst: "
-            f"{bad[0].method}, output {bad[0].output}"
-            + ("" if bad[0].own.index is None else f", at {list(bad[0].own.index)}")
+            f"the runtime differs from {reference} by more than expected in {len(exceeded)} of {_count(self.rows)}; "
+            f"worst: {worst.method}, output {worst.output}"
+            + ("" if worst.own.index is None else f", at {list(worst.own.index)}")
         )
 
     def __str__(self) -> str:
@@ -150,27 +168,29 @@ def compare(
     references: Mapping[str, Reference],
     tolerance: float | None,
 ) -> Comparison:
-    """See `CompiledProgram.compare`."""
+    """Implement `CompiledProgram.compare`; `references` are the programs to compare with, by method name."""
     loaded = runtime.load(program, trust=True)
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     if unknown := sorted(set(models) - set(references)):
         raise CompileError(f"there is no method {unknown[0]!r} to compare; the program has {', '.join(references)}")
     rows: list[OutputRow] = []
-    for name, one in models.items():
+    for name, method_model in models.items():
         reference = references[name]
-        given = inputs[name] if isinstance(model, Mapping) and isinstance(inputs, Mapping) else inputs
-        calls = list(_calls(given, reference, name))
-        rows += _compare_method(name, loaded[name], one, calls, reference, tolerance)
+        method_inputs = inputs[name] if isinstance(model, Mapping) and isinstance(inputs, Mapping) else inputs
+        calls = list(_calls(method_inputs, reference, name))
+        rows += _compare_method(name, loaded[name], method_model, calls, reference, tolerance)
     return Comparison(sorted(rows, key=lambda row: (not row.exceeded, row.eager.sqnr)))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The program that a method is compared with beside the user's model.
+    """The program with which a method is compared, in addition to the user's model.
 
-    `example`: positional and keyword inputs of the export. `rounded`: the program with its roundings, None where nothing
-    is rounded. `computes_in`: the dtype of its floating-point values. `by_recipe`: a recipe made it of the user's model,
-    which else rounds by itself.
+    Attributes:
+        example: Positional and keyword inputs of the export.
+        rounded: The exported program if it rounds values (quantizes activations); otherwise None.
+        computes_in: The dtype of its floating-point values.
+        by_recipe: True if a recipe quantized the program; False if the user's model already rounds.
     """
 
     example: tuple[tuple[Any, ...], Mapping[str, Any]] | None
@@ -183,20 +203,24 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """One call for a tuple or a tensor, one for each entry of another iterable."""
+    """Yield one call for a tuple or a tensor, or a call for each entry of another iterable."""
     if inputs is None:
         if reference.example is None:
-            raise CompileError(f"method {method!r}: the exported program has no example inputs; give inputs to compare")
+            raise CompileError(
+                f"method {method!r}: the exported program has no example inputs; pass inputs to compare(model, inputs)"
+            )
         yield reference.example
     elif isinstance(inputs, (tuple, torch.Tensor)):
-        yield _one_call(inputs)
-    elif isinstance(inputs, Iterable) and (found := list(inputs)):
-        yield from map(_one_call, found)
+        yield _call(inputs)
+    elif isinstance(inputs, Iterable) and (entries := list(inputs)):
+        yield from map(_call, entries)
     else:
-        raise CompileError("inputs to compare: a tuple with one entry per argument, a tensor, or a list of these")
+        raise CompileError(
+            "the inputs to compare must be a tuple with one entry per argument, a tensor, or a list of these"
+        )
 
 
-def _one_call(inputs: Any) -> Call:
+def _call(inputs: Any) -> Call:
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
 
 
@@ -208,25 +232,32 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    wants = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
-    got = [_results(method(*pytree.tree_leaves(call))) for call in calls]
-    twins: list[list[list[Any]]] = []
-    noisy: list[list[list[Any]]] = []
+    """Run all calls, and return the row of each output for the call with the largest error relative to the bound."""
+    model_results = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
+    program_results = [_results(method(*pytree.tree_leaves(call))) for call in calls]
+    quantized: list[list[list[Any]]] = []  # for each way to choose scales, each call and each output
+    noisy: list[list[list[Any]]] = []  # for each seed, each call and each output
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        ways_of_scales = (False, True) if chooses_scales(rounded) else (False,)
-        twins = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in ways_of_scales]
-        noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(SEEDS)]
+        # A backend may choose dynamic scales for the tensor or for each row; the closer one of the two counts.
+        by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
+        quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
+        noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
-    for number, (values, want) in enumerate(zip(got, wants, strict=True)):
-        if len(values) != len(want):
-            raise CompileError(f"method {name!r} gives {len(values)} outputs, the model {len(want)}")
-        for index, (label, expected) in enumerate(want):
-            ways, moved = ([torch.as_tensor(one[number][index]) for one in of] for of in (twins, noisy))
-            row = _row(torch.as_tensor(values[index]), torch.as_tensor(expected), ways, moved, tolerance)
+    for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):
+        if len(values) != len(expected_values):
+            raise CompileError(
+                f"method {name!r} returns {len(values)} outputs, but the model returns {len(expected_values)}; compare "
+                "with the model that was compiled"
+            )
+        for index, (label, expected) in enumerate(expected_values):
+            of_quantized, of_noisy = (
+                [torch.as_tensor(run[number][index]) for run in runs] for runs in (quantized, noisy)
+            )
+            row = _row(torch.as_tensor(values[index]), torch.as_tensor(expected), of_quantized, of_noisy, tolerance)
             row = replace(row, method=name, output=label, input=number, step=steps[index] if steps else None)
             if not reference.by_recipe:
                 row = replace(row, quantized=None)
@@ -238,36 +269,39 @@ def _compare_method(
 def _row(
     got: torch.Tensor,
     eager: torch.Tensor,
-    twins: Sequence[torch.Tensor],
-    moved: Sequence[torch.Tensor],
+    quantized: Sequence[torch.Tensor],
+    noisy: Sequence[torch.Tensor],
     tolerance: float | None,
 ) -> OutputRow:
+    """Compare an output of the program with the model's (`eager`), and with results of quantized eager."""
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
-        wanted = f"{dtype_name(eager.dtype)} {list(eager.shape)}"
-        lost = Difference(math.inf, math.inf, -math.inf, None)
-        return OutputRow("", "", 0, shape, dtype, lost, None, 0.0, problem=f"the model gives {wanted}")
-    right = twins[0] if twins else eager
-    finite = _real(right).abs()
+        expected = f"{dtype_name(eager.dtype)} {list(eager.shape)}"
+        unequal = Difference(math.inf, math.inf, -math.inf, None)
+        return OutputRow("", "", 0, shape, dtype, unequal, None, 0.0, problem=f"the model returns {expected}")
+    reference = quantized[0] if quantized else eager
+    finite = _real(reference).abs()
     finite = finite[finite.isfinite()]
     scale = float(finite.max()) if finite.numel() else 0.0
-    bound = (RELATIVE.get(right.dtype, 1e-3 if right.is_complex() else 0.0) if tolerance is None else tolerance) * scale
+    relative = RELATIVE_BOUND.get(reference.dtype, 1e-3 if reference.is_complex() else 0.0)
+    bound = (relative if tolerance is None else tolerance) * scale
     if tolerance is None:
-        bound = max([bound, *(MARGIN * Difference.of(one, right).largest for one in moved)])
-    own = min((Difference.of(got, twin) for twin in twins), key=lambda one: one.largest, default=None)
+        bound = max([bound, *(NOISE_MARGIN * Difference.of(moved, reference).largest for moved in noisy)])
+    differences = (Difference.of(got, expected) for expected in quantized)
+    own = min(differences, key=lambda difference: difference.largest, default=None)
     return OutputRow("", "", 0, shape, dtype, Difference.of(got, eager), own, bound)
 
 
 def _excess(row: OutputRow) -> float:
-    """How much of its bound the runtime's error is."""
+    """Return the error of the runtime divided by its bound."""
     if row.problem:
         return math.inf
     return row.own.largest / row.bound if row.bound else math.inf if row.own.largest else 0.0
 
 
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
-    """Results of each call with their names: keys of a dict, numbers of a sequence."""
-    with torch.no_grad(), _buffers_kept(model):
+    """Return (name, value) of all results of each call; names are the keys of a dict, or positions."""
+    with torch.no_grad(), _restored_buffers(model):
         return [
             [(_label(path), _copy(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]
             for args, kwargs in calls
@@ -278,8 +312,8 @@ def _apply(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> li
     return [[_copy(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 
 
-def _results(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, list) else [made]
+def _results(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
 
 
 def _label(path: Sequence[Any]) -> str:
@@ -287,13 +321,13 @@ def _label(path: Sequence[Any]) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """A later call may write into what a model returned."""
+    """Copy a result, because a later call of the model may write into the same tensor."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 @contextmanager
-def _buffers_kept(model: Any) -> Iterator[None]:
-    """Give the buffers of the user's module, such as a cache, back the values that they have now."""
+def _restored_buffers(model: Any) -> Iterator[None]:
+    """Restore the buffers of the user's module, such as a cache, at the end of the `with` block."""
     named = list(model.named_buffers()) if isinstance(model, torch.nn.Module) else []
     saved = [(buffer, buffer.detach().clone()) for _, buffer in named]
     try:
@@ -306,9 +340,9 @@ def _buffers_kept(model: Any) -> Iterator[None]:
 def _text(difference: Difference) -> str:
     if difference.largest == 0:
         return "equal"
-    place = "" if difference.index is None else f" at {list(difference.index)}"
+    index = "" if difference.index is None else f" at {list(difference.index)}"
     return (
-        f"error {difference.largest:.3g}{place}, {difference.relative:.2g} of the largest, {decibels(difference.sqnr)}"
+        f"error {difference.largest:.3g}{index}, {difference.relative:.2g} of the largest, {decibels(difference.sqnr)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`edgecore.compile`: a model in, a `.pte` out."""
+"""`edgecore.compile`: compile a model to a `.pte` program."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_
 
 
 class CompiledProgram(ExecutorchProgramManager):
-    """A finished program with what it was made from: `save`, `buffer`, `report`, `compare`.
+    """The result of `edgecore.compile`, in memory: `save`, `buffer`, `report`, `compare`.
 
-    `seconds` is the time of lowering, without export, in seconds; `quantized` the programs that a recipe made, by method.
+    Attributes:
+        seconds: The time of lowering, without export, in seconds.
+        quantized: Method name -> the program that a recipe made.
     """
 
     def __init__(
@@ -67,59 +69,62 @@ class CompiledProgram(ExecutorchProgramManager):
         self._references = references
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
-        """Return which operators run on which backend, and why others do not; `print` shows it as a table.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Args:
-            quantization: Add the loss of each layer of a quantized program, as a signal to noise ratio in dB on the first
-                sample of the calibration (without one on the example inputs). The first call with it runs the model twice
-                in eager mode.
+            quantization: True to add the loss of each layer of a quantized program: the SQNR in dB, measured on the
+                first calibration sample, or on the example inputs if there is none. The first such call runs the model
+                twice in eager mode.
 
         Raises:
-            CompileError: The quantized program has neither a sample nor example inputs.
+            CompileError: The quantized program has neither a calibration sample nor example inputs.
 
         Example:
             >>> print(program.report(quantization=True))
         """
         if quantization and self._report.quantization is None:
-            found = [layer_qualities(one, name) for name, one in self.quantized.items()]
-            rows = sorted((row for rows in found for row in rows), key=lambda row: row.sqnr)
+            qualities = [layer_qualities(program, name) for name, program in self.quantized.items()]
+            rows = sorted((row for rows in qualities for row in rows), key=lambda row: row.sqnr)
             self._report = replace(self._report, quantization=rows)
         return self._report
 
     def compare(
         self, model: Model | Mapping[str, Model], inputs: Any = None, *, tolerance: float | None = None
     ) -> Comparison:
-        """Run the file here and `model` in eager mode, and measure how far their outputs lie apart, the worst output first.
+        """Run the program on this machine and `model` in eager mode, and compare their outputs.
 
-        Of a program that a recipe quantized, two differences: from `model`, which is what the recipe and the runtime
-        lose, and from the quantized program in torch, which is the runtime's own error. `Comparison.ok` says whether the
-        runtime's own error is within what other orders of sums explain, for every output: 1e-3 of the largest magnitude
-        of an output in float32; where values are rounded, up to three times what noise in these roundings changes
+        For a program that a recipe quantized, each output has two differences: from `model` (the loss of the recipe and
+        of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
+
+        `Comparison.ok` is True if the error of the runtime stays within a bound for every output. The bound allows for
+        sums in another order: 1e-3 of the largest magnitude of the output in float32. If the program rounds values, the
+        bound is at least three times the change that small noise before the roundings causes
         (`edgecore.quantize.rounding.perturbed_eager`).
 
         Args:
-            model: What was compiled: a module in eval mode or an ExportedProgram, or a mapping by method.
-            inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; of
-                several methods, a mapping by name. By default the example inputs.
-            tolerance: Largest error of the runtime relative to the largest magnitude of an output, for a backend that was
-                told to compute in less precision.
+            model: The model that was compiled: a module in eval mode, an ExportedProgram, or a mapping from names of
+                methods to these.
+            inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; for
+                several methods a mapping by name. By default the example inputs.
+            tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
+                output. Needed for a backend that was told to compute in lower precision.
 
         Returns:
-            A row for each output with its errors (relative to the largest magnitude, and in dB), printable; `ok` and
-            `verdict` sum them up.
+            The comparison, to be printed: a row for each output, the worst first, with its errors (relative to the
+            largest magnitude, and as SQNR in dB). `ok` and `verdict` summarize the rows.
 
         Raises:
-            BackendError: A backend that the program needs cannot run here.
-            CompileError: `model` or `inputs` do not fit the program.
-            ExecutionError: The program does not run.
+            BackendError: A backend that the program needs cannot run on this machine.
+            CompileError: `model` or `inputs` do not match the program.
+            ExecutionError: The program fails.
 
         Example:
             >>> assert program.compare(model).ok
         """
-        found = compare(self, model, inputs, self._references, tolerance)
-        ratios = {f"{row.method}, output {row.output}": row.eager.sqnr for row in found.rows if row.quantized}
+        comparison = compare(self, model, inputs, self._references, tolerance)
+        ratios = {f"{row.method}, output {row.output}": row.eager.sqnr for row in comparison.rows if row.quantized}
         warn_of_losses(ratios, stacklevel=2)
-        return found
+        return comparison
 
 
 def compile(
@@ -143,41 +148,48 @@ def compile(
 
     Args:
         model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
-            these; then `example_inputs`, `example_kwargs` and `dynamic_shapes` are mappings too.
-        example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, as a tokenizer
-            of transformers gives it. Shapes (but for dynamic dims) and dtypes of these inputs are those of the program.
-            Not needed for an `ExportedProgram`.
-        example_kwargs: Keyword arguments beside those. When the program runs, they follow the positional ones, in the
-            order of the arguments of `forward`.
-        backends: Names or `Backend` objects in order of priority, or a single one; each takes what the ones before it left.
-        dynamic_shapes: As for `torch.export.export`. Dims need a `max`.
+            these; `example_inputs`, `example_kwargs` and `dynamic_shapes` are then mappings by method name too.
+        example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, such as a
+            tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from
+            dynamic dims). Not needed for an `ExportedProgram`.
+        example_kwargs: Additional keyword arguments. The inputs of the program are the positional arguments, then the
+            keyword arguments in the order of the parameters of `forward`.
+        backends: Names or `Backend` objects in order of priority, or a single one. Each backend gets the operators that
+            the backends before it left.
+        dynamic_shapes: As for `torch.export.export`. Each Dim needs a `max`.
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
-        memory: None (the caller supplies inputs and outputs), `static` (they are planned too), or a planning pass.
-        external_data: Which weights go to `.ptd` files, which `save` writes beside the `.pte`: True all of them to one file,
-            a name all to the file of that name, or a mapping from patterns of qualified names to files:
-            `{"*lora*": "adapter", "*": "base"}`. Load them with `edgecore.load("m.pte", data=["base.ptd", ...])`.
-        share_state: All methods use one copy of the mutable buffers that have the same qualified name, such as a cache
-            that `prefill` fills and `decode` reads; otherwise each method has its own.
-        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
-        quantize: A recipe of the first backend that has any, such as `int8` or `int4-weights`; None compiles the model as
-            it is.
-        calibration: For `quantize`: an iterable of inputs (tuples, or the only tensor), a folder of `.npy` files, or a
-            function that calls the model it is given. Of several methods: a mapping by name.
-        passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
-            `insert_after`, `replace` and `skip`.
-        dump_passes: A new or empty folder for the graph after each pass that changed it, as text.
+        memory: None (the caller supplies the memory of inputs and outputs), `static` (they are in the arena too), or a
+            `MemoryPlanningPass`.
+        external_data: The weights to store in `.ptd` files, which `save` writes into the folder of the `.pte`. True:
+            all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
+            qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
+            `edgecore.load("m.pte", data=["base.ptd", ...])`.
+        share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
+            cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
+        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
+            list of these.
+        quantize: The name of a recipe, such as `int8` or `int4-weights`, of the first backend that has recipes; None to
+            compile without quantization.
+        calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
+            folder of `.npy` files, or a function that calls the model that it gets as its argument. For several methods
+            a mapping by name.
+        passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with
+            `insert_before`, `insert_after`, `replace` and `skip`.
+        dump_passes: A new or empty folder, into which the graph is written as text after each pass that changed it.
 
     Returns:
-        The program, still in memory: `save` writes it, `report` says what runs where, `compare` runs it beside the model.
+        The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare`
+        compares its outputs with the model's.
 
     Raises:
         BackendError: A backend is not installed, broken or disabled.
-        CompileError: The model does not export, an operator has no kernel, an option is wrong, a required backend failed.
-        WriteError: `dump_passes` cannot be written, or is not empty.
+        CompileError: The model cannot be exported, an operator has no kernel, an option is wrong, or a required backend
+            failed.
+        WriteError: The folder `dump_passes` cannot be written, or is not empty.
 
     Warns:
-        FallbackWarning: A backend failed on a part of the model, which the next backend or the kernels run instead.
-        QuantizationWarning: Quantization leaves little of an output.
+        FallbackWarning: A backend failed on a part of the model; the next backend or edgecore's kernels run this part.
+        QuantizationWarning: An output of the quantized program has an SQNR below 10 dB.
 
     Example:
         >>> program = edgecore.compile(model, (torch.randn(1, 3, 224, 224),), backends=["xnnpack"])
@@ -186,39 +198,46 @@ def compile(
     """
     dump = None if dump_passes is None else PassDump(dump_passes)
     if runtime not in (fmt.EXECUTORCH_1_5, fmt.EDGECORE):
-        raise CompileError(f"no target runtime {runtime!r}: there are {fmt.EXECUTORCH_1_5} and {fmt.EDGECORE}")
+        raise CompileError(f"no target runtime {runtime!r}; use {fmt.EXECUTORCH_1_5!r} or {fmt.EDGECORE!r}")
     planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
     if planning is None:
-        raise CompileError(f"memory={memory!r} is neither None, 'static' nor a MemoryPlanningPass")
-    chosen = _chosen(backends)
+        raise CompileError(f"memory={memory!r} is not valid; use None, 'static' or a MemoryPlanningPass")
+    chosen = _backend_list(backends)
     recipe = None
     if quantize is not None:
-        compilers = {one.name: compiler_of(registry.find_by_name(one.name)) for one in chosen}
-        name, recipe = find_recipe(quantize, compilers)
+        compilers = {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in chosen}
+        recipe_backend, recipe = find_recipe(quantize, compilers)
         if isinstance(recipe, RewriteRecipe):
-            chosen = [_with_options(one, recipe.options) if one.name == name else one for one in chosen]
-            options = next(one.options for one in chosen if one.name == name)
+            chosen = [
+                _with_options(backend, recipe.options) if backend.name == recipe_backend else backend
+                for backend in chosen
+            ]
+            options = next(backend.options for backend in chosen if backend.name == recipe_backend)
             if any(options[key] != value for key, value in recipe.options.items()):
-                recipe = replace(recipe, computes_in="float32")
+                recipe = replace(recipe, computes_in="float32")  # the user's options override those of the recipe
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
-    for name, one in models.items():
+    for name, method_model in models.items():
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         kwargs = example_kwargs[name] if isinstance(model, Mapping) and example_kwargs is not None else example_kwargs
-        exported[name] = one if isinstance(one, ExportedProgram) else export_model(one, inputs, kwargs, shapes)
+        exported[name] = (
+            method_model
+            if isinstance(method_model, ExportedProgram)
+            else export_model(method_model, inputs, kwargs, shapes)
+        )
         if quantize is not None and recipe is not None:
-            given = calibration[name] if isinstance(calibration, Mapping) else calibration
-            shapes = dynamic_shapes_by_argument(one, shapes)
-            quantized[name] = quantize_model(exported[name], quantize, recipe, given, shapes)
+            samples = calibration[name] if isinstance(calibration, Mapping) else calibration
+            shapes = dynamic_shapes_by_argument(method_model, shapes)
+            quantized[name] = quantize_model(exported[name], quantize, recipe, samples, shapes)
             exported[name] = quantized[name].program
         references[name] = _reference(exported[name], quantized.get(name))
     if isinstance(recipe, Recipe) and recipe.calibrates:
-        ratios = [output_ratios(one, name) for name, one in quantized.items()]
-        warn_of_losses({name: ratio for of in ratios for name, ratio in of.items()}, stacklevel=3)
+        ratios = [output_ratios(program, name) for name, program in quantized.items()]
+        warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
     if quantize is None and calibration is not None:
-        raise CompileError("calibration without quantize: name a recipe, such as quantize='int8'")
+        raise CompileError("calibration has no effect without quantize; name a recipe, such as quantize='int8'")
     start = time.perf_counter()
     required = [partitioner for backend, partitioner in zip(chosen, partitioners, strict=True) if backend.required]
     edge = lower(
@@ -238,21 +257,23 @@ def compile(
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:
+    """Return the program with which `CompiledProgram.compare` compares a method."""
     if quantized is not None:
         return Reference(quantized.original.example_inputs, exported, quantized.computes_in, by_recipe=True)
     return Reference(exported.example_inputs, exported if rounds(exported) else None)
 
 
-def _chosen(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:
-    """The backends as objects; one alone is a list of one."""
-    listed = [backends] if isinstance(backends, (str, Backend)) else backends
-    for one in listed:
-        if not isinstance(one, (str, Backend)):
-            raise CompileError(f"backends has a value of type {type(one).__name__}, neither a name nor a Backend")
-    return [Backend(one) if isinstance(one, str) else one for one in listed]
+def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:
+    """Return the argument `backends` as a list of `Backend` objects."""
+    items = [backends] if isinstance(backends, (str, Backend)) else backends
+    for item in items:
+        if not isinstance(item, (str, Backend)):
+            raise CompileError(f"backends contains a {type(item).__name__}; use names of backends or Backend objects")
+    return [Backend(item) if isinstance(item, str) else item for item in items]
 
 
 def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
+    """Return a backend with additional options; the backend's own options have priority."""
     return Backend(backend.name, required=backend.required, **{**options, **backend.options})
 
 
@@ -263,8 +284,8 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
         options = compiler.Options(**backend.options)
     except ValidationError as error:
         problems = "; ".join(_option_problem(problem) for problem in error.errors())
-        known = ", ".join(compiler.Options.model_fields) or "none"
-        raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {known})") from error
+        names = ", ".join(compiler.Options.model_fields) or "none"
+        raise CompileError(f"options of backend {backend.name!r}: {problems} (it has: {names})") from error
     with failures_named(f"backend {backend.name!r}"):
         return compiler.partitioner(options, runtime=runtime)
 
@@ -276,8 +297,9 @@ def _option_problem(problem: ErrorDetails) -> str:
 
 
 def _check_required(backends: Sequence[Backend], report: DelegationReport) -> None:
+    """Raise `CompileError` if a backend is required and an operator is not delegated."""
     required = [backend.name for backend in backends if backend.required]
     if required and report.left_outside:
         lines = report.outside_nodes()
         count = f"{len(lines)} operators are" if len(lines) > 1 else "1 operator is"
-        raise CompileError(f"backend {required[0]!r} is required, but {count} outside:\n  " + ";\n  ".join(lines))
+        raise CompileError(f"backend {required[0]!r} is required, but {count} not delegated:\n  " + ";\n  ".join(lines))

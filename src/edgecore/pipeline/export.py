@@ -1,4 +1,4 @@
-"""`torch.export` with sentences about the user's own arguments where it refuses."""
+"""Run `torch.export`, and turn its errors into sentences about the user's arguments and code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from edgecore.ir.graph import is_inside_torch
 
 _PACKAGE = Path(__file__).parents[1]
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
-"""A size as torch writes it in a guard: `L['x'].size()[0]`."""
+"""A size in a guard of torch: `L['x'].size()[0]`."""
 _FIXED = re.compile(r"marked (\S+) as dynamic but your code specialized it to be a constant \((\d+)\)")
+"""A sentence of `torch.export` about a Dim (name, size) that the model fixes."""
 _GUARD = re.compile(r"Not all values of (\S+) = .* satisfy the generated guard (.*?)\.?$")
+"""A sentence of `torch.export` about a Dim (name, guard) that may have only some of its sizes."""
 
-LONGEST = 120
-"""Characters of a symbolic expression that a sentence quotes."""
+_MAX_QUOTE = 120
+"""Number of characters of a symbolic expression to quote in an error message."""
 
 
 @dataclass(frozen=True)
 class _Dim:
-    """A dim of an example input that `dynamic_shapes` lets vary."""
+    """A dim of an example input for which `dynamic_shapes` has a `torch.export.Dim` (`dim`)."""
 
     argument: str
     index: int
@@ -37,7 +39,7 @@ class _Dim:
 
     @property
     def name(self) -> str:
-        """Of the `torch.export.Dim`; empty for `Dim.AUTO` and its like."""
+        """The name of the `torch.export.Dim`; empty for hints such as `Dim.AUTO`."""
         return getattr(self.dim, "__name__", "")
 
     def __str__(self) -> str:
@@ -47,22 +49,26 @@ class _Dim:
 def export_model(
     model: torch.nn.Module, example_inputs: Any, example_kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
-    """The exported program of a module.
+    """Export a module.
 
     Args:
-        model: A module in eval mode. A wrapper that nobody called `eval` on counts as in eval mode where all in it is.
-        example_inputs: A tuple with one entry per positional argument, the only argument, or a mapping of keyword arguments.
-        example_kwargs: Further keyword arguments; the program takes them in the order of `forward`'s arguments.
+        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode.
+        example_inputs: A tuple with one entry per positional argument, the argument itself if there is only one, or a
+            mapping of keyword arguments.
+        example_kwargs: Additional keyword arguments; the inputs of the program have the order of the parameters of
+            `forward`.
         dynamic_shapes: As for `torch.export.export`.
 
     Raises:
-        CompileError: It does not export, or the arguments do not fit; a sentence about the argument, its dim, or the line
-            of the model.
+        CompileError: The module cannot be exported, or the arguments do not match `forward`; the message names the
+            argument, its dim, or the line of the model.
     """
     if not isinstance(model, torch.nn.Module):
         raise CompileError(f"model is a {type(model).__name__}; it must be a torch.nn.Module or an ExportedProgram")
     if example_inputs is None and not example_kwargs:
-        raise CompileError("example_inputs are needed to export a torch.nn.Module: a tuple with one entry per argument")
+        raise CompileError(
+            "example_inputs are needed to export a torch.nn.Module: pass a tuple with one entry per argument"
+        )
     kwargs = dict(example_kwargs or {})
     if isinstance(example_inputs, Mapping):
         args: tuple[Any, ...] = ()
@@ -88,14 +94,14 @@ def export_model(
 
 
 def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
-    """Convert `dynamic_shapes` that `model` was exported with, to export the module of that program again.
+    """Convert the `dynamic_shapes` of the export of `model`, so that the exported module can be exported again.
 
-    Each of the tensors that `*args` takes is an argument of its own there: `args_0`, `args_1` and so on.
+    In the exported module the tensors of a parameter `*args` are separate parameters: `args_0`, `args_1` and so on.
     """
     if shapes is None or isinstance(model, ExportedProgram):
         return shapes
     parameters = list(inspect.signature(model.forward).parameters.values())
-    index = next((i for i, one in enumerate(parameters) if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    index = next((i for i, item in enumerate(parameters) if item.kind is inspect.Parameter.VAR_POSITIONAL), None)
     if index is None:
         return shapes
     name = parameters[index].name
@@ -106,26 +112,27 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
 
 
 def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The example inputs by the names of `forward`'s arguments.
+    """Return parameter of `forward` -> example input.
 
     Raises:
-        CompileError: `forward` does not take them.
+        CompileError: The example inputs do not match the parameters.
     """
     signature = inspect.signature(model.forward)
     try:
         return dict(signature.bind(*args, **kwargs).arguments)
     except TypeError as error:
-        given = [f"{len(args)} positional", *kwargs]
+        inputs = [f"{len(args)} positional", *kwargs]
         raise CompileError(
-            f"{type(model).__name__}.forward{signature} does not take the example inputs ({', '.join(given)}): {error}"
+            f"{type(model).__name__}.forward{signature} does not accept the example inputs ({', '.join(inputs)}): "
+            f"{error}"
         ) from error
 
 
 def _dims(inputs: Mapping[str, Any], dynamic_shapes: Any) -> Iterator[_Dim]:
-    """The dims that `dynamic_shapes` names.
+    """Yield the dims for which `dynamic_shapes` has a `torch.export.Dim`.
 
     Raises:
-        CompileError: An input has no such dim, or its size is outside of what the dim allows.
+        CompileError: An input has no such dim, or its size is outside the bounds of the `Dim`.
     """
     if isinstance(dynamic_shapes, Mapping):
         pairs = [(name, inputs[name], spec) for name, spec in dynamic_shapes.items() if name in inputs]
@@ -139,8 +146,8 @@ def _dims(inputs: Mapping[str, Any], dynamic_shapes: Any) -> Iterator[_Dim]:
 
 def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
     if isinstance(value, torch.Tensor):
-        listed = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
-        for index, dim in listed:
+        dims = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
+        for index, dim in dims:
             if not isinstance(index, int) or not 0 <= index < value.dim():
                 raise CompileError(
                     f"dynamic_shapes: {name!r} has no dim {index!r}; the example has the shape {tuple(value.shape)}"
@@ -148,84 +155,92 @@ def _dims_of(name: str, value: Any, spec: Any) -> Iterator[_Dim]:
             size, minimum, maximum = value.shape[index], getattr(dim, "min", None), getattr(dim, "max", None)
             if isinstance(minimum, int) and isinstance(maximum, int) and not minimum <= size <= maximum:
                 raise CompileError(
-                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not within {minimum} and "
-                    f"{maximum} of Dim {getattr(dim, '__name__', '')!r}"
+                    f"dynamic_shapes: dim {index} of {name!r} is {size} in the example, which is not between the "
+                    f"bounds {minimum} and {maximum} of Dim {getattr(dim, '__name__', '')!r}"
                 )
             if dim is not None:
                 yield _Dim(name, index, size, dim)
     elif isinstance(value, (tuple, list)) and isinstance(spec, (tuple, list)):
-        for index, (one, of_one) in enumerate(zip(value, spec)):
-            yield from _dims_of(f"{name}[{index}]", one, of_one)
+        for index, (item, item_spec) in enumerate(zip(value, spec)):
+            yield from _dims_of(f"{name}[{index}]", item, item_spec)
     elif isinstance(value, Mapping) and isinstance(spec, Mapping):
-        for key, of_one in spec.items():
+        for key, item_spec in spec.items():
             if key in value:
-                yield from _dims_of(f"{name}[{key!r}]", value[key], of_one)
+                yield from _dims_of(f"{name}[{key!r}]", value[key], item_spec)
 
 
 def _sentence(error: Exception, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    text, place = str(error).strip(), _place(error)
-    at = f"at {place} " if place else ""
+    """Explain an error of `torch.export` in terms of the user's model and arguments."""
+    text, line = str(error).strip(), _user_line(error)
+    at = f"at {line} " if line else ""
     if "Constraints violated" in text:
         return _violated(text, model, dims)
     if "data-dependent" in text.partition("\n")[0]:
         return (
-            f"{at}it chooses by the content of a tensor, and an exported program does the same for all contents. Choose "
-            "with torch.where or torch.cond, or compile the model up to there and do the rest (such as the selection of "
-            f"boxes after a detector) in the application. torch said: {_short(text.partition(' (unhinted')[0])}"
+            f"{at}the model branches on the content of a tensor, but an exported program does the same for all "
+            "contents. Use torch.where or torch.cond, or compile the model up to this line and do the rest (such as "
+            "the selection of boxes after a detector) in the application. torch said: "
+            f"{_short(text.partition(' (unhinted')[0])}"
         )
     if "dynamic_shapes" in text.partition("\n")[0]:
-        return f"dynamic_shapes does not fit its inputs: {text.partition(chr(10))[0]}"
+        return f"dynamic_shapes does not match the inputs: {text.partition(chr(10))[0]}"
     return (
-        f"{at}it raised {text_of(error).rstrip('.')}. If it runs on these example inputs without edgecore, it does what torch.export "
-        "cannot capture, so that line must change; or give edgecore an ExportedProgram"
+        f"{at}the model raised {text_of(error).rstrip('.')}. If the model runs on these example inputs without "
+        "edgecore, this line does something that torch.export cannot capture, and must change; or pass an "
+        "ExportedProgram to edgecore"
     )
 
 
 def _violated(text: str, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    """Describe why the dims that the user wants to vary cannot, and what torch suggests instead."""
-    complaints = []
+    """Explain why dims of the user's `dynamic_shapes` cannot be dynamic, and what torch suggests instead."""
+    problems = []
     for line in (line.strip(" -") for line in text.splitlines() if line.startswith("  - ")):
         if fixed := _FIXED.search(line):
-            complaints.append(_fixed(fixed[1], int(fixed[2]), model, dims))
+            problems.append(_fixed(fixed[1], int(fixed[2]), model, dims))
         elif guard := _GUARD.search(line):
-            complaints.append(f"{_named(guard[1], dims)} must satisfy {_short(_SIZE.sub(_shape, guard[2]))}")
+            problems.append(f"{_named(guard[1], dims)} must satisfy {_short(_SIZE.sub(_shape, guard[2]))}")
         else:
-            complaints.append(_short(_SIZE.sub(_shape, line)).rstrip("."))
+            problems.append(_short(_SIZE.sub(_shape, line)).rstrip("."))
     _, _, after = text.partition("Suggested fixes:\n")
     fixes = [line.strip() for line in after.partition("\n\n")[0].splitlines() if not re.search(r"= \d+$", line)]
     advice = f"; use in dynamic_shapes: {'; '.join(fixes)}" if fixes else ""
-    shown = list(dict.fromkeys(complaints))[:2]
-    return f"not every size that dynamic_shapes allows will do: {'; '.join(shown)}{advice}"
+    shown = list(dict.fromkeys(problems))[:2]
+    return f"the model does not support every size that dynamic_shapes allows: {'; '.join(shown)}{advice}"
 
 
 def _fixed(name: str, size: int, model: torch.nn.Module, dims: Sequence[_Dim]) -> str:
-    what = _named(name, dims)
+    """Explain that the model fixes the size of a dim."""
+    subject = _named(name, dims)
     if size == 1 and any(dim.name == name and dim.size == 1 for dim in dims):
-        return f"{what} is 1 in the example, which torch takes for a constant: give an example of 2 or more"
+        return f"{subject} is 1 in the example, which torch treats as a constant; use an example of size 2 or more"
     layers = [path for path, module in model.named_modules() if isinstance(module, torch.nn.RNNBase)]
-    why = f" (torch.export unrolls recurrent layers such as {layers[0] or 'this one'!r})" if layers else ""
-    return f"{what} is always {size} in this model{why}, so leave it out of dynamic_shapes, or change the code that fixes it"
+    reason = f" (torch.export unrolls recurrent layers such as {layers[0] or 'this one'!r})" if layers else ""
+    return (
+        f"{subject} is always {size} in this model{reason}, so leave it out of dynamic_shapes, or change the code that "
+        "fixes it"
+    )
 
 
 def _named(name: str, dims: Sequence[_Dim]) -> str:
-    """The dims of a name, in the user's terms."""
+    """Return the inputs and dims that have a `torch.export.Dim` of this name; the name if there are none."""
     return " and ".join(str(dim) for dim in dims if dim.name == name) or name
 
 
 def _shape(size: re.Match[str]) -> str:
+    """Write a size of a guard as the user does: `x.shape[0]`."""
     return f"{size[1]}{size[2]}.shape[{size[3]}]"
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
-def _place(error: BaseException) -> str:
-    """`model.py:12`: the innermost line outside torch and edgecore that was running."""
-    found, step = "", error.__traceback__
+def _user_line(error: BaseException) -> str:
+    """Return the innermost line outside torch and edgecore in the traceback, `model.py:12`; empty if there is none."""
+    line, step = "", error.__traceback__
     while step is not None:
         path = step.tb_frame.f_code.co_filename
         if not is_inside_torch(path) and not Path(path).is_relative_to(_PACKAGE) and not path.startswith("<"):
-            found = f"{path}:{step.tb_lineno}"
+            line = f"{path}:{step.tb_lineno}"
         step = step.tb_next
-    return found
+    return line

@@ -1,4 +1,4 @@
-"""`to_edge` and `to_edge_transform_and_lower`: from an exported program to an edge program with delegates."""
+"""`to_edge` and `to_edge_transform_and_lower`: lower exported programs to edge programs, and delegate parts of them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def to_edge(
     """Lower exported programs to the edge dialect, without a backend.
 
     Args:
-        programs: One program, which becomes the method `forward`, or a mapping from names of methods to programs. They stay
-            as they are.
-        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
-        passes: The passes to run, `edgecore.passes.EDGE_PASSES` or a list made from it with `insert_before`, `insert_after`,
-            `replace` and `skip`.
+        programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
+            programs are copied, not changed.
+        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
+            list of these.
+        passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
+            `insert_after`, `replace` and `skip`.
 
     Returns:
-        A manager of functional programs whose tensors are dense and have the shapes and dtypes of the exported ones.
+        A manager of functional programs with dense tensors; inputs and outputs keep their shapes and dtypes.
 
     Raises:
         VerificationError: An operator is not in the edge dialect and torch has no decomposition for it, or a dtype or
@@ -68,30 +69,33 @@ def to_edge_transform_and_lower(
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
 ) -> EdgeProgramManager:
-    """Lower exported programs to the edge dialect and delegate what the partitioners tag, one partitioner after another.
+    """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
-    Operators that a partitioner asks not to decompose (`ops_to_not_decompose`) are decomposed only if no partitioner tags
-    them. What a backend fails on goes to the next one or stays outside.
+    The partitioners run one after another. An operator that a partitioner asks not to decompose
+    (`ops_to_not_decompose`) is decomposed only if no partitioner tags it. If a backend fails to compile a partition,
+    the next partitioners may tag its operators.
 
     Args:
-        programs: One program, which becomes the method `forward`, or a mapping from names of methods to programs. They stay
-            as they are.
-        transform_passes: Further passes, which run between the passes of the stage `edge` and the first partitioner.
+        programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
+            programs are copied, not changed.
+        transform_passes: Additional passes, which run after the stage `edge` and before the first partitioner.
         partitioner: Partitioners in order of priority, or a mapping from names of methods to such lists.
-        constant_methods: Methods without inputs that return a value, by name: numbers, strings, tensors, lists of these.
-        passes: The passes to run, `edgecore.passes.EDGE_PASSES` or a list made from it with `insert_before`, `insert_after`,
-            `replace` and `skip`.
+        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
+            list of these.
+        passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
+            `insert_after`, `replace` and `skip`.
 
     Returns:
-        A manager of programs with delegate calls; inputs and results have the shapes and dtypes of the exported ones.
+        A manager of programs with delegate calls; inputs and outputs keep their shapes and dtypes.
 
     Raises:
-        VerificationError: An operator that stays outside is not in the edge dialect and torch has no decomposition for it.
+        VerificationError: An operator that is not delegated is not in the edge dialect, and torch has no decomposition
+            for it.
         CompileError: A pass failed, or a partitioner changed the program or made a partition that is not convex.
         BackendError: The package of a backend is not installed or is broken.
 
     Warns:
-        FallbackWarning: A partitioner or a backend failed; other backends or the kernels run these operators.
+        FallbackWarning: A partitioner or a backend failed; other backends or edgecore's kernels run these operators.
 
     Example:
         >>> from edgecore_xnnpack.partitioner import XnnpackPartitioner
@@ -111,8 +115,9 @@ def lower(
     passes: PassList = EDGE_PASSES,
     dump: PassDump | None = None,
 ) -> EdgeProgramManager:
-    """`to_edge_transform_and_lower`, where a failure of one of the partitioners that are `required` is a `CompileError`,
-    and `dump` writes the graph after each pass.
+    """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
+
+    `dump` writes the graph after each pass.
     """
     lowering = _Lowering(passes, dump)
     edge, diagnostics = {}, {}
@@ -130,11 +135,12 @@ def lower(
         )
         lowered = lowering.to_edge(name, program, context, preserve_for)
         lowered = lowering.apply(name, lowered, transform_passes, context)
-        for one in partitioners:
-            lowered = to_backend(lowered, one, preprocess, diagnostics[name], one in required)
-            lowering.note(name, f"partition_{type(one).__name__}", lowered)
+        for one_partitioner in partitioners:
+            is_required = one_partitioner in required
+            lowered = to_backend(lowered, one_partitioner, preprocess, diagnostics[name], is_required)
+            lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", lowered)
         edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
-        _number(edge[name])
+        _add_debug_handles(edge[name])
         verify(edge[name])
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer
@@ -147,14 +153,14 @@ class _Lowering:
     def __init__(self, passes: PassList, dump: PassDump | None = None) -> None:
         self.passes = passes
         self.dump = dump
-        self.is_alone = True
+        self.is_single = True  # there is only one method
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
-        """The function that `PassManager` calls after each pass over a method."""
-        return self.dump.observer(method, self.is_alone) if self.dump is not None else None
+        """Return the function that `PassManager` calls after each pass over a method; None if nothing is dumped."""
+        return self.dump.observer(method, self.is_single) if self.dump is not None else None
 
-    def note(self, method: str, step: str, program: ExportedProgram) -> None:
-        """Dump a program after a step that is no pass."""
+    def dump_step(self, method: str, step: str, program: ExportedProgram) -> None:
+        """Dump a program after a step that is not a pass."""
         after = self.observer(method)
         if after is not None:
             after(step, program)
@@ -168,24 +174,28 @@ class _Lowering:
         *,
         edge: bool = True,
     ) -> ExportedProgram:
-        """Run passes over a method; with `edge`, what follows each must be in the edge dialect, but for preserved operators."""
-        bound = [one.bind(context) if isinstance(one, NamedPass) else one for one in passes]
+        """Run passes over a method, and check the program after each.
+
+        With `edge` the program must be in the edge dialect, apart from preserved operators; otherwise only the
+        structure of the graph is checked.
+        """
+        bound = [item.bind(context) if isinstance(item, NamedPass) else item for item in passes]
         check = partial(verify, preserved=context.preserved) if edge else check_structure
         return PassManager(bound, check_program=check, after_pass=self.observer(method))(program)
 
     def exported(self, programs: Programs) -> dict[str, ExportedProgram]:
         """Copy the programs and run the stages `exported` and `methods`."""
-        given = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
-        self.is_alone = len(given) == 1
+        by_name = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+        self.is_single = len(by_name) == 1
         methods = {}
-        for name, program in given.items():
-            self.note(name, "exported", program)
-            first = self.passes.of_stage("exported")
-            methods[name] = self.apply(name, copy_program(program), first, PassContext(), edge=False)
+        for name, program in by_name.items():
+            self.dump_step(name, "exported", program)
+            passes = self.passes.of_stage("exported")
+            methods[name] = self.apply(name, copy_program(program), passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in program.graph_signature.buffers_to_mutate.values()}
         context = PassContext(written_buffers=frozenset(written))
-        shared = self.passes.of_stage("methods")
-        return {name: self.apply(name, program, shared, context, edge=False) for name, program in methods.items()}
+        passes = self.passes.of_stage("methods")
+        return {name: self.apply(name, program, passes, context, edge=False) for name, program in methods.items()}
 
     def to_edge(
         self,
@@ -194,14 +204,18 @@ class _Lowering:
         context: PassContext,
         preserve_for: Callable[[ExportedProgram], Preserve],
     ) -> ExportedProgram:
-        """Run the stage `edge`; twice for a program with 3-d convolutions, which the first round preserves."""
+        """Run the stage `edge`.
+
+        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has any, a
+        second run decomposes those that no partitioner asks to preserve.
+        """
 
         def preserve_volumes_for(program: ExportedProgram) -> Preserve:
             preserve = preserve_for(program)
             return lambda node: is_volume_convolution(node) or preserve(node)
 
         passes = self.passes.of_stage("edge")
-        names = [one.name for one in passes]
+        names = [named.name for named in passes]
         start = names.index("decompose") if "decompose" in names else 0
         context.preserve_for = preserve_volumes_for
         program = self.apply(method, program, passes[:start], context, edge=False)
@@ -209,13 +223,16 @@ class _Lowering:
         if _has_volumes(program):
             context.preserve_for = preserve_for
             program = self.apply(method, program, passes, context)
-        _number(program)
+        _add_debug_handles(program)
         return program
 
     def decompose_undelegated(
         self, method: str, program: ExportedProgram, diagnostics: PartitionDiagnostics
     ) -> ExportedProgram:
-        """Decompose what was preserved for a partitioner that left it after all; the parts inherit the reasons."""
+        """Decompose operators that were preserved for a partitioner, but not delegated.
+
+        The operators of the decomposition inherit the reasons why partitioners left the preserved operator.
+        """
         for node in all_calls(program.graph_module):
             node.meta["unsupported_reasons"] = [
                 (backend, f"part of {operator_name(node.target)}: {reason}")
@@ -241,16 +258,17 @@ def _preserve_for(
     diagnostics: PartitionDiagnostics,
     required: Sequence[Partitioner],
 ) -> Preserve:
-    """Return a predicate: some partitioner asks not to decompose the node. One that fails on the question does not.
+    """Return a predicate that is True for nodes that some partitioner asks not to decompose.
 
-    The operators that partitioners list are added to `preserved`.
+    A partitioner that raises an exception while answering gets a warning, and its answer counts as no. The operators
+    that partitioners list are added to `preserved`.
     """
     wanted: dict[OpOverload, list[tuple[Partitioner, Preserve]]] = {}
     failed: set[tuple[str, str]] = set()
 
     def fall_back(partitioner: Partitioner, task: str, error: Exception) -> None:
         name = type(partitioner).__name__
-        if (name, str(error)) not in failed:  # once for all calls of the same kind
+        if (name, str(error)) not in failed:  # one warning for all nodes with the same error
             failed.add((name, str(error)))
             diagnostics.fall_back(name, task, [], error, partitioner in required)
 
@@ -258,7 +276,7 @@ def _preserve_for(
         try:
             operators, condition = partitioner.ops_to_not_decompose(program)
         except Exception as error:
-            fall_back(partitioner, "to say which operators it wants whole", error)
+            fall_back(partitioner, "to list the operators that must not be decomposed", error)
             continue
         for operator in operators:
             preserved.add(operator)
@@ -270,17 +288,17 @@ def _preserve_for(
                 if condition(node):
                     return True
             except Exception as error:
-                fall_back(partitioner, f"to say whether it wants {operator_name(node.target)} whole", error)
+                fall_back(partitioner, f"to say whether to decompose {operator_name(node.target)}", error)
         return False
 
     return preserve
 
 
-def _number(program: ExportedProgram) -> None:
-    """Give every call node without one a debug handle: a number that survives into blobs, files and traces."""
+def _add_debug_handles(program: ExportedProgram) -> None:
+    """Give a debug handle to every call node without one; blobs, files and traces refer to nodes by these numbers."""
     nodes = all_calls(program.graph_module)
-    known = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
-    handle = max(known, default=0)
+    existing = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
+    handle = max(existing, default=0)
     for node in nodes:
         if "debug_handle" not in node.meta:
             handle += 1

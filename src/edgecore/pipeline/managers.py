@@ -1,4 +1,4 @@
-"""The two stages that users hold in their hands: an edge program, and the file made of it."""
+"""The managers that users work with: one for edge programs, and one for the finished file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ from edgecore.pipeline.save import write_files
 
 @dataclass(frozen=True)
 class ExecutorchBackendConfig:
-    """How `to_executorch` writes the file.
+    """Settings of `EdgeProgramManager.to_executorch`.
 
-    `runtime` is the target runtime, `executorch-1.5` or `edgecore`; `passes` run before those of the stage `memory`. `external_constants` moves weights to `.ptd` files:
-    True all of them to one, a name all to the file of that name, a mapping of patterns of qualified names each to the
-    file of the first that matches (`{"*lora*": "adapter", "*": "base"}`), a function of the placeholder node to the file
-    that it names, or None.
+    Attributes:
+        memory_planning_pass: Plans the memory.
+        passes: Passes that run before those of the stage `memory`.
+        runtime: The target runtime: `executorch-1.5` or `edgecore`.
+        external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them,
+            in the file of that name. A mapping from patterns of qualified names to file names, where the first pattern
+            that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function of the placeholder node that returns a
+            file name, or None for the `.pte`.
     """
 
     memory_planning_pass: MemoryPlanningPass = field(default_factory=MemoryPlanningPass)
@@ -47,13 +51,15 @@ class ExecutorchBackendConfig:
 
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
-"""Gives, for a method, the function that is called with the name of each pass and the program after it; None for no calls."""
+"""A function of a method's name; it returns the function to call with the name of each pass and the program after the
+pass, or None.
+"""
 
 
 class EdgeProgramManager:
-    """Edge programs by method name, as `to_edge` and `to_edge_transform_and_lower` return them.
+    """The edge programs of all methods, as `to_edge` and `to_edge_transform_and_lower` return them.
 
-    `transform` and `to_backend` return a new manager, as in ExecuTorch; this one stays as it is.
+    `transform` and `to_backend` return a new manager and do not change this one, as in executorch.
     """
 
     def __init__(
@@ -78,11 +84,14 @@ class EdgeProgramManager:
 
     @property
     def config_methods(self) -> set[str]:
-        """Names of the methods that only return a value."""
+        """Names of the constant methods, which only return a value."""
         return set(self._constant_methods)
 
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """Return the edge program of a method; it is not a copy.
+        """Return the edge program of a method, not a copy.
+
+        Args:
+            method_name: The name of the method.
 
         Raises:
             KeyError: There is no method of that name.
@@ -93,16 +102,18 @@ class EdgeProgramManager:
         return self._programs[method_name]
 
     def transform(self, passes: Sequence[Pass | NamedPass]) -> EdgeProgramManager:
-        """Apply passes to a copy of every method and verify the results. Weights are shared with this manager.
+        """Apply passes to a copy of every method, and verify the results.
+
+        The copies share their weights with this manager.
 
         Args:
             passes: Functions from program to program, or `PassBase` objects, in the order in which they run.
 
         Returns:
-            A new manager; this one stays as it is.
+            A new manager; this one does not change.
 
         Raises:
-            CompileError: A pass failed; the message names it.
+            CompileError: A pass failed; the message names the pass.
             VerificationError: A result is not in the edge dialect.
 
         Example:
@@ -115,23 +126,24 @@ class EdgeProgramManager:
         return changed
 
     def to_backend(self, partitioner: Partitioner | Mapping[str, Partitioner]) -> EdgeProgramManager:
-        """Delegate what a partitioner tags, in a copy of every method. Weights are shared with this manager.
+        """Delegate the operators that a partitioner tags, in a copy of every method.
 
-        Operators that the partitioner would rather get undecomposed are decomposed already: pass partitioners to
-        `to_edge_transform_and_lower` where that matters.
+        The copies share their weights with this manager. Operators that the partitioner asks not to decompose
+        (`ops_to_not_decompose`) are already decomposed here; use `to_edge_transform_and_lower` to preserve them.
 
         Args:
-            partitioner: One for all methods, or a mapping from names of methods; other methods stay as they are.
+            partitioner: One partitioner for all methods, or a mapping from names of methods to partitioners; methods
+                that the mapping lacks are not delegated.
 
         Returns:
-            A new manager; this one stays as it is.
+            A new manager; this one does not change.
 
         Raises:
             CompileError: The partitioner changed the program, or made a partition that is not convex.
             BackendError: The package of the backend is not installed or is broken.
 
         Warns:
-            FallbackWarning: The partitioner or the backend failed; these operators stay outside.
+            FallbackWarning: The partitioner or the backend failed; edgecore's kernels run these operators.
 
         Example:
             >>> edge = edgecore.to_edge(exported).to_backend(XnnpackPartitioner())
@@ -148,13 +160,13 @@ class EdgeProgramManager:
         return EdgeProgramManager(
             {name: copy_program(program) for name, program in self._programs.items()},
             constant_methods=self._constant_methods,
-            diagnostics={name: copy.deepcopy(one) for name, one in self._diagnostics.items()},
+            diagnostics={name: copy.deepcopy(diagnostics) for name, diagnostics in self._diagnostics.items()},
             passes=self._passes,
             observer=self._observer,
         )
 
     def report(self) -> DelegationReport:
-        """Return which operators run on which backend, and why others do not; `print` shows it as a table.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Example:
             >>> print(edge.report())
@@ -164,16 +176,16 @@ class EdgeProgramManager:
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
         """Run the last passes, plan the memory and make the file.
 
-        The programs of this manager are edited: call it once, after everything else.
+        This changes the programs of this manager, so call it only once, as the last method.
 
         Args:
-            config: How to write the file; by default `ExecutorchBackendConfig()`.
+            config: The settings; by default `ExecutorchBackendConfig()`.
 
         Returns:
-            The finished program, still in memory.
+            The finished program, in memory.
 
         Raises:
-            CompileError: An operator outside the delegates has no kernel in the target runtime, a pass failed, or the
+            CompileError: An operator that is not delegated has no kernel in the target runtime, a pass failed, or the
                 memory cannot be planned.
 
         Example:
@@ -181,9 +193,9 @@ class EdgeProgramManager:
         """
         config = config or ExecutorchBackendConfig()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
-        last = [one.bind(PassContext()) for one in self._passes.of_stage("memory")]
+        memory_passes = [named.bind(PassContext()) for named in self._passes.of_stage("memory")]
         for name, program in self._programs.items():
-            final = PassManager([*config.passes, *last], after_pass=self._observer(name))(program)
+            final = PassManager([*config.passes, *memory_passes], after_pass=self._observer(name))(program)
             with failures_named(f"memory planning of method {name}"):
                 planned[name] = (final, config.memory_planning_pass.run(final))
         planning = config.memory_planning_pass
@@ -199,7 +211,14 @@ class EdgeProgramManager:
 
 
 class ExecutorchProgramManager:
-    """A finished program, still in memory: `pte`, and in `data` the `.ptd` files beside it by name."""
+    """A finished program in memory.
+
+    Attributes:
+        pte: The `.pte` file.
+        data: Its `.ptd` files by name, without the ending.
+        methods: Names of the methods.
+        config_methods: Names of the constant methods, which only return a value.
+    """
 
     def __init__(
         self,
@@ -217,7 +236,7 @@ class ExecutorchProgramManager:
 
     @property
     def buffer(self) -> bytes:
-        """The `.pte` as bytes, without the `.ptd` files; made anew at each access.
+        """The `.pte` as bytes, without the `.ptd` files. Each access builds new bytes.
 
         Example:
             >>> edgecore.load(program.buffer).forward(x)
@@ -226,11 +245,11 @@ class ExecutorchProgramManager:
 
     @property
     def data_buffers(self) -> list[bytes]:
-        """The `.ptd` files as bytes, in the order of `data`; made anew at each access."""
+        """The `.ptd` files as bytes, in the order of `data`. Each access builds new bytes."""
         return [fmt.write_ptd(data) for data in self.data.values()]
 
     def write_to_file(self, file: BinaryIO) -> None:
-        """Write the `.pte` to an open binary file without joining its segments in memory.
+        """Write the `.pte` to an open binary file without a copy of its segments in memory.
 
         Args:
             file: A file that is open for writing bytes.
@@ -251,7 +270,7 @@ class ExecutorchProgramManager:
             outdir: An existing folder.
 
         Raises:
-            WriteError: A file cannot be written; then every file is as it was.
+            WriteError: A file cannot be written; then no existing file has changed.
 
         Example:
             >>> program.write_tensor_data_to_file("weights")
@@ -259,34 +278,36 @@ class ExecutorchProgramManager:
         write_files(self._data_writers({name: Path(outdir) / f"{name}.ptd" for name in self.data}))
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write the `.pte` and, beside it, its `.ptd` files; the one without a name is called after the `.pte`.
+        """Write the `.pte`, and its `.ptd` files into the same folder.
+
+        A `.ptd` file for which no name was chosen gets the name of the `.pte`.
 
         Args:
-            path: Path of the `.pte`, in an existing folder; a file of that name is replaced.
+            path: The path of the `.pte`, in an existing folder; an existing file is replaced.
 
         Returns:
-            The paths of the files that were written, the `.pte` first.
+            The paths of all files, the `.pte` first.
 
         Raises:
-            WriteError: A file cannot be written; then every file is as it was.
+            WriteError: A file cannot be written; then no existing file has changed.
 
         Example:
             >>> program.save("model.pte")
             [PosixPath('model.pte')]
         """
         path = Path(path)
-        places = {
+        data_paths = {
             name: path.with_suffix(".ptd") if name == DEFAULT_FILE else path.with_name(f"{name}.ptd")
             for name in self.data
         }
-        write_files({**self._data_writers(places), path: self.write_to_file})
-        return [path, *places.values()]
+        write_files({**self._data_writers(data_paths), path: self.write_to_file})
+        return [path, *data_paths.values()]
 
-    def _data_writers(self, places: Mapping[str, Path]) -> dict[Path, Callable[[BinaryIO], object]]:
-        return {place: partial(fmt.write_ptd_to, self.data[name]) for name, place in places.items()}
+    def _data_writers(self, paths: Mapping[str, Path]) -> dict[Path, Callable[[BinaryIO], object]]:
+        return {path: partial(fmt.write_ptd_to, self.data[name]) for name, path in paths.items()}
 
     def report(self) -> DelegationReport:
-        """Return which operators run on which backend, and why others do not; `print` shows it as a table.
+        """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
         Example:
             >>> print(program.report())

@@ -1,4 +1,4 @@
-"""`PassDump`: the graph after each pass that changed it, as numbered text files."""
+"""Write the graph after each pass that changed it to numbered text files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from edgecore.ir.tensors import dim_order
 
 
 class PassDump:
-    """Writes `FOLDER/03-fold_constants.txt` and so on; of several methods, `FOLDER/METHOD/03-fold_constants.txt`.
+    """Writes files such as `FOLDER/03-fold_constants.txt`; for several methods `FOLDER/METHOD/03-fold_constants.txt`.
 
-    Numbers count the passes of a method that ran, so a missing number is a pass that changed nothing. `00-exported` is the
-    program before the first pass.
+    The number counts the passes that ran on a method, so a missing number is a pass that did not change the program.
+    `00-exported` is the program before the first pass.
 
     Raises:
-        WriteError: The folder cannot be made or written, or it is not empty.
+        WriteError: The folder cannot be created or read, or it is not empty.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -36,16 +36,16 @@ class PassDump:
         except OSError as error:
             raise WriteError(f"cannot dump passes to {self.folder}: {error.strerror or error}") from error
         if not is_empty:
-            raise WriteError(f"cannot dump passes to {self.folder}: the folder is not empty; name a new one")
+            raise WriteError(f"cannot dump passes to {self.folder}: the folder is not empty; choose a new one")
         self._counts: dict[str, int] = {}
         self._texts: dict[str, str] = {}
 
     def observer(self, method: str, alone: bool) -> Callable[[str, ExportedProgram], None]:
-        """Return a function that `PassManager` calls with a pass's name and the program after it.
+        """Return a function that `PassManager` calls with the name of each pass and the program after the pass.
 
         Args:
-            method: The method that the program is.
-            alone: The program has no other method: its files need no folder of their own.
+            method: The name of the method.
+            alone: True if this is the only method; its files then need no subfolder.
         """
         folder = self.folder if alone else self.folder / method
 
@@ -66,9 +66,9 @@ class PassDump:
 
 
 def graph_text(program: ExportedProgram) -> str:
-    """Return a program as text: a line for each input, call and result, with dtypes, shapes, and lines of the model.
+    """Return a program as text: a line for each input, call and result, with dtypes, shapes and lines of the model.
 
-    Bodies of control flow follow their call, indented.
+    The bodies of a control-flow node follow it, indented.
     """
     kinds = {
         spec.arg.name: f"{spec.kind.name.lower()} {spec.target}" if spec.kind != InputKind.USER_INPUT else "user_input"

@@ -1,4 +1,4 @@
-"""Finding the compiler of a backend and having it compile a partition."""
+"""Find the compiler of a backend, and let it compile partitions."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """The compile side of a backend, created once a process."""
+    """Return the compiler of a backend; there is one object in a process."""
     return registry.load_compiler(info)
 
 
 def preprocess(
     backend_id: str, program: ExportedProgram, specs: Sequence[CompileSpec]
 ) -> tuple[PreprocessResult, tuple[str, str]]:
-    """Have the installed backend compile a partition; also the name and version of its distribution."""
+    """Compile a partition with an installed backend.
+
+    Returns:
+        The result, and the name and version of the backend's pip package.
+    """
     info = registry.find(backend_id)
     compiler = compiler_of(info)
     return compiler.preprocess(program, specs), _distribution(info)
 
 
 def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[str]:
-    """What the backend says of its delegates. A failure is a line, too: nothing is lost but this section."""
+    """Return the backend's own lines about its delegates; if the backend fails, one line with the error."""
     try:
         compiler = compiler_of(registry.find(backend_id))
         return list(compiler.report_lines(results)) if isinstance(compiler, ReportingCompiler) else []
@@ -44,6 +48,7 @@ def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[s
 
 @cache
 def _distribution(info: BackendInfo) -> tuple[str, str]:
+    """Return the name and version of a backend's pip package; the module's name and "" if there is none."""
     package = info.compiler.partition(":")[0].partition(".")[0]
     for name in packages_distributions().get(package, ()):
         try:

@@ -1,4 +1,4 @@
-"""The delegation report: which operators run where, and why."""
+"""The delegation report: the backend that runs each operator, and why others are not delegated."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ from edgecore.quantize.quality import LayerQuality, decibels
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One operator call: `where` is a backend id or `edgecore`; `reasons` say why each backend left it.
+    """One call of an operator.
 
-    `node` is its name in the edge program, also of a call that is now inside a delegate. `module` is the qualified name of
-    the innermost module that makes the call, `source` the line of the model's code. `dtypes`: of the tensors that it reads
-    and gives.
+    Attributes:
+        method: The name of the method.
+        operator: The name of the operator.
+        node: The name of the node in the edge program, before delegation.
+        where: The id of the backend that runs the call; `edgecore` if it is not delegated.
+        source: The line of the model's code, `file.py:12`.
+        reasons: (backend id, sentence) for each backend that did not delegate the call.
+        dtypes: The dtypes of its inputs and outputs.
+        module: The qualified name of the innermost module that makes the call.
     """
 
     method: str
@@ -41,17 +47,22 @@ class ReportRow:
     module: str = ""
 
     @property
-    def place(self) -> str:
-        """`model.py:12 in encoder.layers.3`, or what is known of it."""
+    def location(self) -> str:
+        """The source line and module, such as `model.py:12 in encoder.layers.3`, as far as they are known."""
         return f"{self.source} in {self.module}".strip() if self.module else self.source
 
 
 @dataclass(frozen=True)
 class DelegationReport:
-    """All operator calls on tensors of all methods, the number of delegates by backend, and the arenas of a finished program.
+    """The delegation report of all methods; `print` shows it as text.
 
-    `quantization`: what each layer of a quantized program loses, worst first; None if nobody asked. `sections`: what
-    backends say of their delegates, lines by backend id. `failures`: where a backend failed, so that operators run elsewhere.
+    Attributes:
+        rows: All calls of operators on tensors.
+        delegates: Backend id -> number of delegates.
+        memory: The arenas of a finished program.
+        quantization: The loss of each layer of a quantized program, worst first; None if not requested.
+        sections: Backend id -> lines of the backend about its delegates.
+        failures: Failures of backends, whose operators run elsewhere.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -65,31 +76,35 @@ class DelegationReport:
     def of(
         cls, programs: Mapping[str, ExportedProgram], diagnostics: Mapping[str, PartitionDiagnostics]
     ) -> DelegationReport:
-        """The report of edge programs."""
+        """Make the report of edge programs (method name -> program)."""
         rows: list[ReportRow] = []
         results: dict[str, list[PreprocessResult]] = {}
         for method, program in programs.items():
             for node, module in delegates(program):
                 results.setdefault(module.backend_id, []).append(module.result)
                 rows += [
-                    ReportRow(method, one.operator, one.node, module.backend_id, one.source, (), one.dtypes, one.module)
-                    for one in node.meta["delegated"]
+                    ReportRow(
+                        method, call.operator, call.node, module.backend_id, call.source, (), call.dtypes, call.module
+                    )
+                    for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
-                    why = tuple(reasons.get(node.name, ()))
+                    node_reasons = tuple(reasons.get(node.name, ()))
                     name, line, path = operator_name(node.target), source_line(node), module_path(node)
-                    rows.append(ReportRow(method, name, node.name, "edgecore", line, why, dtypes_of(node), path))
+                    rows.append(
+                        ReportRow(method, name, node.name, "edgecore", line, node_reasons, dtypes_of(node), path)
+                    )
         counts = {backend_id: len(of_backend) for backend_id, of_backend in results.items()}
-        said = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
-        sections = {backend_id: lines for backend_id, lines in said.items() if lines}
+        all_lines = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
+        sections = {backend_id: lines for backend_id, lines in all_lines.items() if lines}
         failures = [failure for method in programs if method in diagnostics for failure in diagnostics[method].failures]
         return cls(rows, counts, sections=sections, failures=failures)
 
     @property
     def left_outside(self) -> list[ReportRow]:
-        """The calls that no backend took."""
+        """The calls that are not delegated."""
         return [row for row in self.rows if row.where == "edgecore"]
 
     def __str__(self) -> str:
@@ -98,15 +113,15 @@ class DelegationReport:
         lines = [f"delegates: {backends}; operators delegated: {total - len(outside)} of {total}"]
         if self.failures:
             count = sum(failure.operators for failure in self.failures)
-            lines.append(f"failures of backends: {len(self.failures)}, for which {count} operators run elsewhere")
+            lines.append(f"failures of backends: {len(self.failures)}; {count} operators run elsewhere for that reason")
             lines += [f"  {failure.sentence}" for failure in self.failures]
-        lines += [f"  outside: {line}" for line in self.outside_lines()]
-        for backend_id, said in self.sections.items():
-            lines += [f"{backend_id}:", *(f"  {line}" for line in said)]
+        lines += [f"  not delegated: {line}" for line in self.outside_lines()]
+        for backend_id, backend_lines in self.sections.items():
+            lines += [f"{backend_id}:", *(f"  {line}" for line in backend_lines)]
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """The layers that differ most from the float program, a line each."""
+        """Return a line for each of the `limit` layers that differ most from the float program, after a head line."""
         rows = self.quantization
         if not rows:
             return []
@@ -119,27 +134,34 @@ class DelegationReport:
         ]
 
     def outside_groups(self) -> list[list[ReportRow]]:
-        """The calls that no backend took, those of one operator with the same reasons together."""
+        """Return the calls that are not delegated, in groups of the same operator and reasons."""
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[ReportRow]] = {}
         for row in self.left_outside:
             groups.setdefault((row.operator, row.reasons), []).append(row)
         return list(groups.values())
 
     def outside_lines(self) -> list[str]:
-        """A line for each of `outside_groups`: operator, the first nodes, source lines and modules, reasons."""
+        """Return a line for each of `outside_groups`: operator, the first nodes, source lines and modules, reasons."""
         lines = []
         for rows in self.outside_groups():
             count = f"{len(rows)} x " if len(rows) > 1 else ""
-            places = _first([row.place for row in rows if row.place])
-            lines.append(_line(count + rows[0].operator, _first([row.node for row in rows]), places, rows[0]))
+            sources = _first([row.location for row in rows if row.location])
+            lines.append(_line(count + rows[0].operator, _first([row.node for row in rows]), sources, rows[0]))
         return lines
 
     def outside_nodes(self) -> list[str]:
-        """A line for each call that no backend took: operator, node, source line and module, reasons."""
-        return [_line(row.operator, row.node, row.place, row) for row in self.left_outside]
+        """Return a line for each call that is not delegated: operator, node, source line and module, reasons."""
+        return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report as one self-contained page."""
+        """Write the report as an HTML page that needs no other files.
+
+        Args:
+            path: The path of the page; an existing file is replaced.
+
+        Example:
+            >>> program.report().to_html("report.html")
+        """
         from jinja2 import Environment, PackageLoader, select_autoescape
 
         environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
@@ -148,17 +170,17 @@ class DelegationReport:
         Path(path).write_text(page, encoding="utf-8")
 
 
-def _line(operators: str, nodes: str, places: str, row: ReportRow) -> str:
-    why = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
-    return f"{operators} ({nodes}){f' at {places}' if places else ''}: {why}"
+def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
+    reasons = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
+    return f"{operators} ({nodes}){f' at {sources}' if sources else ''}: {reasons}"
 
 
 def _is_size(node: Node) -> bool:
-    """Arithmetic on symbolic sizes is no work that a backend could take."""
+    """Return True for arithmetic on symbolic sizes, which is never delegated and therefore not in the report."""
     return node.target is torch.ops.aten.sym_size.int or node.target in SYMBOLIC
 
 
 def _first(texts: list[str], limit: int = 3) -> str:
-    """The first different ones in a line."""
+    """Join the first `limit` different texts."""
     different = list(dict.fromkeys(texts))
     return ", ".join(different[:limit] + ["..."] * (len(different) > limit))

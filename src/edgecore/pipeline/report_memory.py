@@ -1,4 +1,4 @@
-"""What the memory plan of each method looks like: figures for the text report, boxes for the picture."""
+"""Describe the memory plan of each method: figures for the text report, boxes for the diagram in the HTML page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from edgecore.memory.specs import specs_of
 
 @dataclass(frozen=True)
 class Box:
-    """The memory of one tensor: `first` to `last` step, `offset` and `size` in bytes; `nodes` compute into it."""
+    """The memory of one tensor, for the diagram of time against addresses.
+
+    Attributes:
+        nodes: Names of the nodes that compute into the memory.
+        first: The first step at which the tensor lives.
+        last: The last step.
+        offset: Bytes from the start of the arena.
+        size: In bytes.
+    """
 
     nodes: tuple[str, ...]
     first: int
@@ -25,9 +33,16 @@ class Box:
 
 @dataclass(frozen=True)
 class ArenaReport:
-    """One arena of a method: `size` and `bound`, the peak sum of live bytes, in bytes; `steps` is the length of time.
+    """One arena of a method.
 
-    `shared` tensors lie in the memory of another one.
+    Attributes:
+        method: The name of the method.
+        name: The name of the memory, or `arena 1`.
+        size: In bytes.
+        bound: The lower bound of the size: the largest sum of bytes that live at one time.
+        steps: The number of steps in the diagram.
+        shared: The number of tensors in the memory of another tensor.
+        boxes: The tensors with memory of their own.
     """
 
     method: str
@@ -47,20 +62,20 @@ class ArenaReport:
 
 
 def arena_reports(planned: Mapping[str, tuple[ExportedProgram, MemoryPlan]]) -> list[ArenaReport]:
-    """The arenas of all methods."""
-    found = []
+    """Describe the arenas of all methods."""
+    reports = []
     for method, (program, plan) in planned.items():
         order = list(in_execution_order(program.graph_module))
         nodes: dict[TensorSpec, dict[str, None]] = {}
         members: dict[TensorSpec, set[TensorSpec]] = {}
         for node in order:
             for spec in specs_of(node):
-                nodes.setdefault(spec.root, {})[node.name] = None
-                members.setdefault(spec.root, set()).add(spec)
+                nodes.setdefault(spec.storage, {})[node.name] = None
+                members.setdefault(spec.storage, set()).add(spec)
         for mem_id, size in sorted(plan.arenas.items()):
             specs = [spec for spec in plan.specs if spec.mem_id == mem_id]
             boxes = [Box(tuple(nodes[spec]), *spec.lifetime, spec.mem_offset, spec.nbytes) for spec in specs]
             shared = sum(len(members[spec]) - 1 for spec in specs)
             name = plan.names.get(mem_id, f"arena {mem_id}")
-            found.append(ArenaReport(method, name, size, plan.bounds.get(mem_id, 0), len(order) + 1, shared, boxes))
-    return found
+            reports.append(ArenaReport(method, name, size, plan.bounds.get(mem_id, 0), len(order) + 1, shared, boxes))
+    return reports

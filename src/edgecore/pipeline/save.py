@@ -1,4 +1,4 @@
-"""Writing several files so that all of them appear or none."""
+"""Write several files so that either all of them appear or none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from edgecore.errors import WriteError
 
 
 def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write each file under a name of its own beside it, then move all of them in place; existing ones are replaced.
+    """Write each file to `NAME.partial` in the same folder, then rename all of them; existing files are replaced.
 
-    Raises `WriteError` if one cannot be written; then every file is as it was before.
+    Args:
+        writers: Path -> function that writes the content to an open binary file.
+
+    Raises:
+        WriteError: A file cannot be written; then no existing file has changed.
     """
     partial = {path: path.with_name(path.name + ".partial") for path in writers}
     path = Path()
@@ -25,12 +29,12 @@ def write_files(writers: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
         for path, write in writers.items():
             with partial[path].open("wb") as file:
                 write(file)
-        for path, place in partial.items():
-            place.replace(path)
+        for path, source in partial.items():
+            source.replace(path)
     except OSError as error:
         if isinstance(error, WriteError):
             raise
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        for place in partial.values():
-            place.unlink(missing_ok=True)
+        for source in partial.values():
+            source.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Quantization by one word: recipes over torchao's PT2E flow, with the quantizer of a backend."""
+"""Quantize a model with a named recipe of a backend, through torchao's PT2E flow."""
 
 from edgecore.quantize.calibration import Calibration, samples
 from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities, output_ratios, warn_of_losses

@@ -1,4 +1,4 @@
-"""Inputs that show a quantizer the range of every value."""
+"""Calibration samples: inputs from which a quantizer learns the range of every value."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ import torch
 from edgecore.errors import CompileError
 
 Calibration = Callable[[Callable[..., Any]], None] | Iterable[Any] | str | Path
-"""A function that calls the model it is given, an iterable of inputs (a tuple each, the only tensor, or a mapping of keyword
-arguments; a data loader will do), or a folder of `.npy` files (one per sample; `.npz` with one entry per input, in order, for several inputs)."""
+"""Samples for the calibration, in one of these forms:
+
+- a function that gets the model as its argument and calls it;
+- an iterable, such as a data loader, of samples: each a tuple of inputs, the tensor itself if there is only one input,
+  or a mapping of keyword arguments;
+- a folder with a file per sample: `.npy` for one input, or `.npz` with an entry per input, in their order.
+"""
 
 
 def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Positional and keyword inputs, one sample after another. Raises `CompileError` for a folder without samples."""
+    """Yield the positional and keyword inputs of each sample.
+
+    Raises:
+        CompileError: A folder has no samples, or a file cannot be read.
+    """
     if isinstance(calibration, (str, Path)):
         yield from ((arrays, {}) for arrays in _files(Path(calibration)))
         return
@@ -31,12 +40,12 @@ def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
     paths = sorted(path for path in folder.glob("*.np[yz]") if path.is_file()) if folder.is_dir() else []
     if not paths:
-        raise CompileError(f"calibration: {folder} is no folder with .npy or .npz files (one per sample)")
+        raise CompileError(f"calibration: {folder} is not a folder with .npy or .npz files (one per sample)")
     for path in paths:
         try:
             with path.open("rb") as file:
                 loaded = np.load(file, allow_pickle=False)
                 arrays = [loaded] if isinstance(loaded, np.ndarray) else [loaded[name] for name in loaded.files]
         except (OSError, ValueError, EOFError) as error:
-            raise CompileError(f"calibration: {path} cannot be read as numpy arrays: {error}") from error
+            raise CompileError(f"calibration: {path} cannot be read as NumPy arrays: {error}") from error
         yield tuple(torch.from_numpy(array) for array in arrays)

@@ -1,4 +1,4 @@
-"""How much a quantized program loses, layer by layer: both programs run once on a calibration sample, side by side."""
+"""Measure the loss of each layer of a quantized program, by a run of both programs on one calibration sample."""
 
 from __future__ import annotations
 
@@ -21,20 +21,29 @@ from edgecore.ir.op_args import argument
 from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.passes.quantized import is_dequantize, is_quantize
 
-LITTLE = 10.0
-"""dB: noise of a third of the signal."""
+MIN_SQNR = 10.0
+"""Compiling warns about an output with a lower SQNR (in dB); at 10 dB the noise is about a third of the signal."""
 
 Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
-"""Positional and keyword ones."""
+"""Positional and keyword inputs."""
 
 
 @dataclass(frozen=True)
 class LayerQuality:
-    """One operator call of a quantized program.
+    """The loss of one operator call of a quantized program.
 
-    `sqnr` is the signal to quantization noise ratio of its result in dB, 10 log10(sum(x^2) / sum((x - q)^2)) for x of the
-    float program and q of the quantized one, infinite where nothing is lost; what was lost before counts too, so
-    `inputs_sqnr` is the minimum over its inputs. `scheme` says which of weights, inputs and result are rounded to what.
+    The SQNR (signal to quantization noise ratio) is 10 log10(sum(x^2) / sum((x - q)^2)) in dB, for x of the float
+    program and q of the quantized program; it is infinite if they are equal. It includes the losses of earlier layers.
+
+    Attributes:
+        method: The name of the method.
+        module: The qualified name of the module.
+        node: The name of the node.
+        operator: The name of the operator.
+        scheme: The roundings of weights, inputs and result, in words.
+        sqnr: The SQNR of the result.
+        inputs_sqnr: The minimum SQNR of the inputs.
+        source: The line of the model's code, `file.py:12`.
     """
 
     method: str
@@ -47,15 +56,15 @@ class LayerQuality:
     source: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.module}: " if self.module else ""
+        module = f"{self.module}: " if self.module else ""
         return (
             f"{decibels(self.sqnr)} (inputs {decibels(self.inputs_sqnr)})  "
-            f"{place}{self.operator} ({self.node}): {self.scheme}"
+            f"{module}{self.operator} ({self.node}): {self.scheme}"
         )
 
 
 def decibels(value: float) -> str:
-    """A ratio as text."""
+    """Return an SQNR as text."""
     return "exact" if value == math.inf else f"{value:.1f} dB"
 
 
@@ -63,8 +72,13 @@ def decibels(value: float) -> str:
 class Quantized:
     """A program before and after quantization.
 
-    `names`: of a node of `program`, that of the node of `original` that it was; `inputs`: one sample. `computes_in`: the
-    dtype of floating-point values when the program runs, which no node of `program` shows.
+    Attributes:
+        original: The float program.
+        program: The quantized program.
+        names: Name of a node of `program` -> name of the node of `original` that it comes from.
+        inputs: One sample; None if there is none.
+        computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show
+            it.
     """
 
     original: ExportedProgram
@@ -75,56 +89,74 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """The calls of the quantized program, the one with the lowest `sqnr` first. Runs both programs once.
+    """Measure the loss of each operator call, by one run of both programs.
 
-    Without those that only move data, those whose result is no float tensor or zero, and those that the original lacks.
-    Raises `CompileError` without a sample.
+    Calls are left out if they only move data, if their result is no float tensor or all zeros, or if the original
+    program has no such call.
+
+    Args:
+        quantized: Both programs and a sample.
+        method: The name of the method, for the rows.
+
+    Returns:
+        The calls, the lowest SQNR first.
+
+    Raises:
+        CompileError: There is no sample.
     """
     if quantized.inputs is None:
-        raise CompileError("the quantization report needs a sample: export the program again, with example inputs")
+        raise CompileError(
+            "the quantization report needs a sample, but the exported program has no example inputs; export the model "
+            "again with example inputs"
+        )
     original, program = quantized.original.module(), quantized.program.module()
     assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
     counterparts = dict(_counterparts(original, program, quantized.names))
     args, kwargs = quantized.inputs
     with torch.no_grad():
-        first = _Reference(original, set(counterparts.values()))
-        first.run(*args, *kwargs.values())
-        second = _Comparison(program, counterparts, first.values, getattr(torch, quantized.computes_in))
-        second.run(*args, *kwargs.values())
+        reference = _Reference(original, set(counterparts.values()))
+        reference.run(*args, *kwargs.values())
+        comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
+        comparison.run(*args, *kwargs.values())
     rows = [
-        _row(node, sqnr, second.ratios, quantized.computes_in, method)
-        for node, sqnr in second.ratios.items()
+        _row(node, sqnr, comparison.ratios, quantized.computes_in, method)
+        for node, sqnr in comparison.ratios.items()
         if _is_layer(node) and not math.isnan(sqnr)
     ]
     return sorted(rows, key=lambda row: row.sqnr)
 
 
 def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
-    """Warn of outputs, by name with their ratios in dB, of which little is left."""
-    lost = {name: ratio for name, ratio in ratios.items() if ratio < LITTLE}
-    if lost:
-        named = ", ".join(f"{name} {decibels(ratio)}" for name, ratio in lost.items())
+    """Warn if outputs (name -> SQNR in dB) are below `MIN_SQNR`.
+
+    Args:
+        ratios: The SQNR of each output.
+        stacklevel: As for `warnings.warn`, counted from the caller.
+    """
+    low = {name: ratio for name, ratio in ratios.items() if ratio < MIN_SQNR}
+    if low:
+        listed = ", ".join(f"{name} {decibels(ratio)}" for name, ratio in low.items())
         warnings.warn(
-            f"quantization leaves less than {LITTLE:g} dB of {len(lost)} of {len(ratios)} outputs ({named}); "
-            "report(quantization=True) says which layers lose it, worst first",
+            f"quantization leaves less than {MIN_SQNR:g} dB of {len(low)} of {len(ratios)} outputs ({listed}); "
+            "report(quantization=True) lists the layers with the largest losses first",
             QuantizationWarning,
             stacklevel=stacklevel + 1,
         )
 
 
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
-    """The ratio of each floating-point output in dB, on the first sample. Runs both programs once; {} without a sample."""
+    """Return the SQNR in dB of each floating-point output, by one run of both programs; {} without a sample."""
     if quantized.inputs is None:
         return {}
     args, kwargs = quantized.inputs
     with torch.no_grad():
-        wants, gots = (
+        wanted_values, values = (
             [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(run(*args, **kwargs))]
             for run in (quantized.original.module(), quantized.program.module())
         )
     pairs = [
         (index, want, got)
-        for index, (want, got) in enumerate(zip(wants, gots, strict=True))
+        for index, (want, got) in enumerate(zip(wanted_values, values, strict=True))
         if isinstance(want, torch.Tensor) and want.is_floating_point()
     ]
     ratios = {f"{method}, output {index}": signal_to_noise(want, got) for index, want, got in pairs}
@@ -132,24 +164,24 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
-    """Nodes of `program` with the name of the node of `original` that computes the same.
+    """Yield (node of `program`, name of the node of `original` that computes the same value).
 
-    Of a convolution that took in its batch norm, that is the batch norm.
+    A convolution into which a batch norm was fused corresponds to the batch norm.
     """
-    known = {node.name: node for node in original.graph.nodes if node.op == "call_function"}
-    kept = {names.get(node.name) for node in program.graph.nodes}
+    calls = {node.name: node for node in original.graph.nodes if node.op == "call_function"}
+    remaining = {names.get(node.name) for node in program.graph.nodes}
     for node in program.graph.nodes:
-        same = known.get(names.get(node.name, ""))
-        if same is None or node.op != "call_function":
+        counterpart = calls.get(names.get(node.name, ""))
+        if counterpart is None or node.op != "call_function":
             continue
-        users = list(same.users)
-        if len(users) == 1 and users[0].target is torch.ops.aten.batch_norm.default and users[0].name not in kept:
-            same = users[0]
-        yield node, same.name
+        users = list(counterpart.users)
+        if len(users) == 1 and users[0].target is torch.ops.aten.batch_norm.default and users[0].name not in remaining:
+            counterpart = users[0]
+        yield node, counterpart.name
 
 
 class _Reference(Interpreter):
-    """Keeps the results of the nodes with these names; copies, since a later node may write into one."""
+    """Runs the float program and records copies of the results of the named nodes; a later node may write in place."""
 
     def __init__(self, module: GraphModule, names: set[str]) -> None:
         super().__init__(module)
@@ -164,7 +196,10 @@ class _Reference(Interpreter):
 
 
 class _Comparison(Interpreter):
-    """Compares each result as it comes: `ratios` in dB by node; a result that is quantized counts as what is read back."""
+    """Runs the quantized program, and records the SQNR in dB of each node in `ratios`.
+
+    If a result is quantized, its dequantized value is compared.
+    """
 
     def __init__(
         self,
@@ -194,7 +229,10 @@ class _Comparison(Interpreter):
 
 
 def _rounded(node: Node) -> Node | None:
-    """The node whose result `node` reads back, rounded with known scales; else the rounding is part of the reader."""
+    """Return the node x of `node` = dequantize(quantize(x)); None for other nodes, and for dynamic quantization.
+
+    Dynamic scales belong to the inputs of the next layer, not to the result of the layer before.
+    """
     quantized = node.args[0] if is_dequantize(node) else None
     if not isinstance(quantized, Node) or not is_quantize(quantized) or isinstance(quantized.args[1], Node):
         return None
@@ -202,7 +240,7 @@ def _rounded(node: Node) -> Node | None:
 
 
 def signal_to_noise(want: torch.Tensor, got: torch.Tensor) -> float:
-    """In dB, over what is finite; NaN for a signal of zero."""
+    """Return the SQNR in dB over all elements that are finite in both tensors; NaN if `want` is all zeros."""
     signal, noise = _norm(want), _norm(want - got)
     if not math.isfinite(signal + noise):
         finite = want.isfinite() & got.isfinite()
@@ -223,7 +261,7 @@ def _is_layer(node: Node) -> bool:
 
 def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], computes_in: str, method: str) -> LayerQuality:
     inputs = [ratios[source] for source in map(_origin, node.all_input_nodes) if source in ratios]
-    worst = min((one for one in inputs if not math.isnan(one)), default=math.inf)
+    worst = min((ratio for ratio in inputs if not math.isnan(ratio)), default=math.inf)
     return LayerQuality(
         method,
         module_path(node),
@@ -237,26 +275,26 @@ def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], computes_in: str
 
 
 def _origin(node: Node) -> Node:
-    """The node whose result `node` reads back or moves."""
+    """Return the first node before a chain of quantize and dequantize nodes that ends in `node`."""
     while node.op == "call_function" and (is_dequantize(node) or is_quantize(node)):
         node = node.args[0]  # type: ignore[assignment]
     return node
 
 
 def _scheme(node: Node, computes_in: str) -> str:
-    """In words, such as `weights int8 per channel, inputs int8, result int8`."""
+    """Describe the roundings of a call, such as `weights int8 per channel, inputs int8, result int8`."""
     parts: dict[str, None] = {}
     for source in filter(is_dequantize, node.all_input_nodes):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"
         parts[f"{kind} {_rounding(source)}"] = None
     for user in filter(is_quantize, node.users):
-        if not isinstance(user.args[1], Node):  # else the next layer rounds its inputs
+        if not isinstance(user.args[1], Node):  # a dynamic scale belongs to the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
     return ", ".join(parts) or computes_in
 
 
 def _rounding(node: Node) -> str:
-    """What a quantize or dequantize node rounds to: `int8`, `int8 per channel`, `int4 in groups of 32`."""
+    """Describe the dtype of a quantize or dequantize node: `int8`, `int8 per channel`, `int4 in groups of 32`."""
     name = str(node.target.__name__)  # type: ignore[union-attr]
     low, high = (int(argument(node, limit)) for limit in ("quant_min", "quant_max"))
     text = f"{'int' if low < 0 else 'uint'}{(high - low).bit_length()}"

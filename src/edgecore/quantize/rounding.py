@@ -1,4 +1,4 @@
-"""Quantized eager: a quantized program in torch, as it is, or with what it rounds moved at random by part of a step."""
+"""Run a quantized program in PyTorch ("quantized eager"), exactly, or with random noise before each rounding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from edgecore.ir.op_args import argument
 
 library = torch.ops.quantized_decomposed
 
-UNIT = 2.0**-11
-"""Half the distance of two float16 numbers around 1: the relative error of one rounding."""
+HALF_ULP = 2.0**-11
+"""The maximum relative error of one rounding to float16, whose significand has 11 bits."""
 
 _PRODUCTS = {
     torch.ops.aten.linear.default: 1, torch.ops.aten.conv1d.default: 1, torch.ops.aten.conv2d.default: 1,
@@ -23,7 +23,11 @@ _PRODUCTS = {
     torch.ops.aten.convolution.default: 1, torch.ops.aten.matmul.default: 0, torch.ops.aten.bmm.default: 0,
     torch.ops.aten.mm.default: 0, torch.ops.aten.addmm.default: 1,
 }  # fmt: skip
-"""Operators that add up products, and the argument whose size says how many."""
+"""Operators that sum products -> index of the argument whose shape gives the number of products in a sum.
+
+With index 1 that is the number of elements of one row of the argument, mostly a weight [outputs, ...] (for a transposed
+convolution an estimate); with index 0 it is the last dim of a matrix [..., K].
+"""
 
 _ROUNDINGS = (
     "quantized_decomposed::quantize_per_tensor", "quantized_decomposed::quantize_per_channel",
@@ -33,16 +37,16 @@ _BY_ROW = {
     library.quantize_per_tensor.tensor: library.quantize_per_token.default,
     library.dequantize_per_tensor.tensor: library.dequantize_per_token.default,
 }
-"""Operators of a scale found at run time, and those of a scale for each row."""
+"""Operators with one dynamic scale for the tensor -> the same operators with a scale for each row."""
 
 
 def rounds(program: ExportedProgram) -> bool:
-    """Tell a program that rounds values that it computes."""
+    """Return True if a program rounds values that it computes (quantizes activations)."""
     return any(_schema_name(node.target) in _ROUNDINGS for node in program.graph.nodes)
 
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
-    """For each output, the scale with which it was rounded last; None for an output that was not, or with several."""
+    """Return for each output the scale of its last rounding; None if it was not rounded, or with several scales."""
     output: Any = program.graph.output_node().args[0]
     count = len(program.graph_signature.user_outputs)
     nodes = output[len(output) - count :]
@@ -50,35 +54,42 @@ def output_steps(program: ExportedProgram) -> list[float | None]:
 
 
 def _step(node: Any) -> float | None:
-    is_read_back = isinstance(node, Node) and _schema_name(node.target).startswith(
+    is_dequantized = isinstance(node, Node) and _schema_name(node.target).startswith(
         "quantized_decomposed::dequantize_per_tensor"
     )
-    scale = argument(node, "scale") if is_read_back else None
+    scale = argument(node, "scale") if is_dequantized else None
     return float(scale) if isinstance(scale, (int, float)) else None
 
 
 def chooses_scales(program: ExportedProgram) -> bool:
-    """Tell a program that finds a scale for a whole tensor at run time; a backend may find one for each row."""
+    """Return True if a program chooses one dynamic scale for a tensor, where a backend may choose one for each row."""
     return any(node.target is library.choose_qparams.tensor for node in program.graph.nodes)
 
 
 def quantized_eager(
     program: ExportedProgram, computes_in: str = "float32", *, by_row: bool = False
 ) -> Callable[..., Any]:
-    """A function of the inputs, in order, with the results of `program` as the recipe means them.
+    """Return a function that computes the exact results of a quantized program.
 
-    `by_row`: scales that are found at run time are those of rows (the last dim), not of tensors.
+    Args:
+        program: The program with quantize and dequantize operators.
+        computes_in: The dtype to which floating-point results are rounded.
+        by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
+
+    Returns:
+        A function of the inputs, in their order.
     """
     return _runner(program, computes_in, 0.0, 0, by_row)
 
 
 def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Callable[..., Any]:
-    """As `quantized_eager`, with noise that stands for the arithmetic of another implementation.
+    """Return a function like that of `quantized_eager`, with noise like the errors of another implementation.
 
-    A runtime computes the same sums in another order and with other intermediate precision, so a value that lies between
-    two steps may go to the other one. Before each rounding, noise that is uniform within a quarter of a step is added.
-    Results in float16 move by one rounding error, those of n products by sqrt(n) of the result's root mean square,
-    which is what the errors of n independent roundings add up to.
+    A runtime computes the same sums in another order and with other intermediate precision, so a value halfway between
+    two steps may be rounded to the other step. Therefore noise is added before each rounding: uniform within a quarter
+    of a step, in either direction. If the program computes in fp16, noise is added to each floating-point result too:
+    one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n) rounding errors relative to
+    the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
     """
     return _runner(program, computes_in, 0.25, seed, False)
 
@@ -96,7 +107,10 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
 
 
 class _Rounding(Interpreter):
-    """Rounds each result to `dtype` where that is not float32, and adds noise, in steps, before each rounding."""
+    """Runs a program, rounds each floating-point result to `dtype`, and adds noise before each rounding.
+
+    `noise` is in steps of the quantization; 0 for none.
+    """
 
     def __init__(self, module: GraphModule, dtype: torch.dtype, noise: float, seed: int, by_row: bool) -> None:
         super().__init__(module)
@@ -112,22 +126,22 @@ class _Rounding(Interpreter):
             target = _BY_ROW[target]
             args, kwargs = (*args, torch.float32) if target is library.dequantize_per_token.default else args, {}
         if self.noise and _schema_name(target) in _ROUNDINGS:
-            moved = args[0] + self._uniform(args[0]) * self.noise * _step_of(target, args)
-            args = (moved.to(args[0].dtype), *args[1:])
+            noisy = args[0] + self._uniform(args[0]) * self.noise * _step_of(target, args)
+            args = (noisy.to(args[0].dtype), *args[1:])
         result = super().call_function(target, args, kwargs)
         if self.dtype is torch.float32 or not isinstance(result, torch.Tensor) or result.dtype is not torch.float32:
             return result
         if self.noise:
-            result = result + self._uniform(result) * _half_error(target, args, result)
+            result = result + self._uniform(result) * _fp16_error(target, args, result)
         limit = torch.finfo(self.dtype).max
-        return result.clamp(-limit, limit).to(self.dtype).float()
+        return result.clamp(-limit, limit).to(self.dtype).float()  # overflow gives the largest number, not infinity
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         return torch.rand(like.shape, generator=self.generator) * 2 - 1
 
 
 def _step_of(target: Any, args: tuple[Any, ...]) -> Any:
-    """The scale of a rounding: a number, or a tensor that broadcasts against the value."""
+    """Return the scale of a rounding: a number, or a tensor that broadcasts with the value."""
     name = _schema_name(target)
     if name == "torchao::quantize_affine":
         value, scale = args[0], args[2]
@@ -139,12 +153,13 @@ def _step_of(target: Any, args: tuple[Any, ...]) -> Any:
     return args[1]
 
 
-def _half_error(target: Any, args: tuple[Any, ...], result: torch.Tensor) -> Any:
-    place = _PRODUCTS.get(target)
-    if place is None:
-        return UNIT * result.abs()
-    terms = args[1][0].numel() if place else args[0].shape[-1]
-    return UNIT * max(terms, 1) ** 0.5 * result.square().mean().sqrt()
+def _fp16_error(target: Any, args: tuple[Any, ...], result: torch.Tensor) -> Any:
+    """Return the error to expect of a result computed in fp16; see `perturbed_eager`."""
+    index = _PRODUCTS.get(target)
+    if index is None:
+        return HALF_ULP * result.abs()
+    terms = args[1][0].numel() if index else args[0].shape[-1]
+    return HALF_ULP * max(terms, 1) ** 0.5 * result.square().mean().sqrt()
 
 
 def _schema_name(target: Any) -> str:
