@@ -392,7 +392,7 @@ def test_libraries_that_do_not_load(env, wheels, tmp_path):
         section = re.search(rf"^{name} \({backend_id}.*\n(( .*\n)*)", text, re.MULTILINE)[1]
         row = section.partition("native library: ")[2].partition("\n")[0]
         assert problem in row
-        assert ("mend" in section) == (name != "well"), section
+        assert ("fix" in section) == (name != "well"), section
     assert "fix: pip install --upgrade edgecore\n" in text
     assert "fix: pip install --upgrade edgecore-old\n" in text
     assert "fix: pip install nvidia-cudnn-cu12\n" in text

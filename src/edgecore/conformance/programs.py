@@ -90,18 +90,18 @@ def check_results(
             raise Failed(f"{what}, result {index}: {problem}")
 
 
-def took(subject: BackendUnderTest, program: Any) -> list[str]:
-    """Operators that the backend took, once for each call."""
+def delegated_calls(subject: BackendUnderTest, program: Any) -> list[str]:
+    """Operators that the backend delegated_calls, once for each call."""
     return [row.operator for row in program.report().rows if row.where == subject.backend_id]
 
 
-def took_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
-    """Dtypes that the calls of an operator which the backend took read and give."""
+def delegated_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
+    """Dtypes that the calls of an operator which the backend delegated_calls read and give."""
     rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
     return {dtype for row in rows for dtype in row.dtypes}
 
 
-def refusals(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
+def undelegated_calls(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
     """(operator, the backend's reason) of each call that stayed outside; the reason is empty if it gave none."""
     found = []
     for row in program.report().left_outside:
@@ -112,7 +112,7 @@ def refusals(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
 
 def check_reasons(subject: BackendUnderTest, program: Any, what: str) -> None:
     """Raise `Failed` for a call that the backend left without saying why."""
-    silent = [operator for operator, reason in refusals(subject, program) if not reason.strip()]
+    silent = [operator for operator, reason in undelegated_calls(subject, program) if not reason.strip()]
     if silent:
         raise Failed(f"{what}: it leaves {silent[0]} outside without a reason (PartitionResult.unsupported_nodes)")
 

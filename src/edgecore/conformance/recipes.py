@@ -16,7 +16,7 @@ from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
-from edgecore.conformance.programs import compiled, took
+from edgecore.conformance.programs import compiled, delegated_calls
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
 
@@ -205,13 +205,13 @@ class _Recipe:
         size = torch.export.Dim("rows", min=1, max=MOST)
         subject.trying(f"{self.network} with quantize={self.recipe!r} and 1 to {MOST} rows")
         program = self._compiled(subject, model, example, size)
-        if took(subject, program):
+        if delegated_calls(subject, program):
             return [_Case(self._file(subject, MOST), program, example, range(1, MOST + 1))], "symbolic sizes"
         cases = []
         for rows in STATIC[:: 4 if subject.quick else 1]:
             subject.trying(f"{self.network} with quantize={self.recipe!r} and {rows} rows")
             program = self._compiled(subject, model, [one[:rows] for one in example])
-            if took(subject, program):
+            if delegated_calls(subject, program):
                 cases.append(_Case(self._file(subject, rows), program, example, [rows]))
         if not cases:
             raise Skipped("the backend takes no layer of this network")

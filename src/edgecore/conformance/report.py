@@ -64,7 +64,7 @@ class Report:
         return "\n".join([*lines, self.summary()])
 
     def summary(self) -> str:
-        """One line: how many of each outcome, and how long it took."""
+        """One line: how many of each outcome, and the time of all checks."""
         counts = Counter(row.outcome for row in self.rows)
         parts = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome]]
         return f"{self.backend}: {', '.join(parts) or 'no checks'} in {self.seconds:.0f} s"

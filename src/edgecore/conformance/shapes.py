@@ -11,7 +11,7 @@ import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import NETWORKS
 from edgecore.conformance.operators import COMPANIONS
-from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, took
+from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, delegated_calls
 from edgecore.conformance.samples import RANGES, resolve
 from edgecore.errors import EdgecoreError
 
@@ -97,7 +97,7 @@ def _vary(
     _refuse_larger(loaded, name, tuple(_sized(tensor, dim, MOST + 1) for tensor in example))
     inputs = tuple(_sized(tensor, dim, 4) for tensor in example)
     check_results(subject, f"{name} after a refused call", outputs(loaded.forward(*inputs)), eager(model, inputs))
-    taken = took(subject, program)
+    taken = delegated_calls(subject, program)
     return f"{len(taken)} of {len(program.report().rows)} operators taken; sizes {', '.join(map(str, ORDER))}"
 
 
