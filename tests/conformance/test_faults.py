@@ -127,7 +127,7 @@ FAULTS = {
         ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
     ],
     "hanging": [
-        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "gave no sign for 8 s"]),
+        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "made no progress for 8 s"]),
         ("descriptors", "lifetime/load and destroy", ["file descriptors open after"]),
     ],
     "mutating": [

@@ -127,7 +127,9 @@ def missing_library(subject: BackendUnderTest) -> str:
         call("edgecore.conformance.measure:load_and_check", arguments, environment=environment), subject.trying
     )[0]
     if Path(answer["library"]).is_relative_to(source):
-        raise Skipped("the package finds its library by an absolute path, so a copy of the package still has the library")
+        raise Skipped(
+            "the package finds its library by an absolute path, so a copy of the package still has the library"
+        )
     _expect_error(answer["error"], "loading a file without the library", subject.library.name)
     if not answer["problems"]:
         raise Failed("check() reports no problem although the library is missing")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, delegated_calls
+from edgecore.conformance.programs import check_reasons, check_results, compiled, delegated_calls, eager, load, outputs
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -94,12 +94,12 @@ class _Network:
         model, inputs, program = network(subject, self.name)
         check_reasons(subject, program, self.name)
         claimed = {row.operator for row in subject.compiler.operator_support()}
-        delegated = delegated_calls(subject, program)
-        if unclaimed := sorted(set(delegated) - claimed):
+        calls = delegated_calls(subject, program)
+        if unclaimed := sorted(set(calls) - claimed):
             raise Failed(f"it tags {', '.join(unclaimed)}, which operator_support() does not list")
         check_results(subject, self.name, outputs(load(subject, program).forward(*inputs)), eager(model, inputs))
         delegates = program.report().delegates.get(subject.backend_id, 0)
-        return f"{len(delegated)} of {len(program.report().rows)} operators delegated, in {delegates} delegates"
+        return f"{len(calls)} of {len(program.report().rows)} operators delegated, in {delegates} delegates"
 
 
 class _Recipe:

@@ -14,13 +14,13 @@ from edgecore.conformance.networks import recipe_programs
 from edgecore.conformance.programs import (
     check_reasons,
     compiled,
+    delegated_calls,
+    delegated_dtypes,
     difference,
     eager,
     load,
     outputs,
     undelegated_calls,
-    delegated_calls,
-    delegated_dtypes,
 )
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
 from edgecore.errors import EdgecoreError, FallbackWarning

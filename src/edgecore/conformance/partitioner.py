@@ -165,8 +165,8 @@ def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
 def _tags(subject: BackendUnderTest, name: str) -> dict[str, str]:
     program = _edge(name)
     result = _partitioner(subject).partition(program)
-    reasons = {unsupported.node: f"not tagged: {unsupported.reason}" for unsupported in result.unsupported_nodes}
-    return reasons | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
+    untagged = {unsupported.node: f"not tagged: {unsupported.reason}" for unsupported in result.unsupported_nodes}
+    return untagged | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
 
 
 def _fingerprint(program: ExportedProgram) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
-from edgecore.conformance.programs import check_results, compiled, eager, outputs, delegated_calls
+from edgecore.conformance.programs import check_results, compiled, delegated_calls, eager, outputs
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
 from edgecore.plugin import isolated_import
