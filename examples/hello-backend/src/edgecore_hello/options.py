@@ -15,7 +15,7 @@ class HelloOptions(BaseModel):
 
     operators: Names = Field(
         default=(),
-        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; all if empty.",
+        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all.",
     )
     min_operators: int = Field(
         default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
