@@ -27,7 +27,7 @@ from zoo import make
 
 OUTPUT = Path(__file__).resolve().parents[1] / "build" / "demo"
 
-# Runs in a new interpreter: loads FILE.pte, runs it on each input of a file of raw float32 values, prints a line of JSON.
+# Runs in a new interpreter: loads FILE.pte, runs it on each input in a file of raw float32 values, prints JSON.
 RUNNER = """
 import array, json, statistics, sys, time
 import edgecore
@@ -117,7 +117,7 @@ def difference(result: np.ndarray, eager: np.ndarray) -> str:
 
 
 def digits(step: Callable[[str], None]) -> Row:
-    """Train a network on scikit-learn's digits, compile it, and compare the accuracy on test images with eager PyTorch."""
+    """Train a network on scikit-learn's digits, compile it, and compare its accuracy with eager PyTorch."""
     from sklearn.datasets import load_digits
 
     row = Row("digits net")

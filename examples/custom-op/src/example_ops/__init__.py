@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def kernels_library() -> str:
-    """Return the path of the library of kernels. The entry point in the group `edgecore.kernels` names this function."""
+    """Return the path of the library of kernels. The entry point in pyproject.toml names this function."""
     return str(Path(__file__).resolve().parent / "libexample_ops.so")
