@@ -268,7 +268,7 @@ MODELS: dict[str, tuple[str, Build]] = {
         "depth",
         _hf(
             "DPTForDepthEstimation", _pixels(), "predicted_depth",
-            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # or its ReLU gives zeros only
+            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # without this bias the last ReLU returns only zeros
             **VISION | {"num_hidden_layers": 4, "image_size": 224, "backbone_out_indices": [0, 1, 2, 3],
                         "initializer_range": 0.1, "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
         ),

@@ -30,7 +30,7 @@ def calibrated(name: str) -> torch.nn.Module:
     model = getattr(torchvision_models().video, name)(weights=None).train()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm3d):
-            module.momentum = None  # cumulative average
+            module.momentum = None  # average over all batches
     with torch.no_grad():
         model(torch.randn(2, 3, 8, 112, 112))
     return model.eval()

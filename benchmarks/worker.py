@@ -30,7 +30,9 @@ def main() -> None:
 
         method = edgecore.load(path, threads=threads)["forward"]
         types = [getattr(torch, i.dtype) for i in method.inputs]
-        inputs = [torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)]  # integers: indices near 0
+        inputs = [
+            torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)
+        ]  # integer inputs become indices near 0
 
         def run() -> None:
             method(*inputs)

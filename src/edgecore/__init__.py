@@ -77,7 +77,7 @@ _lazy = lazy_names("edgecore", {**_MODULE_OF, **{name: f"edgecore.{name}:" for n
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module on first use: loading a file needs none of the compiler."""
+    """Import a public name from its module on first use, so that loading a file does not import the compiler."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -335,7 +335,7 @@ LIBRARIES = {
     "foreign": ("ForeignBackend", "is for riscv64, and this Python runs on "),
     "symbol": (
         "SymbolBackend",
-        "no library that it is linked with has acme_of_next_year: they are of other versions (",
+        "none of its libraries has the symbol acme_of_next_year: their versions do not match (",
     ),
     "gone": ("GoneBackend", "libacme.so does not exist"),
 }
@@ -462,7 +462,7 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr(registry, "scan", list)
         with pytest.raises(
-            registry.BackendNotFound, match=r"import edgecore_openvino and give it to edgecore\.plugin\.register"
+            registry.BackendNotFound, match=r"import edgecore_openvino and pass it to edgecore\.plugin\.register"
         ):
             registry.find("OpenvinoBackend")
 

@@ -142,8 +142,8 @@ def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
         return
     yield _check_hooks(backend, provider, reinstall)
     if trial.printed:
-        said = f"importing {provider.module} prints {trial.printed[:80]!r}, which spoils the output of programs that use it"
-        yield Finding("quiet import", False, said, f"pip install --upgrade {backend.distribution}")
+        text = f"importing {provider.module} prints {trial.printed[:80]!r}, which spoils the output of programs that use it"
+        yield Finding("quiet import", False, text, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
     yield _check_library(backend, trials["library"], reinstall)
     yield from _check_self_test(trials["self_test"], f"pip install --upgrade {backend.distribution}")

@@ -141,7 +141,9 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
         EdgecoreError: This process cannot start another Python.
     """
     if not can_start_python():
-        raise EdgecoreError("a frozen application cannot check its backends; check them where it is made")
+        raise EdgecoreError(
+            "a frozen application cannot check its backends; check them where the application is frozen"
+        )
     trials: list[Trial] = []
     while len(trials) < len(tasks):
         trials += _run_in_child(tasks[len(trials) :], seconds)

@@ -83,14 +83,14 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
     Returns:
         An explanation (empty if the message is unknown), and a command that repairs the problem.
     """
-    if found := _MISSING.search(message):
-        library = next(filter(None, found.groupdict().values()))
+    if match := _MISSING.search(message):
+        library = next(filter(None, match.groupdict().values()))
         return f"it needs {library}, which the system's loader does not find", _package_of(library)
-    if found := _TOO_OLD.search(message):
-        what = f"it was built for a newer system than this: {found['version']} is missing"
-        return what, f"pip install --force-reinstall --no-deps --no-binary {distribution} {distribution}"
-    if found := _SYMBOL.search(message):
-        return f"no library that it is linked with has {found['name']}: they are of other versions", reinstall
+    if match := _TOO_OLD.search(message):
+        reason = f"it was built for a newer system than this one: {match['version']} is missing"
+        return reason, f"pip install --force-reinstall --no-deps --no-binary {distribution} {distribution}"
+    if match := _SYMBOL.search(message):
+        return f"none of its libraries has the symbol {match['name']}: their versions do not match", reinstall
     return "", reinstall
 
 

@@ -244,7 +244,7 @@ def call_hook(provider: Provider) -> BackendInfo:
         if info.backend_id == provider.name:
             return info
     declared = ", ".join(info.backend_id for info in infos) or "nothing"
-    raise BackendError(f"its entry point is named {provider.name!r} but its hook edgecore_backends gave {declared}")
+    raise BackendError(f"its entry point is named {provider.name!r} but its hook edgecore_backends returned {declared}")
 
 
 def _infos(plugin: Any, value: str) -> list[BackendInfo]:
@@ -256,7 +256,7 @@ def _infos(plugin: Any, value: str) -> list[BackendInfo]:
     infos = list(plugin.edgecore_backends())
     for info in infos:
         if not isinstance(info, BackendInfo):
-            raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
+            raise BackendError(f"its hook edgecore_backends returned a {type(info).__name__}, not a BackendInfo")
     return infos
 
 
@@ -301,7 +301,7 @@ def _not_found(name_or_id: str) -> str:
         package, module = (row.package, row.package.replace("-", "_")) if row else ("its package", "it")
         return (
             f"backend {name_or_id!r} is not in this frozen application: install {package} where it is frozen, with PyInstaller, "
-            f"or import {module} and give it to edgecore.plugin.register"
+            f"or import {module} and pass it to edgecore.plugin.register"
         )
     if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"

@@ -169,7 +169,11 @@ def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, ato
             yield OutputResult(name, number, 0, None)
         elif len(outputs) != len(expected):
             yield OutputResult(
-                name, number, 0, False, problem=f"{len(expected)} outputs are expected, it gave {len(outputs)}"
+                name,
+                number,
+                0,
+                False,
+                problem=f"{len(expected)} outputs are expected, but the method returned {len(outputs)}",
             )
         else:
             for index, (output, value) in enumerate(zip(outputs, expected, strict=True)):
