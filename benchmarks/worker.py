@@ -30,9 +30,8 @@ def main() -> None:
 
         method = edgecore.load(path, threads=threads)["forward"]
         types = [getattr(torch, i.dtype) for i in method.inputs]
-        inputs = [
-            torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)
-        ]  # integer inputs become indices near 0
+        # Integer inputs are indices: abs().to() gives small values, which are valid.
+        inputs = [torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)]
 
         def run() -> None:
             method(*inputs)

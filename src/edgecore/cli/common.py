@@ -63,10 +63,10 @@ def debugging() -> bool:
 
 @contextmanager
 def hold_stderr() -> Iterator[None]:
-    """Hold back log messages and stderr output of libraries during the block, and drop them if it raises EdgecoreError.
+    """Hold back what libraries print on stderr during the block, and drop it if the block raises an EdgecoreError.
 
-    Then the error message is the only output. Warnings of edgecore are printed as sentences, without a line of code.
-    With --debug nothing is held back.
+    Then the error message is the only output. Log messages up to the level WARNING are always dropped. Warnings of
+    edgecore are printed as sentences, without a line of code. With --debug nothing is held back or dropped.
     """
     if debugging():
         yield
