@@ -325,9 +325,8 @@ def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
     if run.half:
         moved = run.add(x.error, mean_error, HALF * centred.abs())
         shift = run.combine(total, moved, normal * parts)
-        slack = (
-            4 * HALF * normal
-        )  # four roundings: mean of squares, its root, the quotient, the product with the weight
+        # Four roundings: the mean of squares, its root, the quotient, the product with the weight.
+        slack = 4 * HALF * normal
     else:
         moved = x.error + mean_error + (terms + 2) * FLOAT * _magnitude(x)
         shift = moved.square().mean(dims, keepdim=True).sqrt()
