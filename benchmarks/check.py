@@ -1,10 +1,10 @@
-"""The figures that edgecore promises, as ratios to executorch measured side by side.
+"""Measure what edgecore promises, next to executorch: latency, lowering, and start of a process.
 
     make bench        or        python benchmarks/check.py [MODEL ...] [--rounds 30]
 
-Latency: two processes, one a runtime, take turns of five runs each; the ratio is that of the medians over all turns.
-Lowering: both compilers start from the same `torch.export` result, in turn, and the smaller of two times counts.
-Start: process start to result of a small model with a plain buffer, and its peak memory.
+Latency: one process for each runtime; they alternate in blocks of five runs. The ratio is that of the medians of all runs.
+Lowering: both compilers start from the same `torch.export` result. Each compiles twice, and the smaller time counts.
+Start: time from the start of a process to the result of a small model without torch and numpy, and its peak memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 from zoo import make
 
-RUNS_A_TURN = 5
+RUNS_PER_BLOCK = 5
 
 
 class Worker:
-    """One runtime with one loaded program in a process of its own."""
+    """A child process (worker.py) with one loaded program of one runtime."""
 
     def __init__(self, runtime: str, path: Path | str, threads: int) -> None:
         command = [sys.executable, str(HERE / "worker.py"), runtime, str(path), str(threads)]
@@ -47,9 +47,10 @@ class Worker:
             raise SystemExit(f"a benchmark worker ended with status {self.process.wait()}")
         return line.strip()
 
-    def turn(self) -> list[float]:
+    def run_block(self) -> list[float]:
+        """Run the program `RUNS_PER_BLOCK` times. Return the seconds of each run."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{RUNS_A_TURN}\n")
+        self.process.stdin.write(f"{RUNS_PER_BLOCK}\n")
         self.process.stdin.flush()
         return json.loads(self._read())
 
@@ -60,12 +61,18 @@ class Worker:
 
 
 def latency(files: dict[str, Path | str], threads: int, rounds: int) -> dict[str, float]:
-    """Median seconds of each runtime with its program (see worker.py)."""
+    """Measure the median seconds of a run in each runtime.
+
+    Args:
+        files: Name of the runtime to its file, or to the name of a model: see worker.py.
+        threads: Number of threads.
+        rounds: Number of blocks for each runtime.
+    """
     workers = {runtime: Worker(runtime, path, threads) for runtime, path in files.items()}
     times: dict[str, list[float]] = {runtime: [] for runtime in workers}
     for _ in range(rounds):
         for runtime, worker in workers.items():
-            times[runtime] += worker.turn()
+            times[runtime] += worker.run_block()
     for worker in workers.values():
         worker.close()
     return {runtime: statistics.median(values) for runtime, values in times.items()}
@@ -78,7 +85,7 @@ def clock(function):
 
 
 def lower(name: str, folder: Path) -> tuple[dict[str, Path | str], dict[str, float]]:
-    """The model as a file of each toolkit, and the seconds that lowering took after `torch.export`."""
+    """Compile a model with edgecore and executorch. Return the files, and the seconds of lowering without `torch.export`."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
@@ -110,7 +117,7 @@ print(int(peak.split()[1]) / 1024)
 
 
 def start(folder: Path) -> tuple[float, float]:
-    """Median seconds from process start to result of a small model, and megabytes of peak memory."""
+    """Measure a process that runs a small model: median seconds from its start to its end, and peak memory in MiB."""
     net = torch.nn.Sequential(torch.nn.Conv2d(1, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(576, 10))
     path = folder / "small.pte"
     edgecore.compile(net.eval(), (torch.randn(1, 1, 8, 8),), backends=["xnnpack"]).save(path)
@@ -126,7 +133,7 @@ def start(folder: Path) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["mobilenet_v2"])
-    parser.add_argument("--rounds", type=int, default=30, help="turns of each runtime")
+    parser.add_argument("--rounds", type=int, default=30, help="blocks of five runs for each runtime")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

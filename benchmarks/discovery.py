@@ -1,9 +1,9 @@
-"""What installed backend packages cost who loads a file that needs one of them.
+"""Measure how much other installed backend packages slow down a process that needs one backend.
 
     python benchmarks/discovery.py [--plugins 30] [--rounds 15]
 
-Two fresh processes take turns: both find one backend, with that one package on the path and with others beside it. Also
-the scan alone, with warm file caches.
+Two kinds of processes alternate. Both find the same backend: the first with only its package on the path, the second with
+many packages. Also measures the scan of entry points alone, with warm file caches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ print(best)
 
 
 def install(folder: Path, count: int) -> Path:
-    """`count` packages, as pip lays them out."""
+    """Write `count` packages into a new folder, with the same files as pip installs."""
     folder.mkdir()
     for n in range(count):
         info = folder / f"edgecore_fake{n}-1.0.dist-info"
@@ -57,7 +57,7 @@ def install(folder: Path, count: int) -> Path:
 
 
 def seconds(folder: Path) -> float:
-    """From the start of a process to its end: it finds one backend."""
+    """Measure a process that finds one backend, from its start to its end."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", FIND, str(folder)], check=True)
     return time.perf_counter() - start
@@ -69,15 +69,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        one = install(Path(name) / "one", 1)
+        single = install(Path(name) / "one", 1)
         many = install(Path(name) / "many", arguments.plugins)
-        for folder in (one, many):
-            seconds(folder)  # bytecode, file caches
-        pairs = [(seconds(one), seconds(many)) for _ in range(arguments.rounds)]
+        for folder in (single, many):
+            seconds(folder)  # writes bytecode and fills the file caches
+        pairs = [(seconds(single), seconds(many)) for _ in range(arguments.rounds)]
         added = statistics.median(with_many - with_one for with_one, with_many in pairs)
         scans = [
             float(subprocess.run([sys.executable, "-c", SCAN, str(folder)], capture_output=True, check=True).stdout)
-            for folder in (one, many)
+            for folder in (single, many)
         ]
     alone = statistics.median(with_one for with_one, _ in pairs)
     print(f"process that finds a backend, one package: {1e3 * alone:.1f} ms")

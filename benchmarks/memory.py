@@ -1,10 +1,11 @@
-"""The planned memory of the zoo's networks beside executorch's, and the lower bound.
+"""Compare the planned memory of the zoo's networks with executorch's, and with the lower bound.
 
     python benchmarks/memory.py [MODEL ...] [--backend xnnpack] [--exported FOLDER] [--peer FOLDER]
 
-Inputs and outputs are in the arena, as executorch's default is. The lower bound is the greatest sum of live bytes in our
-plan. FOLDER: NAME.pt2 saved by torch.export, and executorch's NAME.portable.pte or NAME.xnnpack.pte; without them both are
-made here, which takes minutes. Exit status 1 if a plan is above executorch's, or fewer than three in four are within 5 %.
+Inputs and outputs are in the arena, as is the default of executorch. The lower bound is the maximum over all steps of the
+bytes that are live in this step. --exported: a folder with NAME.pt2 files of torch.export; --peer: a folder with
+executorch's NAME.portable.pte or NAME.xnnpack.pte. Without these folders the files are made, which takes minutes. Exit
+status 1 if a plan is larger than executorch's, or if fewer than 3 of 4 plans are within 5 % of the lower bound.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zoo import ALL, make
 
 
 def exported(name: str, folder: Path | None) -> ExportedProgram:
-    """The network, loaded or exported."""
+    """Load the exported network from the folder, or export it."""
     if folder:
         return torch.export.load(folder / f"{name}.pt2")
     model, inputs = make(name)
@@ -32,7 +33,7 @@ def exported(name: str, folder: Path | None) -> ExportedProgram:
 
 
 def peer_file(program: ExportedProgram, name: str, backend: str | None, folder: Path | None) -> bytes:
-    """Executorch's file of the same program."""
+    """Read executorch's file of the network from the folder, or compile it."""
     if folder:
         return (folder / f"{name}.{backend or 'portable'}.pte").read_bytes()
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner

@@ -1,13 +1,13 @@
-"""Models that nothing was tuned for, in fp32 on XNNPACK: status, error, delegates, operators outside, time beside eager.
+"""Measure models for which edgecore was not tuned, in fp32 on XNNPACK: status, error, delegates, time next to eager PyTorch.
 
     python benchmarks/models.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
     python benchmarks/models.py --table            writes benchmarks/models.md from the results
 
-Each model runs in a process of its own with a time limit; its result is a line of JSON in the results file, and a model
-that has one is skipped (with --again, only if it is right). Needs timm and transformers beside the test environment.
+Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a result
+is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test environment.
 
-The error is max|ours - eager| / max|eager|, the worst output's. Above 1e-4, and where eager is exact or nearly, the
-model also runs in float64, and both errors are stated against that. Times are medians of interleaved runs on 2 threads.
+The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, the model also runs in float64, and both
+errors are measured against that result. Times are medians of alternating runs on 2 threads.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from typing import Any
 
 BOUND = 1e-4
 MOVES = 1e-4
-"""How much other inputs must change the output, by the same measure: all programs agree on a constant."""
+"""Minimum relative change of the output for other inputs. If the output is nearly constant, the error says nothing."""
 HERE = Path(__file__).resolve().parent
 
 
-def _flat(made: Any) -> list[Any]:
+def _flat(result: Any) -> list[Any]:
     import torch
 
-    leaves, _ = torch.utils._pytree.tree_flatten(made)
-    return [one for one in leaves if isinstance(one, torch.Tensor)]
+    leaves, _ = torch.utils._pytree.tree_flatten(result)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _error(ours: list[Any], reference: list[Any]) -> float:
-    """max|d| / max|ref| of the worst output; infinite where one is NaN or has another shape."""
+    """Return max|difference| / max|reference| of the worst output; infinity for NaN or a wrong shape."""
     worst = 0.0
-    for one, two in zip(ours, reference, strict=True):
-        if one.shape != two.shape:
+    for actual, expected in zip(ours, reference, strict=True):
+        if actual.shape != expected.shape:
             return float("inf")
-        if not two.numel():
+        if not expected.numel():
             continue
-        largest = float(two.double().abs().max())
-        difference = float((one.double() - two.double()).abs().max())
+        largest = float(expected.double().abs().max())
+        difference = float((actual.double() - expected.double()).abs().max())
         relative = difference / largest if largest else difference
         worst = max(worst, float("inf") if math.isnan(relative) else relative)
     return worst
 
 
 def _other(value: Any) -> Any:
-    """Other inputs of the same kind."""
+    """Make another input of the same shape and dtype."""
     return value.flip(-1) * 1.5 + 0.5 if value.is_floating_point() else value.roll(1, 1)
 
 
@@ -66,7 +66,7 @@ def _double(value: Any) -> Any:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """The row of one model, in this process."""
+    """Measure one model in this process. Return its row."""
     import torch
     import untuned_models
 
@@ -101,7 +101,7 @@ def measure(name: str) -> dict[str, Any]:
         with torch.no_grad():
             exact = _flat(copy.deepcopy(model).double()(*map(_double, inputs)))
         row |= {"error_to_float64": _error(got, exact), "eager_to_float64": _error(expected, exact)}
-    # Twice eager's own rounding is right: two orders of summation differ by that much.
+    # An error of up to twice eager's own error is right: other orders of summation cause such differences.
     right = row["error"] <= BOUND or row["error_to_float64"] <= max(BOUND, 2 * row["eager_to_float64"])
     row["status"] = "wrong" if not right else "right" if row["moves"] > MOVES else "output does not depend on input"
     ours, eager = [], []
@@ -116,7 +116,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def run_all(names: list[str], results: Path, limit: float, again: bool) -> None:
-    """Measure each model in a forked process: what all of them import is imported once."""
+    """Measure each model in a forked process, so that packages which all models need are imported only once."""
     done = read(results)
     results.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -137,7 +137,7 @@ def run_all(names: list[str], results: Path, limit: float, again: bool) -> None:
 
 
 def _prepare() -> None:
-    # On a shared machine OpenMP's threads that wait by spinning make eager up to thirty times slower.
+    # PASSIVE: on a shared machine, OpenMP's spinning threads make eager PyTorch up to thirty times slower.
     os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
     import untuned_models
@@ -162,7 +162,7 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _wait(child: int, limit: float) -> int | None:
-    """The exit status of the process; None if it was ended at the limit."""
+    """Wait for the process. Return its exit status; None if it was killed at the time limit."""
     until = time.monotonic() + limit
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -175,7 +175,7 @@ def _wait(child: int, limit: float) -> int | None:
 
 
 def read(results: Path) -> dict[str, dict[str, Any]]:
-    """The last row of each model."""
+    """Read the last row of each model from the results file."""
     if not results.exists():
         return {}
     return {row["model"]: row for row in map(json.loads, results.read_text().splitlines())}
@@ -186,30 +186,32 @@ def _summary(row: dict[str, Any]) -> str:
         return f"{row['model']}: {row['status']}: {row['sentence']}"
     return (
         f"{row['model']}: {row['status']}, error {row['error']:.1e}, {row['delegates']} delegates, "
-        f"{row['outside_count']} of {row['operators']} outside, {row['ms']:.1f} ms, eager {row['eager_ms']:.1f} ms"
+        f"{row['outside_count']} of {row['operators']} operators not delegated, {row['ms']:.1f} ms, "
+        f"eager {row['eager_ms']:.1f} ms"
     )
 
 
-TABLE_HEAD = """# Models that nothing was tuned for
+TABLE_HEAD = """# Models for which edgecore was not tuned
 
-Random weights, fp32, `backends=["xnnpack"]`, each in a process of its own; no test, document or other benchmark names them.
-`python benchmarks/models.py`, then `--table`: {processor}. Other work shared the machine's 2 cores, so that
-times orient and ratios of interleaved runs are steadier; seconds are those of `torch.export` and lowering together.
+Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names them.
+Made by `python benchmarks/models.py`, then `--table`, on {processor}. Other work shared the
+machine's 2 cores: the ratios of alternating runs are more reliable than the times. The column s is the time of
+`torch.export` and lowering together.
 
-The error is max|ours - eager| / max|eager| over all outputs, the worst one's. Where it is above 1e-4, both are compared with
-the same model in float64: a model is right if ours is at most twice as far from it as eager is.
+The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, both results are compared with the
+same model in float64: the status is right if edgecore's error is at most twice that of eager PyTorch.
 
 {count}
 
-| model | family | parameters | status | error | delegates | outside | s | ms | eager ms | ratio |
+| model | family | parameters | status | error | delegates | not delegated | s | ms | eager ms | ratio |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The page of the results."""
+    """Make the page `models.md` from the results."""
     statuses = [row["status"] for row in rows]
-    count = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
+    count = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(sorted(statuses)))
     lines, notes = [], []
     for row in rows:
         start = [row["model"], row.get("family", ""), _millions(row.get("parameters"))]
@@ -220,14 +222,14 @@ def table(rows: list[dict[str, Any]]) -> str:
             continue
         outside = f"{row['outside_count']} of {row['operators']}"
         if row["outside"]:
-            outside += f": {', '.join(one.removeprefix('aten.') for one in row['outside'])}"
+            outside += f": {', '.join(operator.removeprefix('aten.') for operator in row['outside'])}"
         times = [f"{row['compile_s']:.1f}", f"{row['ms']:.1f}", f"{row['eager_ms']:.1f}"]
         ratio = f"{row['ms'] / row['eager_ms']:.2f}"
         lines.append([*start, row["status"], f"{row['error']:.0e}", str(row["delegates"]), outside, *times, ratio])
         if "error_to_float64" in row:
             notes.append(
-                f"- {row['model']}: against float64 ours is {row['error_to_float64']:.1e} off, "
-                f"eager {row['eager_to_float64']:.1e}"
+                f"- {row['model']}: the error against float64 is {row['error_to_float64']:.1e}, "
+                f"that of eager {row['eager_to_float64']:.1e}"
             )
     head = TABLE_HEAD.format(processor=_processor(), count=f"{len(rows)} models: {count}.")
     body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -247,9 +249,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="all by default")
     parser.add_argument("--results", type=Path, default=HERE.parent / "build/models.jsonl")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for a model")
-    parser.add_argument("--again", action="store_true", help="repeat what was not right")
-    parser.add_argument("--table", action="store_true", help="write benchmarks/models.md and measure nothing")
+    parser.add_argument("--limit", type=float, default=600, help="time limit in seconds for each model")
+    parser.add_argument("--again", action="store_true", help="repeat models whose result is not right")
+    parser.add_argument("--table", action="store_true", help="only write benchmarks/models.md from the results")
     arguments = parser.parse_args()
     _prepare()
     import untuned_models

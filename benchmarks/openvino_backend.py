@@ -1,10 +1,10 @@
-"""edgecore-openvino beside OpenVINO's own Python runtime in float32, static shapes: what does our host cost?
+"""Measure the overhead of edgecore-openvino against OpenVINO's own Python runtime, in float32 with static shapes.
 
     python benchmarks/openvino_backend.py [MODEL ...] [--threads 2] [--pairs 100] [--pt2 FILE]
 
-One process takes turns, a call of ours and one of OpenVINO's, each first in every other pair; both have the same number of
-threads and no copies. OpenVINO's model comes from its own frontend for `torch.export`, ours from our operator table. Printed:
-median times, ratio of the medians, median of the ratios of the pairs.
+One process calls both runtimes in pairs; each runtime is first in every other pair. Both have the same number of threads
+and copy no inputs. OpenVINO's model comes from its own frontend for `torch.export`, edgecore's from the operator table of
+the backend. Printed: median times, ratio of the medians, median of the ratios of the pairs.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from zoo import make
 
 
 def compare(name: str, exported: torch.export.ExportedProgram, threads: int, pairs: int) -> str:
-    """One row of the table."""
+    """Measure one model. Return a row of the table."""
     inputs = exported.example_inputs[0]
     program = edgecore.compile(exported, backends=[edgecore.Backend("openvino", required=True)])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.pte")
         program.save(path)
         method = edgecore.load(path, threads=threads)["forward"]
-    # Without `input=` the frontend makes static shapes dynamic, which costs OpenVINO a part of its speed.
-    model = openvino.convert_model(exported, input=[list(one.shape) for one in inputs])
+    # Without `input=` OpenVINO's frontend makes all shapes dynamic, which makes OpenVINO slower.
+    model = openvino.convert_model(exported, input=[list(tensor.shape) for tensor in inputs])
     request = openvino_request(model, threads)
-    for index, one in enumerate(inputs):
-        request.set_input_tensor(index, openvino.Tensor(one.numpy(), shared_memory=True))
+    for index, tensor in enumerate(inputs):
+        request.set_input_tensor(index, openvino.Tensor(tensor.numpy(), shared_memory=True))
 
     runs = [lambda: method(*inputs), request.infer]
     times: list[list[float]] = [[], []]
@@ -47,15 +47,15 @@ def compare(name: str, exported: torch.export.ExportedProgram, threads: int, pai
             start = time.perf_counter()
             runs[index]()
             times[index].append(time.perf_counter() - start)
-    ours, own = (values[5:] for values in times)
-    median = [statistics.median(values) * 1e3 for values in (ours, own)]
-    paired = statistics.median(one / other for one, other in zip(ours, own, strict=True))
+    edge, peer = (values[5:] for values in times)
+    median = [statistics.median(values) * 1e3 for values in (edge, peer)]
+    paired = statistics.median(a / b for a, b in zip(edge, peer, strict=True))
     return f"| {name} | {median[0]:.2f} ms | {median[1]:.2f} ms | {median[0] / median[1]:.3f} | {paired:.3f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help="mobilenet_v2 if there is neither a name nor a file")
+    parser.add_argument("models", nargs="*", help="names of tests/zoo.py; by default mobilenet_v2")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--pt2", type=Path, help="a file of torch.export.save instead of a model's name")

@@ -1,12 +1,12 @@
-"""What a call from Python costs, and what other threads notice of it.
+"""Measure the overhead of a call from Python, and how much a running method slows down other threads.
 
     python benchmarks/overhead.py [--rounds 15]
 
-Call: a program of three instructions on four numbers, called with numpy arrays, torch tensors and a plain buffer, and
-the same file through executorch where it is installed; the smallest mean of a block of 5000 calls.
-Other threads: a Python loop beside a model that runs on one thread, against the loop alone and against the loop beside
-as much work of a process that shares nothing with it. Two methods of one program, one thread each, against one alone;
-the same with two processes. The process comparisons show what the machine itself takes (two virtual cores may be one).
+Call: a program of three instructions on four numbers is called with numpy arrays, torch tensors and a plain buffer; if
+executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls.
+Other threads: the speed of a Python loop, and of a second method of the program, while a method runs in another thread;
+and, for comparison, while another process runs the method. The slow-down by a process, which shares nothing with this one,
+is that of the machine itself (two virtual cores may be one physical core).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ import torch
 
 import edgecore
 
-PAUSE = 0.02  # seconds between measurements, for caches of the scheduler
+PAUSE = 0.02  # seconds between measurements, in which the scheduler settles
 
 
 class Small(torch.nn.Module):
-    """Three kernels."""
+    """A model that runs three kernels."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x * 2 + 1)
 
 
 class Large(torch.nn.Module):
-    """A few milliseconds of matrix products."""
+    """A model that computes matmuls for a few milliseconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Large(torch.nn.Module):
 
 
 def mean_of_blocks(call: Callable[[], object], rounds: int, block: int = 5000) -> float:
-    """Seconds per call: the smallest mean over `rounds` blocks."""
+    """Return seconds per call: the smallest mean of `rounds` blocks."""
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
@@ -64,23 +64,23 @@ def overhead(folder: Path, rounds: int) -> None:
     path = folder / "small.pte"
     edgecore.compile(Small().eval(), (torch.ones(4),), backends=[]).save(path)
     method = edgecore.load(path, threads=1).forward
-    given = {"numpy": np.ones(4, np.float32), "torch": torch.ones(4), "buffer": array.array("f", [1, 1, 1, 1])}
+    arguments = {"numpy": np.ones(4, np.float32), "torch": torch.ones(4), "buffer": array.array("f", [1, 1, 1, 1])}
     print("call of a three-instruction program:")
-    for kind, x in given.items():
+    for kind, x in arguments.items():
         print(f"  edgecore, {kind:6}  {mean_of_blocks(lambda x=x: method(x), rounds) * 1e6:7.2f} us")
     out = np.empty(4, np.float32)
-    print(f"  edgecore, out=    {mean_of_blocks(lambda: method(given['numpy'], out=[out]), rounds) * 1e6:7.2f} us")
+    print(f"  edgecore, out=    {mean_of_blocks(lambda: method(arguments['numpy'], out=[out]), rounds) * 1e6:7.2f} us")
     try:
         from executorch.runtime import Runtime
     except ImportError:
         return
     peer = Runtime.get().load_program(str(path)).load_method("forward")
-    inputs = [given["torch"]]
+    inputs = [arguments["torch"]]
     print(f"  executorch, torch {mean_of_blocks(lambda: peer.execute(inputs), rounds, 500) * 1e6:7.2f} us")
 
 
 def spin(seconds: float) -> float:
-    """Rounds of a Python loop a second."""
+    """Run a Python loop for some seconds. Return its iterations per second."""
     count = 0
     start = time.perf_counter()
     end = start + seconds
@@ -91,7 +91,7 @@ def spin(seconds: float) -> float:
 
 
 def calls_a_second(call: Callable[[], object], seconds: float) -> float:
-    """How often `call` ran in a second."""
+    """Repeat `call` for some seconds. Return the calls per second."""
     count = 0
     start = time.perf_counter()
     end = start + seconds
@@ -102,7 +102,7 @@ def calls_a_second(call: Callable[[], object], seconds: float) -> float:
 
 
 def beside(work: Callable[[], object], measured: Callable[[], float]) -> float:
-    """What `measured` gives while a thread repeats `work`."""
+    """Return the result of `measured` while another thread repeats `work`."""
     stop = threading.Event()
 
     def loop() -> None:
@@ -119,7 +119,7 @@ def beside(work: Callable[[], object], measured: Callable[[], float]) -> float:
 
 
 def beside_process(path: Path, measured: Callable[[], float]) -> float:
-    """What `measured` gives while another process runs the program at `path` all the time."""
+    """Return the result of `measured` while another process runs the program at `path` repeatedly."""
     code = (
         "import sys, edgecore, array; m = edgecore.load(sys.argv[1], threads=1)['first']; x = array.array('f', [1] * "
         "m.inputs[0].shape[0] * m.inputs[0].shape[1]); m(x); print(flush=True)\nwhile True: m(x)"
@@ -135,20 +135,20 @@ def beside_process(path: Path, measured: Callable[[], float]) -> float:
 
 
 def threads(folder: Path, rounds: int) -> None:
-    """Print how a Python loop and a second method fare beside a running method."""
+    """Print the speed of a Python loop, and of a second method, while a method runs in another thread."""
     path = folder / "large.pte"
     x = torch.ones(64, 512)
     exported = torch.export.export(Large().eval(), (x,))
     edgecore.compile({"first": exported, "second": exported}, backends=[]).save(path)
     model = edgecore.load(path, threads=1)
-    given = np.ones((64, 512), np.float32)
-    first, second = (lambda: model["first"](given)), (lambda: model["second"](given))
+    values = np.ones((64, 512), np.float32)
+    first, second = (lambda: model["first"](values)), (lambda: model["second"](values))
     first(), second()
     measures: dict[str, tuple[Callable[[], float], Callable[[], object]]] = {
         "a Python loop": (lambda: spin(0.2), first),
         "a second method": (lambda: calls_a_second(second, 0.2), first),
     }
-    print(f"beside a method on one thread ({mean_of_blocks(first, 3, 20) * 1e3:.1f} ms a call); 1 is undisturbed:")
+    print(f"while a method runs on one thread ({mean_of_blocks(first, 3, 20) * 1e3:.1f} ms per call); 1 is full speed:")
     for name, (measured, work) in measures.items():
         ratios: dict[str, list[float]] = {"thread": [], "process": []}
         for _ in range(rounds):
@@ -161,13 +161,13 @@ def threads(folder: Path, rounds: int) -> None:
             ratios["process"].append(apart / alone)
         of_thread, of_process = (statistics.median(ratios[kind]) for kind in ("thread", "process"))
         print(
-            f"  speed of {name:16} {of_thread:.3f}; beside such a process {of_process:.3f}; "
+            f"  speed of {name:16} {of_thread:.3f}; while a process runs the method {of_process:.3f}; "
             f"ratio {of_thread / of_process:.3f}"
         )
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds

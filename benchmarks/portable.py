@@ -1,8 +1,8 @@
-"""Files without any backend: the latency of our kernels, as a ratio to eager PyTorch on as many threads.
+"""Compare the latency of edgecore's kernels (files without a backend) with eager PyTorch on the same number of threads.
 
     python benchmarks/portable.py [MODEL ...] [--threads 2] [--rounds 8]
 
-Two processes, one a runtime, take turns of five runs each, as in `check.py`; the ratio is that of the medians.
+One process for each runtime; they alternate in blocks of five runs, as in `check.py`. The ratio is that of the medians.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["mobilenet_v2", "vit_b_16"], help="names of tests/zoo.py")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=8, help="turns of each runtime")
+    parser.add_argument("--rounds", type=int, default=8, help="blocks of five runs for each runtime")
     arguments = parser.parse_args()
     for name in arguments.models:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,8 @@
-"""All 16 networks of the test zoo without a backend: difference from eager, and seconds of CPU that lowering takes.
+"""Measure the networks of the test zoo without a backend: difference from eager PyTorch, and processor time of lowering.
 
-python benchmarks/portable_accuracy.py [NAME ...]; exits with 1 if a difference exceeds 1e-4 of the largest output.
+    python benchmarks/portable_accuracy.py [NAME ...]
+
+Exit status 1 if a difference is more than 1e-4 of the largest output.
 """
 
 import sys
@@ -18,7 +20,11 @@ TOLERANCE = 1e-4
 
 
 def measure(name: str) -> tuple[float, float]:
-    """(greatest difference relative to the largest output on two inputs, CPU seconds of lowering after export)."""
+    """Measure one network.
+
+    Returns:
+        The maximum difference for two inputs, relative to the largest output; processor seconds of lowering after export.
+    """
     model, inputs = make(name)
     exported = torch.export.export(model, inputs)
     start = time.process_time()
@@ -26,15 +32,15 @@ def measure(name: str) -> tuple[float, float]:
     seconds = time.process_time() - start
     loaded = edgecore.load(program.buffer)
     worst = 0.0
-    for given in (inputs, other_inputs(inputs)):
+    for arguments in (inputs, other_inputs(inputs)):
         with torch.no_grad():
-            expected = model(*given)
-        worst = max(worst, float((loaded.forward(*given) - expected).abs().max() / expected.abs().max()))
+            expected = model(*arguments)
+        worst = max(worst, float((loaded.forward(*arguments) - expected).abs().max() / expected.abs().max()))
     return worst, seconds
 
 
 def main() -> int:
-    """Print one line a network."""
+    """Print one line for each network. Return the exit status."""
     failed = False
     for name in sys.argv[1:] or ALL:
         difference, seconds = measure(name)

@@ -1,12 +1,12 @@
-"""Quantized networks of ours beside executorch's, and beside our own fp32.
+"""Compare quantized networks with executorch's, and with fp32 files of edgecore: time and SQNR.
 
     python benchmarks/quantized.py [NAME ...] [--recipe int8] [--threads 2] [--rounds 25]
 
-Each network is quantized by our recipe and, for int8 and int8-dynamic, by executorch's quantizer (a scale for each output
-channel, the same calibration) or, for int4-weights, by torchao's `quantize_` (8-bit inputs, 4-bit weights in groups of 32),
-lowered to XNNPACK by each compiler, and run in turns in one process; medians. SQNR is the power of eager's fp32 result over
-that of the difference, in dB. executorch takes as many threads as the process may have cores: for one thread, run under
-`taskset -c 0`.
+Each network is quantized by the recipe of edgecore and, for executorch, by its quantizer (int8 and int8-dynamic: a scale
+for each output channel, the same calibration) or by torchao's `quantize_` (int4-weights: 8-bit inputs, 4-bit weights in
+groups of 32). Both compilers lower to XNNPACK. The programs run alternately in one process; times are medians. SQNR is the
+power of eager PyTorch's fp32 result divided by the power of the difference, in dB. executorch uses as many threads as the
+process may use cores: for one thread, run this program under `taskset -c 0`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NETWORKS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50")
 
 
 def peer_file(recipe: str, model: Any, exported: Any, inputs: tuple[Any, ...]) -> tuple[bytes, float]:
-    """executorch's program, and the seconds that lowering took without quantization and export."""
+    """Compile with executorch. Return its file, and the seconds of lowering without quantization and export."""
     if recipe.startswith("int8"):
         config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=recipe == "int8-dynamic")
         quantizer = XNNPACKQuantizer().set_global(config)
@@ -56,7 +56,7 @@ def peer_file(recipe: str, model: Any, exported: Any, inputs: tuple[Any, ...]) -
 
 
 def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Milliseconds of each call, taken in turns."""
+    """Run the calls alternately. Return the median milliseconds of each; the first two rounds do not count."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for index in range(rounds + 2):
         for name, call in calls.items():
@@ -64,16 +64,16 @@ def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float
             call()
             if index >= 2:
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken) * 1e3 for name, taken in times.items()}
+    return {name: statistics.median(seconds) * 1e3 for name, seconds in times.items()}
 
 
 def sqnr(got: torch.Tensor, want: torch.Tensor) -> float:
-    """Signal to quantization noise in dB."""
+    """Return the signal to quantization noise ratio in dB."""
     return float(10 * torch.log10(want.square().mean() / (got - want).square().mean()))
 
 
 def compare(name: str, recipe: str, folder: Path, threads: int, rounds: int) -> None:
-    """Print one line about one network."""
+    """Measure one network, and print a line."""
     model, inputs = make(name)
     exported = torch.export.export(model, inputs)
     calibration = [inputs] if recipe == "int8" else None
@@ -87,13 +87,14 @@ def compare(name: str, recipe: str, folder: Path, threads: int, rounds: int) -> 
     floats = edgecore.load(edgecore.compile(exported, backends=["xnnpack"]).buffer, threads=threads).forward
     with torch.no_grad():
         want = model(*inputs)
-    taken = medians(
+    milliseconds = medians(
         {"ours": lambda: ours(*inputs), "peer": lambda: peer.execute(list(inputs)), "fp32": lambda: floats(*inputs)},
         rounds,
     )
     print(
-        f"{name:20} {threads} threads  {recipe} {taken['ours']:.2f} ms  executorch {taken['peer']:.2f} ms  ratio "
-        f"{taken['ours'] / taken['peer']:.2f}  fp32 {taken['fp32']:.2f} ms  SQNR {sqnr(ours(*inputs), want):.1f} dB, "
+        f"{name:20} {threads} threads  {recipe} {milliseconds['ours']:.2f} ms  executorch {milliseconds['peer']:.2f} ms  "
+        f"ratio {milliseconds['ours'] / milliseconds['peer']:.2f}  fp32 {milliseconds['fp32']:.2f} ms  "
+        f"SQNR {sqnr(ours(*inputs), want):.1f} dB, "
         f"executorch {sqnr(peer.execute(list(inputs))[0], want):.1f} dB  lowering {program.seconds:.1f} s, executorch "
         f"{peer_seconds:.1f} s",
         flush=True,
@@ -101,7 +102,7 @@ def compare(name: str, recipe: str, folder: Path, threads: int, rounds: int) -> 
 
 
 def main() -> None:
-    """Compare the named networks."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS)
     parser.add_argument("--recipe", choices=("int8", "int8-dynamic", "int4-weights"), default="int8")

@@ -1,10 +1,10 @@
-"""The networks of tests/zoo.py in every recipe of a backend, all outputs compared with quantized eager.
+"""Compile the networks of tests/zoo.py with every recipe of a backend, and compare all outputs with quantized eager PyTorch.
 
     python benchmarks/recipes.py xnnpack > recipes.md
 
-One row a network and recipe: what the recipe loses against float eager, the runtime's own error against quantized eager,
-relative to the largest magnitude of the output, and that error as a part of the bound of `program.compare`. Exit status 1
-if a bound is exceeded.
+Prints one row for each network and recipe: the SQNR of the recipe against float eager PyTorch; the error of the runtime
+against quantized eager PyTorch, relative to the largest magnitude of the output; and this error divided by the bound of
+`program.compare`. Exit status 1 if an error exceeds its bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import zoo
 
 
 def compared(name: str, backend: str, recipe: str, calibrates: bool) -> OutputRow:
-    """The worst output of a network, over its example inputs and others."""
+    """Compare a network on two sets of inputs. Return the row of its first output."""
     model, inputs = zoo.make(name)
     calls = [inputs, zoo.other_inputs(inputs)]
     calibration = calls if calibrates else None
@@ -38,15 +38,15 @@ def main() -> int:
     parser.add_argument("backend")
     parser.add_argument("--networks", nargs="*", default=list(zoo.ALL))
     parser.add_argument("--recipes", nargs="*")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    recipes = compiler_of(registry.find_by_name(given.backend)).recipes()
+    recipes = compiler_of(registry.find_by_name(arguments.backend)).recipes()
     print("| network | recipe | output | SQNR against float eager | own error | part of the bound |")
     print("|---|---|---|---|---|---|")
     exceeded = 0
-    for network in given.networks:
-        for recipe in given.recipes or recipes:
-            row = compared(network, given.backend, recipe, getattr(recipes[recipe], "calibrates", False))
+    for network in arguments.networks:
+        for recipe in arguments.recipes or recipes:
+            row = compared(network, arguments.backend, recipe, getattr(recipes[recipe], "calibrates", False))
             exceeded += row.exceeded
             print(
                 f"| {network} | {recipe} | {list(row.shape)} | {row.eager.sqnr:.1f} dB | {row.own.relative:.1e} "

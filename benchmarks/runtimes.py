@@ -1,10 +1,10 @@
-"""Our XNNPACK beside ONNX Runtime and OpenVINO in float32, each model three ways from one `torch.export`.
+"""Compare edgecore with XNNPACK, ONNX Runtime and OpenVINO in float32, on files made from the same `torch.export` result.
 
     pip install onnxruntime onnx onnxscript openvino
     python benchmarks/runtimes.py [MODEL ...] [--threads 2] [--rounds 6] [--folder FOLDER]
 
-Three processes, one a runtime, take turns of five runs each; the last column is ours over the better of the other two.
-Files that lie in FOLDER are used again.
+One process for each runtime; they alternate in blocks of five runs. The last column is edgecore's time divided by that of
+the faster of the other two. If FOLDER contains files of an earlier run, they are used again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUFFIX = {"edgecore": "pte", "onnxruntime": "onnx", "openvino": "xml"}
 
 
 def files(name: str, folder: Path) -> dict[str, Path | str]:
-    """The model as a file of each runtime."""
+    """Make the file of a model for each runtime, unless they all exist."""
     paths: dict[str, Path | str] = {runtime: folder / f"{name}.{suffix}" for runtime, suffix in SUFFIX.items()}
     if all(Path(path).exists() for path in paths.values()):
         return paths
@@ -34,7 +34,7 @@ def files(name: str, folder: Path) -> dict[str, Path | str]:
     exported = torch.export.export(model, inputs)
     edgecore.compile(exported, backends=["xnnpack"]).save(paths["edgecore"])
     torch.onnx.export(exported, f=str(paths["onnxruntime"]), dynamo=True, external_data=False, verbose=False)
-    converted = openvino.convert_model(exported, input=[list(one.shape) for one in inputs])
+    converted = openvino.convert_model(exported, input=[list(tensor.shape) for tensor in inputs])
     openvino.save_model(converted, paths["openvino"], compress_to_fp16=False)
     return paths
 
@@ -43,8 +43,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=sorted(ZOO))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each runtime")
-    parser.add_argument("--folder", type=Path, help="where the files are kept")
+    parser.add_argument("--rounds", type=int, default=6, help="blocks of five runs for each runtime")
+    parser.add_argument("--folder", type=Path, help="folder in which the files are kept")
     arguments = parser.parse_args()
     ratios = []
     with tempfile.TemporaryDirectory() as name:

@@ -1,7 +1,7 @@
-"""Models that no test, document or other benchmark names: `MODELS[name]()` gives a module and its inputs.
+"""Models of many families that no test, document or other benchmark uses: `make(name)` returns a module and its inputs.
 
-Chosen by family. Weights are random. A model whose usual form has more than about 100 million parameters is built
-smaller, with every kind of layer that it has. `make` of this module calibrates them as `tests/zoo.py` does its own.
+Weights are random. A model that usually has more than about 100 million parameters is built smaller, with all its kinds of
+layers. `make` calibrates batch norms as `tests/zoo.py` does.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 class Wrapped(nn.Module):
-    """A model of transformers: keyword arguments by position, and the outputs named `takes`."""
+    """A model of transformers with positional instead of keyword arguments. It returns only the named outputs."""
 
-    def __init__(self, model: nn.Module, names: tuple[str, ...], takes: tuple[str, ...], fixed: dict[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, names: tuple[str, ...], outputs: tuple[str, ...], fixed: dict[str, Any]
+    ) -> None:
         super().__init__()
-        self.model, self.names, self.takes, self.fixed = model, names, takes, fixed
+        self.model, self.names, self.outputs, self.fixed = model, names, outputs, fixed
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        made = self.model(**dict(zip(self.names, inputs, strict=True)), **self.fixed)
-        if isinstance(made, torch.Tensor):
-            return made
-        taken = tuple(made[name] for name in self.takes)
-        return taken[0] if len(taken) == 1 else taken
+        result = self.model(**dict(zip(self.names, inputs, strict=True)), **self.fixed)
+        if isinstance(result, torch.Tensor):
+            return result
+        selected = tuple(result[name] for name in self.outputs)
+        return selected[0] if len(selected) == 1 else selected
 
 
 class Called(nn.Module):
-    """A part of a model: the tensors of `function(model, inputs)`."""
+    """A module that computes `function(model, *inputs)`, such as a part of a model."""
 
     def __init__(self, model: nn.Module, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -66,10 +68,10 @@ def _timm(name: str, size: int = 224, **arguments: object) -> Build:
 
 def _tv(path: str, inputs: Callable[[], tuple[torch.Tensor, ...]], function: Any = None, **arguments: object) -> Build:
     def build() -> Example:
-        found: Any = torchvision_models()
+        builder: Any = torchvision_models()
         for part in path.split("."):
-            found = getattr(found, part)
-        model = found(**arguments)
+            builder = getattr(builder, part)
+        model = builder(**arguments)
         return (model if function is None else Called(model, function)), inputs()
 
     return build
@@ -78,27 +80,37 @@ def _tv(path: str, inputs: Callable[[], tuple[torch.Tensor, ...]], function: Any
 def _hf(
     name: str,
     inputs: Callable[[], dict[str, torch.Tensor]],
-    takes: str | tuple[str, ...] = "last_hidden_state",
+    outputs: str | tuple[str, ...] = "last_hidden_state",
     config: str = "",
     fixed: dict[str, Any] | None = None,
     then: Callable[[Any], object] = lambda model: None,
     **arguments: Any,
 ) -> Build:
-    """`config`: the configuration's class where it isn't the model's `config_class`; `then` changes the model."""
+    """Return a builder of a model of transformers.
+
+    Args:
+        name: Class of the model.
+        inputs: Makes the inputs, by name.
+        outputs: Names of the outputs to return.
+        config: Class of the configuration, if it is not the model's `config_class`.
+        fixed: Further keyword arguments of each call.
+        then: Changes the new model.
+        **arguments: Arguments of the configuration.
+    """
 
     def build() -> Example:
         torchvision_models()
         import transformers
 
         kind = getattr(transformers, name)
-        made = (getattr(transformers, config) if config else kind.config_class)(**arguments)
-        if hasattr(made, "use_cache"):
-            made.use_cache = False
-        given = inputs()
-        model = kind(made)
+        configuration = (getattr(transformers, config) if config else kind.config_class)(**arguments)
+        if hasattr(configuration, "use_cache"):
+            configuration.use_cache = False
+        tensors = inputs()
+        model = kind(configuration)
         then(model)
-        outputs = (takes,) if isinstance(takes, str) else takes
-        return Wrapped(model, tuple(given), outputs, fixed or {}), tuple(given.values())
+        names = (outputs,) if isinstance(outputs, str) else outputs
+        return Wrapped(model, tuple(tensors), names, fixed or {}), tuple(tensors.values())
 
     return build
 
@@ -112,7 +124,7 @@ def _text(length: int = 32) -> dict[str, torch.Tensor]:
 SMALL = {
     "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 1000,
 }  # fmt: skip
-"""A text model of few parameters, for the classes whose configuration has these names."""
+"""Configuration of a small text model, for classes whose configuration has these names."""
 DECODER = SMALL | {"num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 128, "pad_token_id": 0}
 SEQ2SEQ = {
     "vocab_size": 1000, "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -256,7 +268,7 @@ MODELS: dict[str, tuple[str, Build]] = {
         "depth",
         _hf(
             "DPTForDepthEstimation", _pixels(), "predicted_depth",
-            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # or its ReLU gives zeros only
+            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # without this bias the last ReLU returns only zeros
             **VISION | {"num_hidden_layers": 4, "image_size": 224, "backbone_out_indices": [0, 1, 2, 3],
                         "initializer_range": 0.1, "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
         ),
@@ -407,11 +419,11 @@ MODELS: dict[str, tuple[str, Build]] = {
         ),
     ),
 }  # fmt: skip
-"""Family and builder by name."""
+"""Family and builder of each model, by name."""
 
 
 def make(name: str) -> Example:
-    """The model `name`, calibrated, in eval mode, and example inputs; the same at every call."""
+    """Make a model, calibrated and in eval mode, and its example inputs. Each call makes the same weights and inputs."""
     torch.manual_seed(0)
     model, inputs = MODELS[name][1]()
     return calibrate(model, inputs), inputs

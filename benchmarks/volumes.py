@@ -1,10 +1,10 @@
-"""Video networks of torchvision beside eager PyTorch: time, error, and what is delegated.
+"""Compare torchvision's video networks with eager PyTorch: time, error, and delegated operators.
 
     python benchmarks/volumes.py [r3d_18 ...] [--threads 2] [--rounds 7] [--frames 8]
 
-The weights are random, the batch norms calibrated on noise. One process; eager, our file for XNNPACK and our file without
-a backend take turns. Printed are the least times and their ratios to eager's: with one thread seconds of processor time,
-which other processes hardly change, else of the clock.
+The weights are random, and the batch norms have statistics of noise. Eager PyTorch, a file for XNNPACK and a file without a
+backend run alternately in one process. Printed are the minimum times and their ratios to eager PyTorch. With one thread they
+are processor time, on which other processes have little effect; with several threads wall-clock time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ BACKENDS = {"xnnpack": ["xnnpack"], "kernels": []}
 
 
 def calibrated(name: str) -> torch.nn.Module:
-    """The network in eval mode, its norms with the statistics of noise."""
+    """Make a network with random weights in eval mode. Its batch norms have the statistics of noise."""
     torch.manual_seed(0)
     model = getattr(torchvision_models().video, name)(weights=None).train()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm3d):
-            module.momentum = None  # cumulative average
+            module.momentum = None  # average over all batches
     with torch.no_grad():
         model(torch.randn(2, 3, 8, 112, 112))
     return model.eval()
@@ -47,27 +47,27 @@ def main() -> None:
     clock = time.process_time if arguments.threads == 1 else time.perf_counter
     for name in arguments.models:
         model, clip = calibrated(name), torch.randn(1, 3, arguments.frames, 112, 112)
-        programs = {way: edgecore.compile(model, (clip,), backends=backends) for way, backends in BACKENDS.items()}
-        loaded = {way: edgecore.load(one.buffer, threads=arguments.threads) for way, one in programs.items()}
-        calls = {"eager": model, **{way: one.forward for way, one in loaded.items()}}
-        times: dict[str, list[float]] = {way: [] for way in calls}
+        programs = {kind: edgecore.compile(model, (clip,), backends=backends) for kind, backends in BACKENDS.items()}
+        loaded = {kind: edgecore.load(program.buffer, threads=arguments.threads) for kind, program in programs.items()}
+        calls = {"eager": model, **{kind: program.forward for kind, program in loaded.items()}}
+        times: dict[str, list[float]] = {kind: [] for kind in calls}
         with torch.no_grad():
-            results = {way: call(clip) for way, call in calls.items()}
+            results = {kind: call(clip) for kind, call in calls.items()}
             for _ in range(arguments.rounds):
-                for way, call in calls.items():
+                for kind, call in calls.items():
                     start = clock()
                     call(clip)
-                    times[way].append(clock() - start)
+                    times[kind].append(clock() - start)
         want, eager = results["eager"], min(times["eager"])
         print(f"{name}: eager {eager * 1e3:.0f} ms")
-        for way, program in programs.items():
-            error = float((results[way] - want).abs().max() / want.abs().max())
+        for kind, program in programs.items():
+            error = float((results[kind] - want).abs().max() / want.abs().max())
             delegates = len(program.pte.program.execution_plan[0].delegates)
-            outside = len(program.report().left_outside)
-            took = min(times[way])
+            undelegated = len(program.report().left_outside)
+            seconds = min(times[kind])
             print(
-                f"  {way}: {took * 1e3:.0f} ms, ratio {took / eager:.2f}, error {error:.1e}, {delegates} delegates, "
-                f"{outside} operators outside",
+                f"  {kind}: {seconds * 1e3:.0f} ms, ratio {seconds / eager:.2f}, error {error:.1e}, {delegates} delegates, "
+                f"{undelegated} operators not delegated",
                 flush=True,
             )
 

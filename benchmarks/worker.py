@@ -1,6 +1,9 @@
-"""A process that holds one loaded program of one runtime and times runs on request: used by `check.py`, `portable.py` and `runtimes.py`.
+"""Load a program in one runtime, and time runs on request. `check.py`, `portable.py` and `runtimes.py` start this process.
 
-Started as `worker.py RUNTIME FILE.pte THREADS`, or `worker.py eager MODEL THREADS` with a model of tests/zoo.py; reads a number of runs a line, answers with a JSON list of seconds.
+    worker.py RUNTIME FILE THREADS      RUNTIME: edgecore, executorch, onnxruntime or openvino
+    worker.py eager MODEL THREADS       MODEL: a name of tests/zoo.py
+
+Each line of stdin is a number of runs. The answer is a line with a JSON list of the seconds of each run.
 """
 
 import json
@@ -10,7 +13,7 @@ from pathlib import Path
 
 
 def openvino_request(model, threads: int):
-    """A request of OpenVINO's own runtime for a model or the path of one, in float32 and for one call at a time."""
+    """Compile a model, or a file, with OpenVINO's own runtime in float32. Return a request, with which the model runs."""
     import openvino
 
     hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
@@ -27,7 +30,8 @@ def main() -> None:
 
         method = edgecore.load(path, threads=threads)["forward"]
         types = [getattr(torch, i.dtype) for i in method.inputs]
-        inputs = [torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)]  # integers: indices near 0
+        # Integer inputs are indices: abs().to() gives small values, which are valid.
+        inputs = [torch.randn(i.shape).abs().to(t) for i, t in zip(method.inputs, types)]
 
         def run() -> None:
             method(*inputs)
@@ -48,11 +52,9 @@ def main() -> None:
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         feeds = {}
-        for given in session.get_inputs():
-            shape = tuple(given.shape)
-            feeds[given.name] = (
-                torch.randint(9, shape) if given.type == "tensor(int64)" else torch.randn(shape)
-            ).numpy()
+        for info in session.get_inputs():
+            shape = tuple(info.shape)
+            feeds[info.name] = (torch.randint(9, shape) if info.type == "tensor(int64)" else torch.randn(shape)).numpy()
 
         def run() -> None:
             session.run(None, feeds)
@@ -76,7 +78,7 @@ def main() -> None:
         portable_lib._unsafe_reset_threadpool(threads)
         method = Runtime.get().load_program(path).load_method("forward")
         metas = [method.metadata.input_tensor_meta(i) for i in range(method.metadata.num_inputs())]
-        types = [torch.int64 if meta.dtype() == 4 else torch.float32 for meta in metas]  # 4 is Long in the wire format
+        types = [torch.int64 if meta.dtype() == 4 else torch.float32 for meta in metas]  # 4 is ScalarType.LONG
         inputs = [torch.randn(meta.sizes()).abs().to(t) for meta, t in zip(metas, types)]
 
         def run() -> None:

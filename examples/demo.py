@@ -1,6 +1,6 @@
-"""What `make demo` shows: two models compiled, written to `.pte` files, and run by edgecore's own runtime on XNNPACK.
+"""Compile two models for XNNPACK, run the `.pte` files, and print accuracy, sizes and times: `make demo`.
 
-The files are run in a process of their own that has no torch loaded; it says so itself.
+The files run in a separate process, which checks that torch is not imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zoo import make
 
 OUTPUT = Path(__file__).resolve().parents[1] / "build" / "demo"
 
-# Runs in a fresh interpreter: loads FILE.pte, feeds the raw float32 inputs one by one, prints one JSON line.
+# Runs in a new interpreter: loads FILE.pte, runs it on each input in a file of raw float32 values, prints JSON.
 RUNNER = """
 import array, json, statistics, sys, time
 import edgecore
@@ -50,7 +50,7 @@ print(json.dumps({"load": load, "first": first, "median": statistics.median(time
 
 @dataclass
 class Row:
-    """One model's figures: seconds, bytes, counts."""
+    """The measurements of one model: a column of the printed table."""
 
     model: str
     cells: dict[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Digits(nn.Module):
 
 
 def run_without_torch(pte: Path, inputs: np.ndarray, runs: int) -> dict:
-    """Run the file on each of `inputs` (float32, one example a row) in a fresh process."""
+    """Run a file on each row of `inputs` in a new process, then `runs` more times for the median time."""
     data = pte.with_suffix(".bin")
     data.write_bytes(np.ascontiguousarray(inputs, dtype=np.float32).tobytes())
     size = str(inputs[0].size)
@@ -91,7 +91,7 @@ def run_without_torch(pte: Path, inputs: np.ndarray, runs: int) -> dict:
 
 
 def compile_to(name: str, model: nn.Module, example: tuple[torch.Tensor, ...], row: Row) -> Path:
-    """Compile for XNNPACK, save, and note the figures."""
+    """Compile a model for XNNPACK, save the file, and add sizes and times to the row."""
     exported = torch.export.export(model, example)
     start = time.perf_counter()
     program = edgecore.compile(exported, backends=["xnnpack"])
@@ -117,7 +117,7 @@ def difference(result: np.ndarray, eager: np.ndarray) -> str:
 
 
 def digits(step: Callable[[str], None]) -> Row:
-    """Train on scikit-learn's digits, compile, compare accuracy on the images that training did not see."""
+    """Train a network on scikit-learn's digits, compile it, and compare its accuracy with eager PyTorch."""
     from sklearn.datasets import load_digits
 
     row = Row("digits net")
@@ -152,7 +152,7 @@ def digits(step: Callable[[str], None]) -> Row:
 
 
 def mobilenet(step: Callable[[str], None]) -> Row:
-    """MobileNetV2 on a photograph that ships with scikit-learn. Its weights are random, calibrated on noise."""
+    """Compile MobileNetV2 and run it on a photograph from scikit-learn. The weights are random (see `tests/zoo.py`)."""
     from sklearn.datasets import load_sample_image
 
     row = Row("MobileNetV2")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats our C and C++ files, or with --check fails and shows where one is not formatted.
+# Formats all C and C++ files of the repository. With --check it changes nothing, and fails if a file is not formatted.
 set -eu
 cd "$(dirname "$0")/.."
 mode="-i"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# clang-tidy with the compile commands of the C++ test build: all checks of .clang-tidy for the sources that are given,
-# or, without arguments, the names in all sources of the core, host and tools and in their tests.
+# Runs clang-tidy with the compile commands of the C++ test build. With arguments: all checks of .clang-tidy on these
+# sources. Without arguments: only the check of names, on all sources of the core, host and tools and on their tests.
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build/test/compile_commands.json ] || { echo "no build/test: run make ctest first" >&2; exit 1; }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Print a SHA-256 of every file that compiling a set of networks writes, one line each: NETWORK RECIPE RUNTIME HASH.
+"""Compile a set of networks, and print a SHA-256 of the written files for each: NETWORK RECIPE RUNTIME HASH.
 
-Refactorings must not change a byte of what is written: run this before and after and compare with `diff`. Networks are
-those of `tests/zoo.py` (torchvision's among them), the small programs below, which reach passes that the zoo does not, and
-those of `../shared/zoo/models.py` beside the repository, where that exists. Weights and inputs come from a fixed seed and
-torch runs on one thread, so that the calibration of `int8` is the same at every run. The hash covers the `.pte` followed by
-its `.ptd` files. Source files are written without their folders, which differ from one checkout to another. A compilation
-that fails prints the type of its error in place of the hash.
+A refactoring must not change a byte of any file: run this tool before and after, and compare the output with `diff`.
+Networks are those of `tests/zoo.py` (including torchvision's), the small programs below, which use passes that the zoo does
+not use, and those of `../shared/zoo/models.py` beside the repository, if this file exists. Weights and inputs come from a
+fixed seed, and torch runs on one thread, so that the calibration of `int8` is the same in every run. The hash covers the
+`.pte`, followed by its `.ptd` files. The names of source files in the `.pte` are written without their folders, which differ
+between checkouts. If a compilation fails, the type of the error is printed instead of the hash.
 
     python tools/file_hashes.py > before.txt
     python tools/file_hashes.py mobilenet_v2 unet --recipes xnnpack int8 --runtimes edgecore
@@ -42,14 +42,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     **{name: {"backends": ["xnnpack"], "quantize": name} for name in ("int8", "int8-dynamic", "int4-weights", "fp16")},
 }
 QUICK = ("mobilenet_v2", "mobilenet_v3_small", "resnet18", "squeezenet1_0", "shufflenet_v2_x1_0", "unet", "speech_lstm")
-"""Networks of the zoo that are compiled by default; `--all` compiles the large ones too."""
+"""Networks of the zoo that are compiled by default; `--all` adds the large ones."""
 
 Program = tuple[Any, Any, dict[str, Any]]
 """A model, its example inputs, and further arguments of `edgecore.compile`."""
 
 
 class Volumes(nn.Module):
-    """A convolution, a norm and a pool of volumes."""
+    """3D convolution, batch norm, pooling and transposed convolution."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,14 +62,14 @@ class Volumes(nn.Module):
 
 
 class Flow(nn.Module):
-    """A branch on data and a loop."""
+    """A branch that depends on data, and a loop."""
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(8, 8)
 
     def forward(self, value: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-        """Apply the layer `steps` times to what the branch gives."""
+        """Apply the layer `steps` times to the result of the branch."""
         chosen = torch.cond(value.sum() > 0, lambda x: self.linear(x) * 2, lambda x: x.relu() - 1, (value,))
         _, result = torch.while_loop(
             lambda step, x: step < steps,
@@ -80,7 +80,7 @@ class Flow(nn.Module):
 
 
 class Attention(nn.Module):
-    """Symbolic sizes, an embedding, dropout, attention, indices and a wide convolution over padding."""
+    """Embedding with a symbolic size, dropout, attention, layer norm, 1D convolution and argmax."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Attention(nn.Module):
         self.conv = nn.Conv1d(32, 32, 3, padding=1)
 
     def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores of tokens, and the best one of each."""
+        """Compute scores of the tokens, and the index of the largest score of each token."""
         value = self.drop(self.embedding(tokens))
         query, key = (layer(value).unflatten(-1, (4, 8)).transpose(1, 2) for layer in (self.query, self.key))
         mixed = nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True)
@@ -99,7 +99,7 @@ class Attention(nn.Module):
 
 
 class Cache(nn.Module):
-    """A buffer that `prefill` writes and `decode` only reads."""
+    """Base class: a mutable buffer that `prefill` writes and `decode` only reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Cache(nn.Module):
 
 
 class Prefill(Cache):
-    """Write the cache."""
+    """The method that writes the cache."""
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
         """Add to the cache in place."""
@@ -117,7 +117,7 @@ class Prefill(Cache):
 
 
 class Decode(Cache):
-    """Read the cache."""
+    """The method that reads the cache."""
 
     def forward(self, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Add the cache to the value; return the input too."""
@@ -125,14 +125,14 @@ class Decode(Cache):
 
 
 class Dilated(nn.Module):
-    """Kernels whose outer taps only meet padding, a spectrum, and outputs that alias each other."""
+    """A dilated convolution whose outer taps only read padding, an FFT, sort, fold, and outputs that alias each other."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=24, dilation=24), nn.BatchNorm2d(4)
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Outputs of several operators that have decompositions of their own."""
+        """Return results of operators that edgecore decomposes itself."""
         value = self.norm(self.conv(image))
         spectrum = torch.fft.rfft(value).abs()
         padded = nn.functional.pad(value, (1, 2, 1, 1), mode="circular")
@@ -168,38 +168,47 @@ SMALL: dict[str, Callable[[], Program]] = {
 
 
 def shorten_source_paths() -> None:
-    """Have edgecore write `zoo.py:12` in place of `/home/me/edgecore/tests/zoo.py:12`."""
+    """Make edgecore write `zoo.py:12` instead of `/home/me/edgecore/tests/zoo.py:12` into files."""
     import edgecore.pipeline
 
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "edgecore"]
-    full = edgecore.ir.graph.source_line
+    original = edgecore.ir.graph.source_line
     for module in modules:
-        if getattr(module, "source_line", None) is full:
-            module.source_line = lambda node: Path(full(node)).name
+        if getattr(module, "source_line", None) is original:
+            module.source_line = lambda node: Path(original(node)).name
 
 
 def programs() -> dict[str, Callable[[], Program]]:
-    """Makers of all programs by name; those of the shared zoo are called `shared/NAME`."""
-    found: dict[str, Callable[[], Program]] = dict(SMALL)
+    """Return functions that make all programs, by name. Programs of the shared zoo are called `shared/NAME`."""
+    makers: dict[str, Callable[[], Program]] = dict(SMALL)
     for name in zoo.ALL:
-        found[name] = lambda name=name: (*zoo.make(name), {})
+        makers[name] = lambda name=name: (*zoo.make(name), {})
     if SHARED_ZOO.is_file():
         spec = importlib.util.spec_from_file_location("shared_zoo", SHARED_ZOO)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         for name in module.ZOO:
-            found[f"shared/{name}"] = lambda name=name: (*module.make(name), {})
-    return found
+            makers[f"shared/{name}"] = lambda name=name: (*module.make(name), {})
+    return makers
 
 
 def hash_of(program: Program, recipe: str, runtime: str) -> str:
-    """Compile and hash what `save` writes: the `.pte`, then the `.ptd` files in the order of their names."""
+    """Compile a program and hash the files that `save` writes: the `.pte`, then the `.ptd` files, sorted by name.
+
+    Args:
+        program: The program.
+        recipe: A key of `RECIPES`.
+        runtime: The target runtime.
+
+    Returns:
+        The hash, or the name of the exception if the compilation fails.
+    """
     model, inputs, arguments = program
     arguments = dict(arguments)
     if recipe == "int8":
         arguments["calibration"] = (
-            {name: [one] for name, one in inputs.items()} if isinstance(inputs, dict) else [inputs]
+            {name: [example] for name, example in inputs.items()} if isinstance(inputs, dict) else [inputs]
         )
     try:
         compiled = edgecore.compile(copy.deepcopy(model), inputs, runtime=runtime, **RECIPES[recipe], **arguments)
@@ -215,7 +224,7 @@ def hash_of(program: Program, recipe: str, runtime: str) -> str:
 
 
 def lines(names: list[str], recipes: list[str], runtimes: list[str]) -> Iterator[str]:
-    """The lines to print, as they are finished."""
+    """Compile the networks with all recipes for all runtimes, and yield each line as soon as it is known."""
     makers = programs()
     for name in names:
         try:
@@ -231,10 +240,10 @@ def lines(names: list[str], recipes: list[str], runtimes: list[str]) -> Iterator
 
 
 def main() -> None:
-    """Print the lines of the networks, recipes and runtimes that the command line asks for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", help=f"by default {', '.join((*SMALL, *QUICK))}")
-    parser.add_argument("--all", action="store_true", help="all networks, those of the shared zoo included")
+    parser.add_argument("--all", action="store_true", help="all networks, including those of the shared zoo")
     parser.add_argument("--recipes", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--runtimes", nargs="+", choices=RUNTIMES, default=list(RUNTIMES))
     parser.add_argument("--list", action="store_true", help="print the names of the networks and stop")

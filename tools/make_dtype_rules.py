@@ -1,9 +1,9 @@
-"""Writes src/edgecore/ir/dtype_rules.json: which dtypes each operator of the edge dialect takes, and what it returns.
+"""Write src/edgecore/ir/dtype_rules.json: the dtypes that each operator of the edge dialect accepts and returns.
 
-Nothing in the table is typed by hand. Arguments that an operator accepts come from PyTorch's own OpInfo samples, seen by a
-dispatch mode; each operator is then called with every combination of dtypes, on meta tensors and on the CPU. A combination
-is allowed if the meta call succeeds and the CPU call does too; where the CPU has no kernel for a half-precision or a wider
-unsigned type, the call with float32 or int32 in its place must succeed.
+The table is generated. A dispatch mode records the operators that PyTorch's OpInfo samples call, with their arguments.
+Then each operator is called with every combination of dtypes, on meta tensors and on the CPU. A combination is allowed if
+both calls succeed. The CPU has no kernels of some operators for float16, bfloat16, uint16 or uint32; then the call with
+float32 or int32 instead must succeed.
 
     python tools/make_dtype_rules.py        (some minutes; prints the operators without a rule)
 
@@ -33,15 +33,18 @@ PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dtype_rules.json"
 LETTER_DTYPES = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
 SCALARS = {"I": 1, "F": 1.5, "B": True}
 NO_KERNEL = tuple(f"for '{name}'" for name in ("Half", "BFloat16", "UInt16", "UInt32"))
-"""What the CPU says of types that it computes less with; of the others, a missing kernel is meant."""
+"""Parts of error messages for a missing CPU kernel of a dtype that the CPU supports less. For any other dtype, a missing
+kernel means that the operator does not accept the dtype.
+"""
 
 COMMON = str.maketrans("hevw", "ffii")
+"""Maps the letters of these dtypes to float32 and int32, with which the CPU call must succeed instead."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps one small call of each operator for every set of arguments that are given."""
+    """Dispatch mode that records small calls of operators: up to 6 per operator, each with another set of arguments."""
 
     def __init__(self, wanted: set[OpOverload], calls: dict[OpOverload, dict[str, Call]]) -> None:
         super().__init__()
@@ -65,22 +68,22 @@ class Recorder(TorchDispatchMode):
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor."""
+    """Return True for a tensor."""
     return isinstance(value, torch.Tensor)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python number."""
+    """Return True for a Python number."""
     return isinstance(value, (bool, int, float))
 
 
 def detach(value: Any) -> Any:
-    """A copy of a tensor; anything else as it is."""
+    """Return a copy of a tensor, and any other value unchanged."""
     return value.detach().clone() if is_tensor(value) else value
 
 
 def record() -> dict[OpOverload, dict[str, Call]]:
-    """A call of every reachable edge operator."""
+    """Record calls of all edge operators that OpInfo samples reach, by operator and set of arguments."""
     calls: dict[OpOverload, dict[str, Call]] = {}
     recorder = Recorder(set(edge_operators()), calls)
     for info in op_db:
@@ -92,37 +95,37 @@ def record() -> dict[OpOverload, dict[str, Call]]:
                     with torch.no_grad(), recorder:
                         info.op(sample.input, *sample.args, **sample.kwargs)
             except Exception:
-                continue  # a sample that this build of torch cannot run teaches nothing
+                continue  # this build of torch cannot run the sample
     return calls
 
 
 def variants(target: OpOverload, call: Call) -> Iterator[Call]:
-    """`call` with every combination of dtypes, kinds of numbers and dtype arguments."""
+    """Yield the call with every combination of dtypes of tensors, types of numbers, and dtype arguments."""
     args, kwargs = call
     slots = slots_of(target, args, kwargs)
     letters = [letter for letter, dtype in LETTER_DTYPES.items() if target in COMPLEX or not dtype.is_complex]
     choices = [choice(slot, letters) for slot in slots]
     names = [spec.name for spec in target._schema.arguments]
-    places = [index for index, spec in enumerate(target._schema.arguments) if is_slot(spec)]
+    positions = [index for index, spec in enumerate(target._schema.arguments) if is_slot(spec)]
     used = [index for index, options in enumerate(choices) if options]
-    if len(used) > MAX_SLOTS:  # the first and the others
+    if len(used) > MAX_SLOTS:  # too many combinations: give all slots but the first the same dtype
         combinations = [(first, *[rest] * (len(used) - 1)) for first in choices[used[0]] for rest in letters]
     else:
         combinations = list(itertools.product(*(choices[index] for index in used)))
     for combination in combinations:
         new_args, new_kwargs = list(args), dict(kwargs)
         for index, letter in zip(used, combination, strict=True):
-            place = places[index]
+            position = positions[index]
             value = slots[index] if is_number(slots[index]) and letter not in SCALARS else convert(slots[index], letter)
-            if place < len(new_args):
-                new_args[place] = value
+            if position < len(new_args):
+                new_args[position] = value
             else:
-                new_kwargs[names[place]] = value
+                new_kwargs[names[position]] = value
         yield tuple(new_args), new_kwargs
 
 
 def choice(slot: Any, letters: list[str]) -> list[str]:
-    """The letters that an argument may become."""
+    """Return the letters of the dtypes, or pairs of dtypes, to try for an argument."""
     if slot is None:
         return []
     if is_tensor(slot) or isinstance(slot, torch.dtype):
@@ -137,7 +140,7 @@ def choice(slot: Any, letters: list[str]) -> list[str]:
 
 
 def convert(slot: Any, letters: str) -> Any:
-    """An argument in another dtype or of another kind."""
+    """Convert an argument to the dtype, or to the type of number, that the letters name."""
     if is_tensor(slot):
         return slot.to(LETTER_DTYPES[letters])
     if isinstance(slot, torch.dtype):
@@ -149,7 +152,7 @@ def convert(slot: Any, letters: str) -> Any:
 
 
 def result_letters(result: Any) -> str | None:
-    """The dtypes of the results; None if one is outside the dialect. Lists of tensors share a dtype."""
+    """Return the letters of the results' dtypes; None if a dtype is not in the dialect. A list of tensors has one dtype."""
     if is_tensor(result):
         return DTYPE_LETTERS.get(result.dtype)
     if isinstance(result, list):
@@ -161,7 +164,12 @@ def result_letters(result: Any) -> str | None:
 
 
 def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
-    """The result dtypes of a call, None if it is refused; and whether only the meta call vouches for it."""
+    """Try a call on meta tensors and on the CPU.
+
+    Returns:
+        The letters of the result dtypes, None if the call fails; and True if the CPU has no kernel for it, so that only
+        the meta call has succeeded.
+    """
     try:
         meta = target(*torch.utils._pytree.tree_map(lambda v: v.to("meta") if is_tensor(v) else v, call[0]),
                       **torch.utils._pytree.tree_map(to_meta, call[1]))  # fmt: skip
@@ -169,7 +177,7 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
     except Exception as error:
         if "meta" not in str(error).lower() and "Tensor.item" not in str(error):
             return None, False
-        letters = "?"  # results of a size that depends on data: the CPU alone decides
+        letters = "?"  # meta tensors do not support sizes that depend on data: only the CPU call decides
     if letters is None:
         return None, False
     for change in (lambda v: v, torch.ones_like, torch.zeros_like):
@@ -182,30 +190,30 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
 
 
 def to_meta(value: Any) -> Any:
-    """A tensor or device on the meta device; anything else as it is."""
+    """Move a tensor to the meta device, replace a device by it, and return any other value unchanged."""
     if isinstance(value, torch.device):
         return torch.device("meta")
     return value.to("meta") if is_tensor(value) else value
 
 
 def rule(target: OpOverload, calls: dict[str, Call]) -> str:
-    """All allowed combinations as `key>results`, grouped by results: `results:key,key;...`."""
-    found: dict[str, str] = {}
+    """Find all allowed combinations of dtypes, and write them grouped by results: `results:key,key;...`."""
+    known: dict[str, str] = {}
     unsure: dict[str, str] = {}
     for call in calls.values():
         for variant in variants(target, call):
             result, by_meta_only = allowed(target, variant)
             if result is not None:
-                (unsure if by_meta_only else found)[key_of(target, *variant)] = result
-    found |= {key: result for key, result in unsure.items() if key.translate(COMMON) in found}
+                (unsure if by_meta_only else known)[key_of(target, *variant)] = result
+    known |= {key: result for key, result in unsure.items() if key.translate(COMMON) in known}
     by_result: dict[str, set[str]] = {}
-    for key, result in found.items():
+    for key, result in known.items():
         by_result.setdefault(result, set()).add(key)
     return ";".join(f"{result}:{','.join(sorted(keys))}" for result, keys in sorted(by_result.items()))
 
 
 def main() -> None:
-    """Write the table."""
+    """Write the table, and print the operators without a rule."""
     warnings.filterwarnings("ignore")
     calls = record()
     rules: list[str] = []

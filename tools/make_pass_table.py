@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the table of passes in `docs/compiling.md` from `edgecore.passes.EDGE_PASSES`, or compare the two with --check."""
+"""Write the table of passes in `docs/compiling.md` from `edgecore.passes.EDGE_PASSES`. With --check only compare them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def table() -> str:
     from edgecore.passes import EDGE_PASSES
 
     lines = ["| stage | pass | guarantee | runs |", "|---|---|---|---|"]
-    lines += [f"| {one.stage} | `{one.name}` | {one.guarantee} | {one.when or 'always'} |" for one in EDGE_PASSES]
+    lines += [f"| {row.stage} | `{row.name}` | {row.guarantee} | {row.when or 'always'} |" for row in EDGE_PASSES]
     return "\n".join(lines)
 
 
 def with_table(text: str) -> str:
-    """Return the text of the document with the current table between its two marks."""
+    """Return the text of the document with the present table between the two marks."""
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
 
 
 def main() -> None:
-    """Write the table, or compare."""
+    """Write the table, or compare it with the document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit with status 1 if the document has another table")
     current = DOCUMENT.read_text("utf-8")
-    made = with_table(current)
+    updated = with_table(current)
     if not parser.parse_args().check:
-        DOCUMENT.write_text(made, "utf-8")
-    elif made != current:
+        DOCUMENT.write_text(updated, "utf-8")
+    elif updated != current:
         sys.exit(f"{DOCUMENT} has another table of passes: run tools/make_pass_table.py")
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sizes of the runtime when linked into an application, stripped, as a table or with --json.
+"""Measure the size of the runtime in a stripped application, and print a table, or JSON with --json.
 
-The application loads a program, sets an input, executes and reads an output (`runtime_cpp/tests/size_app.cpp`); it is
-linked with `-Os -flto --gc-sections` and without the C library, so every byte is ours.
+The application loads a program, sets an input, executes and reads an output (`runtime_cpp/tests/size_app.cpp`). It is
+linked with `-Os -flto --gc-sections` and without the C library, so the file contains code of edgecore only.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ FLAGS = ["-std=c++17", "-Os", "-DNDEBUG", "-fno-exceptions", "-fno-rtti", "-fno-
 FLAGS += ["-fdata-sections", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables", f"-I{RUNTIME}"]
 FLAGS += [f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'kernels'}"]
 LINK = ["-no-pie", "-static", "-nostdlib", "-Wl,--gc-sections", "-Wl,-e,edgecore_size_app", "-Wl,--build-id=none"]
-# What the C library and the compiler's own would add.
+# Do not link the C library and the compiler's runtime library: their functions stay unresolved.
 LINK += ["-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,noseparate-code", "-s"]
 
 
 def generated_readers(folder: Path) -> Path:
-    """The C++ readers of the flatbuffer schemas, made by flatc."""
+    """Generate the C++ readers of the flatbuffer schemas into `folder` with flatc. Return the folder."""
     schemas = sorted((ROOT / "src" / "edgecore" / "format" / "schema").glob("*.fbs"))
     subprocess.run(["flatc", "--cpp", "--scoped-enums", "-o", folder, *schemas], check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
 def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:
-    """Bytes of the stripped file: the core, the application and these sources."""
+    """Link the core, the application and these sources. Return the size of the stripped file in bytes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sources_of_core = sorted(path for path in (RUNTIME / "core").glob("*.cpp") if not path.stem.endswith("_test"))
@@ -45,19 +45,24 @@ def linked(sources: list[Path], compiler: str, *options: str | Path) -> int:
 
 
 def kernel_options(table: str, *definitions: str) -> list[str]:
-    """Options for the sources of the operator library, baseline variant; `table` is the function that gives its table."""
+    """Return compiler options for the baseline variant of the operator library.
+
+    Args:
+        table: Name of the function that returns the table of kernels.
+        *definitions: Further macro definitions.
+    """
     names = ["EDGECORE_VARIANT=baseline", 'EDGECORE_VERSION="0"', f"EDGECORE_SIZE_KERNELS={table}", *definitions]
     return [*(f"-D{name}" for name in names), "-fno-math-errno", "-fno-trapping-math", "-fwrapv"]
 
 
 def kernel_sources(*tables: str) -> list[Path]:
-    """The sources of all operators, and of those of the three tables that are wanted."""
-    left_out = {"library.cpp", "table.cpp", "exports.cpp"} - set(tables)
-    return [path for path in sorted((RUNTIME / "kernels").glob("[lo]*/*.cpp")) if path.name not in left_out]
+    """Return the sources of all operators; of the sources with tables of operators, only those with these names."""
+    excluded = {"library.cpp", "table.cpp", "exports.cpp"} - set(tables)
+    return [path for path in sorted((RUNTIME / "kernels").glob("[lo]*/*.cpp")) if path.name not in excluded]
 
 
 def selection_bytes(files: str, compiler: str) -> int:
-    """The core with the kernels of some files."""
+    """Return the size of the core with only those kernels that some files call. `files` is "A.pte,B.pte"."""
     with tempfile.TemporaryDirectory() as name:
         table = Path(name) / "kernels.c"
         command = [sys.executable, "-m", "edgecore", "kernels", "--for", files, "--out", table]
@@ -75,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", default="g++")
     parser.add_argument(
-        "--for", dest="files", help="A.pte,B.pte: the core with the kernels of these files, and with all"
+        "--for", dest="files", help="A.pte,B.pte: also measure the core with the kernels of these files, and with all"
     )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

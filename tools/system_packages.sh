@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that the build needs and this machine lacks. Without root and sudo it names them and fails.
+# Installs the Debian packages that the build needs and this machine lacks. Without root or sudo it prints them and fails.
 # Usage: system_packages.sh PYTHON [MORE PACKAGES]
 set -eu
 python=${1:-python3}
@@ -8,7 +8,7 @@ python=${1:-python3}
 wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build patchelf
 libgtest-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
 gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user $*"
-# The interpreter may be none of Debian's: ask it, not dpkg, for what Debian packages apart.
+# The interpreter may not come from a Debian package. So ask the interpreter, not dpkg, whether venv and its headers exist.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"
 "$python" -c 'import pathlib, sysconfig, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' ||
@@ -25,7 +25,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
   sudo="sudo"
 else
-  echo "these packages are missing, and neither root nor sudo is at hand; run: apt-get install$missing" >&2
+  echo "these packages are missing, and this user is not root and cannot use sudo; run as root: apt-get install$missing" >&2
   exit 1
 fi
 echo "installing$missing"

@@ -1,8 +1,8 @@
-"""One layer as an executorch program, and its time through executorch's runtime.
+"""Compile one layer with executorch, and time it in executorch's runtime.
 
-The layer's input and output are channels last and, for int8, already quantized, so that the delegate's graph is the one
-layer and nothing else; `lower` checks this. executorch's quantizer keeps a ReLU6 behind a convolution as a node of its
-own, so an int8 layer has ReLU in its place: the kernel clamps all the same.
+The input and output of the layer are channels last and, for int8, already quantized, so that the delegate's graph contains
+only this layer; `lower` checks this. executorch's quantizer does not fuse a ReLU6 with the convolution before it. So an int8
+layer has a ReLU instead, for which the kernel clamps its output in the same way.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ ACTIVATIONS = {"none": torch.nn.Identity, "relu": torch.nn.ReLU, "relu6": torch.
 
 
 def example_input(kind: str, size: int, channels: int, dtype: str) -> torch.Tensor:
-    """Random input, fp32 or int8: (1, channels, size, size) channels last, or (1, channels) for a linear layer."""
+    """Make a random fp32 or int8 input: (1, channels, size, size) channels last, or (1, channels) for a linear layer."""
     shape = (1, channels) if kind == "linear" else (1, channels, size, size)
     x = torch.randn(shape) if dtype == "f32" else torch.randint(-127, 128, shape, dtype=torch.int8)
     return x if kind == "linear" else x.to(memory_format=torch.channels_last)
 
 
 def quantized(module: torch.nn.Module, x: torch.Tensor, x_int8: torch.Tensor) -> torch.export.ExportedProgram:
-    """Static int8 with per-channel weights, without quantizing the input and dequantizing the output."""
+    """Quantize to static int8 with per-channel weights, and remove the quantization of the input and output."""
     config = get_symmetric_quantization_config(is_per_channel=True)
     prepared = prepare_pt2e(torch.export.export(module, (x,)).module(), XNNPACKQuantizer().set_global(config))
     prepared(x)
     converted = convert_pt2e(prepared)
     graph = converted.graph
     for node in list(graph.nodes):
-        if node.name.startswith("_guards_fn"):  # it insists on an fp32 input
+        if node.name.startswith("_guards_fn"):  # this guard checks that the input is fp32
             graph.erase_node(node)
     (source,) = [node for node in graph.nodes if node.op == "placeholder"]
     (quantize,) = source.users
@@ -52,7 +52,7 @@ def quantized(module: torch.nn.Module, x: torch.Tensor, x_int8: torch.Tensor) ->
 def lower(
     dtype: str, kind: str, size: int, channels: int, out: int, kernel: int, stride: int, activation: str
 ) -> bytes:
-    """The layer as a .pte whose delegate holds exactly one node; raises ValueError when it holds more."""
+    """Compile the layer to a .pte whose delegate contains exactly one node. Raise ValueError if it contains more."""
     if kind == "linear":
         layer: torch.nn.Module = torch.nn.Linear(channels, out)
     else:
@@ -81,19 +81,19 @@ def lower(
         xnnpack_preprocess.serialize_xnnpack_binary = serialize
     nodes = [type(node.xnode_union).__name__ for graph in graphs for node in graph.xnodes]
     calls = [str(node.target) for node in edge.exported_program().graph.nodes if node.op == "call_function"]
-    if len(nodes) != 1 or len(calls) != 2:  # the delegate call and the item taken from its result
+    if len(nodes) != 1 or len(calls) != 2:  # the call of the delegate, and the getitem of its result
         raise ValueError(f"{dtype} {kind} {size} {channels} {out}: more than the layer: {nodes} in {calls}")
     planning = MemoryPlanningPass(alloc_graph_input=False)
     return bytes(edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
 
 
 class Runner:
-    """Programs loaded after executorch's thread pool has been set to `threads`."""
+    """Loaded programs of executorch, whose thread pool has `threads` threads."""
 
     def __init__(self, threads: int) -> None:
         portable_lib._unsafe_reset_threadpool(threads)
         self._loaded: list[tuple[Any, tuple[torch.Tensor]]] = []
-        self._programs: list[bytes] = []  # the loaded modules point into them
+        self._programs: list[bytes] = []  # kept alive, because the loaded modules refer to them
 
     def add(self, program: bytes, x: torch.Tensor) -> int:
         self._programs.append(program)
@@ -101,7 +101,7 @@ class Runner:
         return len(self._loaded) - 1
 
     def run(self, layer: int, count: int) -> list[float]:
-        """`count` times in microseconds, Python binding included."""
+        """Run a layer `count` times. Return the microseconds of each run, which include the Python binding."""
         module, inputs = self._loaded[layer]
         times = []
         for _ in range(count):

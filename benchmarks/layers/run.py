@@ -1,11 +1,11 @@
-"""Time MobileNetV2's and ResNet-50's layers through our XNNPACK and through executorch's, and print a table.
+"""Time the layers of MobileNetV2 and ResNet-50 with edgecore's build of XNNPACK and with executorch's. Print a table.
 
     python benchmarks/layers/run.py [--dtype f32 int8] [--network mobilenet_v2 resnet50] [--threads 1 2]
         [--rounds 10] [--work FOLDER]
 
-Needs executorch, torch and torchao beside cmake and a C++ compiler. FOLDER keeps the build and the lowered layers.
-The blocks of runs of the two sides alternate. From executorch's time the time of a 2x2 layer with 2 channels is taken
-off: that is the cost of its Python binding and its executor, not of a kernel.
+Needs executorch, torch, torchao, cmake and a C++ compiler. FOLDER keeps the build and the lowered layers. The two sides
+alternate in blocks of runs. The time of a 2x2 layer with 2 channels is subtracted from executorch's times: it is the
+overhead of executorch's Python binding and executor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WARM_UP = 2
 
 @dataclass(frozen=True)
 class Layer:
-    """One distinct layer; `count` is how often the network has it."""
+    """A layer of a network. `count` is the number of such layers in the network."""
 
     network: str
     count: int
@@ -63,7 +63,7 @@ def read_layers() -> list[Layer]:
 
 
 class Ours:
-    """The C++ program `layers`, which answers a line with a line."""
+    """The C++ program `layers`, which answers each line with a line."""
 
     def __init__(self, program: Path, threads: int) -> None:
         command = [str(program), str(threads)]
@@ -79,7 +79,7 @@ class Ours:
         return answer
 
     def run(self, layer: int, count: int) -> list[float]:
-        """`count` times in microseconds."""
+        """Run a layer `count` times. Return the microseconds of each run."""
         return [float(word) for word in self.ask(f"run {layer} {count}").split()]
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ def build(work: Path) -> Path:
 
 
 def lowered(layer: Layer, dtype: str, work: Path) -> bytes:
-    """executorch's program of the layer, kept in `work`."""
+    """Compile the layer with executorch, unless its file exists in `work`. Return the file."""
     name = hashlib.sha256(layer.words(dtype).encode()).hexdigest()[:16]
     path = work / f"{name}.pte"
     if not path.exists():
@@ -129,14 +129,14 @@ def measure(layers: list[Layer], dtype: str, threads: int, rounds: int, work: Pa
 def report(
     layers: list[Layer], dtype: str, threads: int, ours_times: list[list[float]], peer_times: list[list[float]]
 ) -> None:
-    """Print the table: medians, and in brackets the first deciles, which other load on the machine touches less."""
+    """Print the table: medians, and in brackets the first deciles, on which other load on the machine has less effect."""
 
     def both(times: list[float]) -> tuple[float, float]:
         return median(times), quantiles(times, n=10)[0]
 
     empty = both(peer_times[0])
     print(f"\n### {dtype}, {threads} thread{'s' * (threads > 1)}")
-    print(f"\nexecutorch's empty layer, taken off: {empty[0]:.0f} ({empty[1]:.0f}) us\n")
+    print(f"\nsubtracted from executorch's times: {empty[0]:.0f} ({empty[1]:.0f}) us\n")
     print("| layer | count | ours us | peer us | ours / peer |\n|---|---|---|---|---|")
     for network in dict.fromkeys(layer.network for layer in layers):
         sums = [0.0] * 4
@@ -157,7 +157,9 @@ def table_row(label: str, count: str, row: tuple[float, ...]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time single layers through our XNNPACK and through executorch's.")
+    parser = argparse.ArgumentParser(
+        description="Time single layers with edgecore's build of XNNPACK and executorch's."
+    )
     parser.add_argument("--dtype", nargs="+", default=["f32", "int8"], choices=["f32", "int8"])
     parser.add_argument("--network", nargs="+", default=["mobilenet_v2", "resnet50"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])

@@ -1,4 +1,5 @@
-// fixed_memory MODEL.pte: the core alone. It allocates nothing: program, method and scratch live in arrays of ours.
+// fixed_memory MODEL.pte: runs a model with the core only, which never allocates memory: program, method and scratch
+// memory lie in static arrays of this application.
 #include <cstdio>
 
 #include "edgecore/kernels.h"
@@ -34,15 +35,15 @@ Status run(size_t size, Error &error) {
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
 
-  const edgecore::TensorInfo wanted = method.info().input(0).tensor;
-  if (wanted.bytes > sizeof(input)) return edgecore::fail(error, EDGECORE_OUT_OF_RESOURCES, "The input is too big.");
+  const edgecore::TensorInfo info = method.info().input(0).tensor;
+  if (info.bytes > sizeof(input)) return edgecore::fail(error, EDGECORE_OUT_OF_RESOURCES, "The input is too big.");
   for (float &value : input) value = 1;
   int64_t shape[8];
-  for (size_t i = 0; i < wanted.sizes.size() && i < 8; ++i) shape[i] = wanted.sizes[i];
+  for (size_t i = 0; i < info.sizes.size() && i < 8; ++i) shape[i] = info.sizes[i];
   edgecore::TensorArgument argument;
   argument.data = input;
-  argument.scalar_type = wanted.scalar_type;
-  argument.shape = {shape, wanted.sizes.size()};
+  argument.scalar_type = info.scalar_type;
+  argument.shape = {shape, info.sizes.size()};
   argument.readable_bytes = sizeof(input);
   EDGECORE_TRY(method.set_input(0, argument, error));
   if (method.output_needs_memory(0)) EDGECORE_TRY(method.set_output(0, output, sizeof(output), error));
@@ -54,7 +55,7 @@ Status run(size_t size, Error &error) {
   const auto *values = static_cast<const float *>(result.dl.data);
   for (int64_t i = 0; i < count; ++i) std::printf("%.6g ", static_cast<double>(values[i]));
   std::printf("\n");
-  method.destroy();  // before its memory goes
+  method.destroy();  // before the end of the allocators
   return {};
 }
 

@@ -1,4 +1,5 @@
-// run MODEL.pte: runs `forward` on tensors of ones, prints the outputs, and writes a trace beside the model.
+// run MODEL.pte: runs the method `forward` on tensors of ones, prints the outputs, and writes a trace to
+// MODEL.pte.etdp.
 #include <cstdio>
 #include <string>
 
@@ -15,7 +16,8 @@ namespace {
 Status run(const char *path, Error &error) {
   Module module;
   EDGECORE_TRY(module.open(path, error));
-  for (const StringView id : module.missing_backends()) {  // EDGECORE_BACKEND_PATH holds folders of manifests
+  for (const StringView id :
+       module.missing_backends()) {  // looks for manifests in the folders of EDGECORE_BACKEND_PATH
     EDGECORE_TRY(module.find_backend(id, edgecore::backend_path(), {}, error));
   }
   edgecore::MethodOptions options;
@@ -28,8 +30,8 @@ Status run(const char *path, Error &error) {
   const edgecore::MethodInfo info = module.program().method(*index);
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < info.input_count(); ++i) {
-    const edgecore::TensorInfo wanted = info.input(i).tensor;
-    Tensor input(wanted.scalar_type, {wanted.sizes.begin(), wanted.sizes.end()});
+    const edgecore::TensorInfo tensor = info.input(i).tensor;
+    Tensor input(tensor.scalar_type, {tensor.sizes.begin(), tensor.sizes.end()});
     for (float &value : input.values<float>()) value = 1;
     inputs.push_back(input);
   }

@@ -1,5 +1,5 @@
-// example_ops::multiply_add(Tensor a, Tensor b, float scale) -> Tensor: a * b * scale + a, for dense float32 tensors of
-// one shape. The schema that the kernel implements is the one with an out argument:
+// Kernel of example_ops::multiply_add(Tensor a, Tensor b, float scale) -> Tensor, which computes a * b * scale + a for
+// contiguous float32 tensors of equal shapes. A kernel implements the out variant of an operator:
 // multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!).
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int32_t kFloat32 = 6;  // numbers of the .pte's ScalarType
+constexpr int32_t kFloat32 = 6;  // number of float32 in the enum ScalarType of the .pte
 
 const edgecore_value &argument(const edgecore_call *call, uint64_t index) {
   return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(call->args) +
@@ -18,13 +18,13 @@ int32_t fail(const edgecore_call *call, const char *text) {
   return call->host->fail(call->error, EDGECORE_INVALID_ARGUMENT, {text, strlen(text)});
 }
 
-// Row-major without gaps.
-bool is_dense_float(const edgecore_value &value) {
+// Returns true for a contiguous float32 tensor.
+bool is_contiguous_float(const edgecore_value &value) {
   if (value.tag != EDGECORE_TAG_TENSOR || value.as.tensor->scalar_type != kFloat32) return false;
   const edgecore_dl_tensor &tensor = value.as.tensor->dl;
-  int64_t step = 1;
-  for (int32_t d = tensor.ndim; d-- > 0; step *= tensor.shape[d]) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != step) return false;
+  int64_t stride = 1;
+  for (int32_t d = tensor.ndim; d-- > 0; stride *= tensor.shape[d]) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != stride) return false;
   }
   return true;
 }
@@ -46,13 +46,13 @@ void EDGECORE_CALL multiply_add_part(void *arg, uint64_t begin, uint64_t end, ui
 }
 
 int32_t EDGECORE_CALL multiply_add_out(const edgecore_call *call) {
-  if (call->arg_count < 4) return fail(call, "multiply_add takes four arguments");
+  if (call->arg_count < 4) return fail(call, "multiply_add needs four arguments");
   const edgecore_value &a = argument(call, 0);
   const edgecore_value &b = argument(call, 1);
   const edgecore_value &scale = argument(call, 2);
   const edgecore_value &out = argument(call, 3);
-  if (!is_dense_float(a) || !is_dense_float(b) || !is_dense_float(out)) {
-    return fail(call, "multiply_add takes row-major float32 tensors");
+  if (!is_contiguous_float(a) || !is_contiguous_float(b) || !is_contiguous_float(out)) {
+    return fail(call, "multiply_add needs contiguous float32 tensors");
   }
   if (scale.tag != EDGECORE_TAG_DOUBLE) return fail(call, "the scale must be a float");
   const edgecore_dl_tensor &shape = a.as.tensor->dl;
@@ -63,7 +63,7 @@ int32_t EDGECORE_CALL multiply_add_out(const edgecore_call *call) {
     count *= static_cast<uint64_t>(shape.shape[d]);
   }
   if (!same) return fail(call, "both tensors must have the same shape");
-  // Before anything is written: the host refuses an output that must not change.
+  // Resize before writing: this call fails if the output cannot get this shape.
   const int32_t status = call->host->resize(call->scope, out.as.tensor, shape.shape, shape.ndim, call->error);
   if (status != EDGECORE_OK) return status;
   Work work = {elements(*a.as.tensor), elements(*b.as.tensor), elements(*out.as.tensor),

@@ -1,4 +1,4 @@
-# 64-bit Arm Linux with Debian's g++-aarch64-linux-gnu.
+# Toolchain for 64-bit Arm Linux with Debian's g++-aarch64-linux-gnu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,4 +1,4 @@
-// Runs the model once: input.bin and output.bin hold its first input and output, as they lie in memory.
+// Runs the model once. input.bin and output.bin contain the elements of its first input and output in memory order.
 #include "board/semihosting.h"
 #include "edgecore/kernels.h"
 #include "edgecore/method.h"
@@ -11,7 +11,8 @@ using edgecore::Status;
 
 namespace {
 
-// All memory there is: for the program and the method with its planned tensors, and for the work of one kernel.
+// All memory that the model uses: `memory` for the program and the method with its planned tensors, `scratch_memory`
+// for temporary data of one kernel at a time.
 alignas(64) uint8_t memory[192 * 1024];
 alignas(64) uint8_t scratch_memory[128 * 1024];
 alignas(64) uint8_t input[16 * 1024];
@@ -35,17 +36,17 @@ Status run() {
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
 
-  const edgecore::TensorInfo wanted = method.info().input(0).tensor;
+  const edgecore::TensorInfo info = method.info().input(0).tensor;
   int64_t shape[8];
-  if (wanted.bytes > sizeof(input) || wanted.sizes.size() > 8 ||
-      !semihosting_read("input.bin", input, static_cast<size_t>(wanted.bytes))) {
-    return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "input.bin with ", wanted.bytes, " bytes is needed.");
+  if (info.bytes > sizeof(input) || info.sizes.size() > 8 ||
+      !semihosting_read("input.bin", input, static_cast<size_t>(info.bytes))) {
+    return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "input.bin with ", info.bytes, " bytes is needed.");
   }
-  for (size_t i = 0; i < wanted.sizes.size(); ++i) shape[i] = wanted.sizes[i];
+  for (size_t i = 0; i < info.sizes.size(); ++i) shape[i] = info.sizes[i];
   edgecore::TensorArgument argument;
   argument.data = input;
-  argument.scalar_type = wanted.scalar_type;
-  argument.shape = {shape, wanted.sizes.size()};
+  argument.scalar_type = info.scalar_type;
+  argument.shape = {shape, info.sizes.size()};
   argument.readable_bytes = sizeof(input);
   EDGECORE_TRY(method.set_input(0, argument, error));
   if (method.output_needs_memory(0)) EDGECORE_TRY(method.set_output(0, output, sizeof(output), error));
@@ -58,7 +59,7 @@ Status run() {
   if (!semihosting_write("output.bin", data, static_cast<size_t>(bytes))) {
     return edgecore::fail(error, EDGECORE_ACCESS_FAILED, "output.bin cannot be written.");
   }
-  // The sentence of an error makes a good line of a log as well.
+  // fail() formats numbers without printf; here it only makes the text that main() prints, with the code EDGECORE_OK.
   (void)edgecore::fail(error, EDGECORE_OK, "memory used: ", allocator.used(), " bytes and at most ", scratch.peak(),
                        " of scratch, of which tensors ", method.planned_bytes(), ".");
   method.destroy();

@@ -1,4 +1,4 @@
-"""Compiles PyTorch models for edge devices and runs them. Importing this imports nothing heavy."""
+"""Compile PyTorch models for edge devices and run them. Importing `edgecore` imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ __all__ = [
 _MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk")
 """Submodules that `import edgecore` alone makes reachable."""
 
-_HOMES = {
+_MODULE_OF = {
     "Backend": "edgecore.backend",
     "BundledProgram": "edgecore.pipeline",
     "BundledReport": "edgecore.runtime.bundled",
@@ -73,11 +73,11 @@ _HOMES = {
 }
 
 
-_lazy = lazy_names("edgecore", {**_HOMES, **{name: f"edgecore.{name}:" for name in _MODULES}})
+_lazy = lazy_names("edgecore", {**_MODULE_OF, **{name: f"edgecore.{name}:" for name in _MODULES}})
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module on first use: loading a file needs none of the compiler."""
+    """Import a public name from its module on first use, so that loading a file does not import the compiler."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
     try:
         return _lazy(name)
     except ModuleNotFoundError as error:
-        if name not in _HOMES:
+        if name not in _MODULE_OF:
             raise
         from edgecore.errors import CompileError
 
@@ -95,17 +95,25 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, imported or not, for completion."""
+    """Return the public names, imported or not, for completion in editors."""
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
 def backends(seconds: float = 20) -> list[InstalledBackend]:
-    """The backends that are installed, each with its state: `ok`, `broken` (and why) or `disabled`.
+    """List the installed backends, each with its state: `ok`, `broken` (and why) or `disabled`.
 
-    Imports their packages, in a process of its own first: one that hangs or dies is broken, not this process.
+    Each package is imported in a child process first. A package that hangs or crashes there is reported as broken and is
+    not imported in this process. A `RuntimeWarning` is issued for each broken backend.
 
     Args:
-        seconds: How long importing a package may take.
+        seconds: Time limit for importing one package.
+
+    Returns:
+        One `InstalledBackend` for each backend of each package, sorted by backend id.
+
+    Example:
+        >>> [(backend.name, backend.state) for backend in edgecore.backends()]
+        [('xnnpack', 'ok')]
     """
     from edgecore.plugin import isolated_import
 

@@ -1,4 +1,4 @@
-"""How users name a backend with its options."""
+"""`Backend`: the name of a backend together with its options, as users pass it to `edgecore.compile`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Any
 
 
 class Backend:
-    """A backend by name, with options that its package defines: `Backend("qnn", soc="SM8650", required=True)`.
+    """Name of a backend and its options: `Backend("qnn", soc="SM8650", required=True)`.
 
-    `required` makes every operator that no backend takes an error.
+    Args:
+        name: Name, id or distribution of the backend: "xnnpack", "XnnpackBackend" or "edgecore-xnnpack".
+        required: Raise `CompileError` if an operator of the model would not run on any backend.
+        **options: Options that the backend's package defines; `edgecore backends NAME` lists them.
     """
 
     def __init__(self, name: str, *, required: bool = False, **options: Any) -> None:

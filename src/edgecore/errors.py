@@ -1,10 +1,10 @@
-"""The exceptions that edgecore raises on purpose: each carries one sentence with what, where and what to do."""
+"""Exceptions and warnings of edgecore. Each message is one sentence: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
 
 class EdgecoreError(Exception):
-    """Base of all of them."""
+    """Base class of all exceptions of edgecore."""
 
 
 class BackendError(EdgecoreError):
@@ -20,30 +20,31 @@ class BackendDisabled(BackendError):
 
 
 class BackendBroken(BackendError):
-    """The backend's package is installed and does not work."""
+    """The backend's package is installed but does not work."""
 
 
 class BackendAmbiguous(BackendError):
-    """Several installed packages provide the backend and none was chosen."""
+    """Several installed packages provide the backend, and the user chose none of them."""
 
 
 class CompileError(EdgecoreError):
-    """A model cannot be compiled as asked."""
+    """A model cannot be compiled with the requested options."""
 
 
 class QuantizationWarning(UserWarning):
-    """A recipe leaves little of an output: less than 10 dB of signal to quantization noise."""
+    """Quantization damaged an output: its signal to quantization noise ratio is below 10 dB."""
 
 
 class FallbackWarning(UserWarning):
-    """A backend failed on part of a model, which now runs elsewhere: right, but slower. Not an `EdgecoreError`.
+    """A backend failed on a partition, which another backend or a kernel now runs: correct results, but slower.
 
-    `warnings.simplefilter("error", FallbackWarning)` makes it an exception, `Backend(name, required=True)` a `CompileError`.
+    `warnings.simplefilter("error", FallbackWarning)` turns the warning into an exception, and
+    `Backend(name, required=True)` turns the failure into a `CompileError`.
     """
 
 
 class WriteError(EdgecoreError, OSError):
-    """A file cannot be written; those that existed are as they were."""
+    """A file cannot be written. Files that existed before are unchanged."""
 
 
 class FormatError(EdgecoreError, ValueError):
@@ -51,7 +52,7 @@ class FormatError(EdgecoreError, ValueError):
 
 
 class ErrorCode:
-    """Numbers of the native runtime's errors: `EDGECORE_*` in `edgecore/abi.h`."""
+    """Error codes of the native runtime: the constants `EDGECORE_*` of `edgecore/abi.h`."""
 
     OK = 0x00
     INTERNAL = 0x01
@@ -77,7 +78,7 @@ class ErrorCode:
 
 
 class ExecutionError(EdgecoreError):
-    """The native runtime failed; `code` is one of `ErrorCode`."""
+    """The native runtime failed. `code` is one of the numbers of `ErrorCode`."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

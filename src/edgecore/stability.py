@@ -1,10 +1,13 @@
-"""Names of a package that are imported when first used, and marks of names that are not stable. Imports nothing itself.
+"""Lazy imports of a package's public names, and decorators for deprecated and experimental functions.
 
-`docs/compatibility.md` says which names are stable and how long a deprecated one lives.
+`docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module imports
+nothing at the top, because `import edgecore` imports it.
 """
 
 from __future__ import annotations
 
+# All modules that `edgecore.load` imports define this constant instead of importing it from `typing`: that import takes
+# milliseconds, and type checkers treat any constant of this name like typing.TYPE_CHECKING.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,14 +17,22 @@ if TYPE_CHECKING:
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], deprecated: Mapping[str, tuple[str, str]] | None = None
+    package: str, modules: Mapping[str, str], deprecated: Mapping[str, tuple[str, str]] | None = None
 ) -> Callable[[str], Any]:
-    """Make the module-level `__getattr__` of a package that imports its public names when they are first used.
+    """Make a module-level `__getattr__` (PEP 562) that imports each public name when it is first used.
 
     Args:
         package: Name of the package, for messages.
-        homes: Module by name; `module:attribute` where the attribute has another name, `module:` for the module itself.
-        deprecated: (new name, release that deprecated it) by old name. Reading an old name warns and gives the new one.
+        modules: Module that defines each name: `module` if the attribute has the same name, `module:attribute` if it has
+            another one, `module:` if the name is the module itself.
+        deprecated: Maps an old name to (new name, release that deprecated the old one). Reading the old name issues a
+            `DeprecationWarning` and returns the object of the new name.
+
+    Returns:
+        The function; assign it to `__getattr__` in the package.
+
+    Example:
+        >>> __getattr__ = lazy_names("edgecore.sdk", {"Constants": "edgecore.ir.constants"})
     """
 
     def getattr_of_package(name: str) -> Any:
@@ -29,11 +40,11 @@ def lazy_names(
             new, since = deprecated[name]
             _warn(f"{package}.{name}", f"{package}.{new}", since)
             name = new
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 
-        module, separator, attribute = homes[name].partition(":")
+        module, separator, attribute = modules[name].partition(":")
         imported = import_module(module)
         return imported if separator and not attribute else getattr(imported, attribute or name)
 
@@ -41,11 +52,14 @@ def lazy_names(
 
 
 def deprecated(*, use: str, since: str) -> Callable[[Marked], Marked]:
-    """Mark a function that warns with a `DeprecationWarning` when it is called. A renamed class: see `lazy_names`.
+    """Decorate a deprecated function: each call issues a `DeprecationWarning`. For a renamed class, see `lazy_names`.
 
     Args:
         use: The replacement, as callers write it: `edgecore.sdk.edit`.
-        since: The release that deprecated it: `0.2`.
+        since: The release that deprecated the function: `0.2`.
+
+    Returns:
+        The decorator.
     """
 
     def mark(function: Marked) -> Marked:
@@ -63,7 +77,14 @@ def deprecated(*, use: str, since: str) -> Callable[[Marked], Marked]:
 
 
 def experimental(marked: Marked) -> Marked:
-    """Mark a function or class that may change in any release: the attribute `__experimental__`, and a line of its help."""
+    """Decorate a function or class that may change in any release.
+
+    Args:
+        marked: The function or class.
+
+    Returns:
+        `marked` itself, with the attribute `__experimental__ = True` and a line about it at the end of its docstring.
+    """
     marked.__experimental__ = True  # type: ignore[attr-defined]
     marked.__doc__ = f"{(marked.__doc__ or '').rstrip()}\n\nExperimental: may change in any release."
     return marked

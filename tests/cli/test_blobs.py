@@ -15,7 +15,7 @@ def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
     assert result.status == 0
     head, problem = result.out.splitlines()
     assert head == "blob 0: QnnBackend, 16 bytes, for forward/0"
-    assert "not opened" in problem
+    assert "no description" in problem
     assert "no package is known for it" in problem
 
 

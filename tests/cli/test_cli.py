@@ -69,8 +69,8 @@ def test_inspect_needs_neither_torch_nor_numpy(pte):
 def test_verify_sound_file(edgecore, pte):
     result = edgecore("verify", pte, "--runtime", "edgecore")
     assert result.status == 0, result.out + result.err
-    assert "sound, keeps to edgecore" in result.out
-    assert "the blobs of QnnBackend are not looked into" in result.err
+    assert "valid, follows the rules of edgecore" in result.out
+    assert "the blobs of QnnBackend are not checked" in result.err
     assert "no package is known for it" in result.err
 
 
@@ -134,7 +134,7 @@ def test_help_names_every_command(edgecore):
 
 def test_manifests_go_with_nothing_else(edgecore, tmp_path):
     result = edgecore("backends", "fake", "--manifests", tmp_path / "made")
-    assert result.status == 1 and "no other argument" in result.err
+    assert result.status == 1 and "cannot be combined" in result.err
     assert not (tmp_path / "made").exists()
 
 
@@ -160,7 +160,7 @@ class TestModelArgumentOfCompile:
         (tmp_path / "bad.pt2").write_bytes(b"nothing")
         result = edgecore("compile", tmp_path / "bad.pt2")
         assert result.status == 1
-        assert "bad.pt2 is no file of torch.export.save" in result.err.splitlines()[-1]
+        assert "bad.pt2 was not written by torch.export.save" in result.err.splitlines()[-1]
 
     def test_absent_module(self, edgecore):
         one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")
@@ -180,7 +180,9 @@ class TestModelArgumentOfCompile:
 
     def test_function_that_gives_something_else(self, edgecore, module):
         module("def model(): return 42")
-        one_sentence(edgecore("compile", "my_model_file:model"), "must give (model, example_inputs[, dynamic_shapes])")
+        one_sentence(
+            edgecore("compile", "my_model_file:model"), "must return (model, example_inputs[, dynamic_shapes])"
+        )
 
     def test_neither(self, edgecore):
         assert edgecore("compile", "model").status == 2

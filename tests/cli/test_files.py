@@ -36,7 +36,7 @@ def test_inspect_and_verify_weights(edgecore, ptd):
     text = edgecore("inspect", ptd).out
     assert "layer.weight" in text
     assert "data of a delegate" in text
-    assert edgecore("verify", ptd).out == f"{ptd}: sound, keeps to the .ptd format\n"
+    assert edgecore("verify", ptd).out == f"{ptd}: valid, follows the .ptd format\n"
     ptd.write_bytes(ptd.read_bytes()[:-1])
     one_sentence(edgecore("verify", ptd), str(ptd), "truncated")
 

@@ -45,7 +45,7 @@ def test_it_is_c(edgecore, files, tmp_path):
 
 def test_an_operator_of_somebody_else_is_named(edgecore, files, tmp_path):
     done = edgecore("kernels", "--for", files, "--out", tmp_path / "kernels.c")
-    assert "not in edgecore's library, so not in the table: example::twice" in done.err
+    assert "these operators are not in edgecore's library, so not in the table: example::twice" in done.err
 
 
 def test_a_table_that_stays_the_same_is_not_written_again(edgecore, relu, tmp_path):
@@ -59,4 +59,4 @@ def test_a_table_that_stays_the_same_is_not_written_again(edgecore, relu, tmp_pa
 def test_a_folder_without_sources_is_refused(edgecore, relu, tmp_path):
     done = edgecore("kernels", "--for", relu, "--out", tmp_path / "kernels.c", "--sources", tmp_path)
     assert done.status == 1
-    assert "holds no operator library" in done.err
+    assert "contains no operator library" in done.err

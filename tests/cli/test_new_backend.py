@@ -12,7 +12,7 @@ from edgecore.errors import EdgecoreError
 
 @pytest.mark.parametrize("name", ["Acme", "9acme", "acme--npu", "acme-", "a" * 33, "ac.me", "../acme", "acmé"])
 def test_a_bad_name(tmp_path, name):
-    with pytest.raises(EdgecoreError, match=f"{re.escape(repr(name))} is no name for a backend"):
+    with pytest.raises(EdgecoreError, match=f"{re.escape(repr(name))} is not a valid name for a backend"):
         command(name, tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -56,7 +56,7 @@ def test_an_app_is_a_group_of_commands(edgecore, add_package):
 def test_the_help_names_it_without_importing_it(edgecore, add_package):
     add_package("edgecore-greet", "greet", "greet_broken:command", "raise RuntimeError('imported')")
     done = edgecore("--help")
-    assert done.status == 0 and "Of the package edgecore-greet." in done.out
+    assert done.status == 0 and "Command of the package edgecore-greet." in done.out
     assert edgecore("backends", "--help").status == 0
 
 

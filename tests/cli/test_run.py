@@ -29,7 +29,7 @@ def test_run_with_inputs_and_output_files(edgecore, relu, tmp_path):
 def test_run_without_inputs_says_that_they_are_random(edgecore, relu):
     first, second = edgecore("run", relu, "--json"), edgecore("run", relu, "--json")
     assert first.status == 0, first.err
-    assert "random values" in first.err
+    assert "inputs are random" in first.err
     assert json.loads(first.out)["outputs"] == json.loads(second.out)["outputs"]
 
 
@@ -82,7 +82,7 @@ def test_wrong_inputs(edgecore, relu, tmp_path, arrays, parts):
 
 
 def test_numbers_as_inputs(edgecore, number, tmp_path):
-    """An input that was a number when the model was exported keeps to it: known to `run`, or given as a scalar."""
+    """An input that was a number when the model was exported keeps that value: `run` reads it from the file, or gets it as a scalar."""
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     np.save(tmp_path / "3.npy", np.int64(3))
     np.save(tmp_path / "4.npy", np.int64(4))
@@ -97,5 +97,5 @@ def test_input_that_is_no_npy_file(edgecore, relu, tmp_path):
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
     one_sentence(edgecore("run", relu, "--input", tmp_path / "two.npz"), "two.npz is an archive")
     (tmp_path / "x.npy").write_text("1 2 3")
-    one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is no .npy file")
+    one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is not a .npy file")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "y.npy"), "y.npy: No such file or directory")

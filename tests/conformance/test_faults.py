@@ -103,10 +103,10 @@ FAULTS = {
             "operators/aten.mul.Tensor",
             ["aten.mul.Tensor(int32[3, 5, 7], int32[3, 5, 7])", "values differ"],
         ),
-        ("claims", "operators/aten.sub.Tensor", ["claims float32, int32 and takes none of", "operator"]),
+        ("claims", "operators/aten.sub.Tensor", ["claims float32, int32 and supports none of", "operator"]),
         # Two blocks of 112 bytes; a library's own buffer that grows meanwhile adds a few bytes to the average.
         ("leak", "lifetime/load and destroy", ["it leaks 2", "bytes of heap with each load"]),
-        ("handles", "partitioner/debug handles", ["does not lead to aten."]),
+        ("handles", "partitioner/debug handles", ["lacks the handles of aten."]),
         ("random", "partitioner/reproducible blobs", ["blob 0", "the second time"]),
         ("undeclared", "options/unknown", ["no_such_option_of_this_backend=True is accepted", "extra"]),
         ("undescribed", "options/level", ["the option level has no description"]),
@@ -116,7 +116,7 @@ FAULTS = {
     ],
     "running": [
         ("crash", "operators/aten.relu.default", ["aten.relu.default(float32[1])", "SIGABRT"]),
-        ("modest", "networks/elementwise", ["takes aten.add.Tensor, which operator_support() does not list"]),
+        ("modest", "networks/elementwise", ["tags aten.add.Tensor, which operator_support() does not list"]),
         ("thread", "declarations/threads", ["declares OWN_THREADS", "threads are left after the model is destroyed"]),
         ("overread", "declarations/buffers", ["inputs that end at the end of mapped memory", "SIGSEGV"]),
         (
@@ -127,11 +127,11 @@ FAULTS = {
         ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
     ],
     "hanging": [
-        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "gave no sign for 8 s"]),
+        ("hang", "operators/aten.relu.default", ["aten.relu.default(float32[0, 3])", "made no progress for 8 s"]),
         ("descriptors", "lifetime/load and destroy", ["file descriptors open after"]),
     ],
     "mutating": [
-        ("silent", "partitioner/reasons", ["is left without a reason"]),
+        ("silent", "partitioner/reasons", ["is not tagged, without a reason"]),
         ("mutates", "partitioner/only tags", ["changed aten.add.Tensor (node add"]),
         ("mutates", "networks/elementwise", ["changed the program; a partitioner may only tag nodes"]),
     ],
@@ -139,7 +139,7 @@ FAULTS = {
         (
             "half",
             "operators/aten.add.Tensor",
-            ["claims float16 and takes none of", "aten.add.Tensor(float16[3, 5, 7], float16[3, 5, 7])"],
+            ["claims float16 and supports none of", "aten.add.Tensor(float16[3, 5, 7], float16[3, 5, 7])"],
         ),
         (
             "half",

@@ -77,7 +77,7 @@ def test_zipped(env, wheels):
     status, text = env.doctor("acme")
     assert status == 1
     assert f"lies in the archive {path}" in text
-    assert "mend: pip install --force-reinstall --no-deps edgecore-acme" in text
+    assert "fix: pip install --force-reinstall --no-deps edgecore-acme" in text
 
 
 def test_first_root_on_the_path_wins(env, wheels, tmp_path):
@@ -97,7 +97,7 @@ def test_two_versions_in_one_folder(env, wheels):
     status, text = env.doctor("acme")
     assert status == 1
     assert "an installation was interrupted" in text
-    assert "mend: pip uninstall --yes edgecore-acme" in text
+    assert "fix: pip uninstall --yes edgecore-acme" in text
 
 
 def test_system_and_user_packages(wheels, tmp_path):
@@ -117,7 +117,7 @@ def test_two_packages_for_one_backend(env, wheels):
     status, text = env.doctor("acme")
     assert status == 1
     assert "another package provides AcmeBackend too" in text
-    assert "mend: export EDGECORE_PROVIDER_ACMEBACKEND=acme-fork" in text
+    assert "fix: export EDGECORE_PROVIDER_ACMEBACKEND=acme-fork" in text
     code = "from edgecore.plugin import registry as r\nprint(json.dumps(r.find('AcmeBackend', %s).summary))"
     assert env.say(code % {"AcmeBackend": "acme-fork"}) == "version of the fork"
     env.variables["EDGECORE_PROVIDER_ACMEBACKEND"] = "edgecore-acme"
@@ -159,8 +159,8 @@ def test_packages_that_misbehave_when_imported(env, wheels):
         finding = section.split("\n")[1]
         assert "problem import and hook" in finding
         assert problem in finding
-    assert "mend: pip install edgecore-lacks\n" in text
-    assert "mend: pip install --force-reinstall --no-deps edgecore-raise\n" in text
+    assert "fix: pip install edgecore-lacks\n" in text
+    assert "fix: pip install --force-reinstall --no-deps edgecore-raise\n" in text
     assert "quiet import: importing edgecore_loud prints 'hello\\nof C'" in text
 
 
@@ -195,14 +195,14 @@ def test_packages_that_hang_at_any_step(env, wheels):
     for name, (_, _, problem) in HANGS.items():
         section = re.search(rf"Backend, edgecore-{name} 1\.0\)\n(( .*\n)*)", text)[1]
         assert problem in section, text
-    assert "mend: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-hook\n" in text
-    assert "mend: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-library\n" in text
-    assert 'mend: pip install --upgrade "edgecore-check[compile]"\n' in text
+    assert "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-hook\n" in text
+    assert "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-library\n" in text
+    assert 'fix: pip install --upgrade "edgecore-check[compile]"\n' in text
     sentence = (
         "the kernels 'my_ops' of kernels-hang 1.0 cannot be loaded: importing kernels_hang and asking for its library"
     )
     assert f"{sentence} does not end within 2 s" in text
-    assert "mend: pip install --upgrade kernels-hang\n" in text
+    assert "fix: pip install --upgrade kernels-hang\n" in text
 
     done = env.run("-m", "edgecore", "backends", "--json", "--seconds", "2")
     rows = {row["distribution"]: row for row in json.loads(done.stdout)}
@@ -243,7 +243,7 @@ def test_remains_of_a_package(env, wheels):
     (env.site / "edgecore_acme").rmdir()
     _, text = env.doctor("acme")
     assert "No module named 'edgecore_acme'" in text
-    assert "mend: pip install --force-reinstall --no-deps edgecore-acme" in text
+    assert "fix: pip install --force-reinstall --no-deps edgecore-acme" in text
 
 
 def test_allow_and_deny(env, wheels):
@@ -335,7 +335,7 @@ LIBRARIES = {
     "foreign": ("ForeignBackend", "is for riscv64, and this Python runs on "),
     "symbol": (
         "SymbolBackend",
-        "no library that it is linked with has acme_of_next_year: they are of other versions (",
+        "none of its libraries has the symbol acme_of_next_year: their versions do not match (",
     ),
     "gone": ("GoneBackend", "libacme.so does not exist"),
 }
@@ -387,17 +387,17 @@ def test_libraries_that_do_not_load(env, wheels, tmp_path):
     status, text = env.doctor()
     assert status == 1
     assert "libold.so was built for interface 0.2, this edgecore has " in text
-    assert "mend: pip install --upgrade old-kernels\n" in text
+    assert "fix: pip install --upgrade old-kernels\n" in text
     for name, (backend_id, problem) in LIBRARIES.items():
         section = re.search(rf"^{name} \({backend_id}.*\n(( .*\n)*)", text, re.MULTILINE)[1]
         row = section.partition("native library: ")[2].partition("\n")[0]
         assert problem in row
-        assert ("mend" in section) == (name != "well"), section
-    assert "mend: pip install --upgrade edgecore\n" in text
-    assert "mend: pip install --upgrade edgecore-old\n" in text
-    assert "mend: pip install nvidia-cudnn-cu12\n" in text
+        assert ("fix" in section) == (name != "well"), section
+    assert "fix: pip install --upgrade edgecore\n" in text
+    assert "fix: pip install --upgrade edgecore-old\n" in text
+    assert "fix: pip install nvidia-cudnn-cu12\n" in text
     assert "apt-file search libacme_driver.so.3\n" in text or "dnf provides '*/libacme_driver.so.3'\n" in text
-    assert "mend: pip install --force-reinstall --no-deps edgecore-foreign\n" in text
+    assert "fix: pip install --force-reinstall --no-deps edgecore-foreign\n" in text
     for name, sentence in (
         (
             "future",
@@ -462,7 +462,7 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr(registry, "scan", list)
         with pytest.raises(
-            registry.BackendNotFound, match=r"import edgecore_openvino and give it to edgecore\.plugin\.register"
+            registry.BackendNotFound, match=r"import edgecore_openvino and pass it to edgecore\.plugin\.register"
         ):
             registry.find("OpenvinoBackend")
 

@@ -86,7 +86,7 @@ def test_using_the_good_one_does_not_warn_about_the_broken_one(add_package):
         (EXITING, "SystemExit: no licence"),
         (WRONG_HOOK, "edgecore_bakends"),
         (NO_HOOK, "implements no hook edgecore_backends"),
-        (WRONG_TYPE, "gave a str, not a BackendInfo"),
+        (WRONG_TYPE, "returned a str, not a BackendInfo"),
         ("import torhc", "No module named 'torhc'"),
         ("def", "SyntaxError"),
     ],
@@ -102,7 +102,7 @@ def test_each_way_to_be_broken(add_package, source, reason):
 
 def test_entry_point_and_hook_disagree(add_package):
     add_package("edgecore-fake", "FakeBackend", hook_id="OtherBackend")
-    with pytest.raises(BackendBroken, match="entry point is named 'FakeBackend' but its hook .* gave OtherBackend"):
+    with pytest.raises(BackendBroken, match="entry point is named 'FakeBackend' but its hook .* returned OtherBackend"):
         registry.find("FakeBackend")
 
 

@@ -14,7 +14,7 @@ static int32_t call(int32_t operation, const void *argument) {
   return r0;
 }
 
-// Operations give 0, or what they could not do of `size`.
+// Reads or writes a whole file. Both operations return the number of bytes that were not transferred.
 static int transfer(const char *path, int32_t mode, int32_t operation, const void *data, size_t size) {
   const uint32_t name[] = {(uint32_t)path, (uint32_t)mode, strlen(path)};
   const int32_t file = call(kOpen, name);

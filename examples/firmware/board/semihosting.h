@@ -1,4 +1,4 @@
-// Files and text of the machine that runs the emulator or debugger.
+// Access to files and the console of the machine that runs the emulator or debugger.
 // https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst
 #ifndef SEMIHOSTING_H_
 #define SEMIHOSTING_H_
@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 void semihosting_print(const char *text);
-// Whole files: true if exactly `size` bytes were read, or all were written.
+// Read the first `size` bytes of a file, or write a file of `size` bytes. Return 1 if all bytes were transferred, else
+// 0.
 int semihosting_read(const char *path, void *data, size_t size);
 int semihosting_write(const char *path, const void *data, size_t size);
 __attribute__((noreturn)) void semihosting_exit(int status);

@@ -1,4 +1,4 @@
-// Vectors and start-up of a Cortex-M55.
+// Vector table and start-up code of a Cortex-M55.
 #include <stdint.h>
 
 #include "board/semihosting.h"
@@ -9,7 +9,8 @@ extern void (*init_end[])(void);
 int main(void);
 
 __attribute__((noreturn)) void reset(void) {
-  *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20;  // CPACR: floating point and vectors on, before anything uses them
+  *(volatile uint32_t *)0xE000ED88 |= 0xFu
+                                      << 20;  // CPACR: enable the floating-point and vector unit before its first use
   __asm volatile("dsb\n isb");
   for (uint32_t *word = bss_start; word < bss_end; ++word) *word = 0;
   for (void (**init)(void) = init_start; init < init_end; ++init) (*init)();

@@ -1,4 +1,4 @@
-"""A damaged blob is refused with a sentence, by Python and by the delegate, and never does harm."""
+"""Test that Python and the delegate reject damaged blobs with an error message, and never crash."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GRAPH = Graph(
     nodes=[Operation(Op.MUL, (0, 2)), Operation(Op.ADD, (3, 1), relu=True)],
     outputs=[4],
 )
-COUNTS = 12  # where the numbers of inputs, constants, nodes and outputs stand
+COUNTS = 12  # offset of the numbers of inputs, constants, nodes and outputs
 
 
 @pytest.fixture(scope="module")
 def pte(tmp_path_factory) -> bytes:
-    """A file whose only delegate has the blob of `GRAPH`."""
+    """Compile a file whose only delegate has the blob of `GRAPH`."""
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -46,12 +46,12 @@ def changed(at: int, value: int) -> bytes:
     return bytes(blob)
 
 
-def test_a_blob_comes_back():
+def test_decode_inverts_encode():
     assert decode(encode(GRAPH)) == GRAPH
     assert HelloCompiler().verify_blob(encode(GRAPH), {}, runtime="edgecore") == []
 
 
-def test_a_blob_in_words():
+def test_describe():
     assert describe(encode(GRAPH)) == [
         "input %0: rank 2",
         "input %1: rank 1",
@@ -71,23 +71,23 @@ DAMAGED = [
     (changed(56, 3), "damaged"),  # an operator
     (changed(60, 2), "damaged"),  # its relu
     (changed(64, 3), "damaged"),  # an operand that is computed later
-    (changed(88, 2), "damaged"),  # an output that is no result
+    (changed(88, 2), "damaged"),  # an output that is not the result of a node
 ]
 
 
-@pytest.mark.parametrize(("blob", "sentence"), DAMAGED, ids=range(len(DAMAGED)))
-def test_damage_is_refused(tmp_path, pte, blob, sentence):
-    with pytest.raises(FormatError, match=sentence):
+@pytest.mark.parametrize(("blob", "message"), DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_blob_is_rejected(tmp_path, pte, blob, message):
+    with pytest.raises(FormatError, match=message):
         decode(blob)
     (problem,) = HelloCompiler().verify_blob(blob, {}, runtime="edgecore")
-    assert sentence in problem
+    assert message in problem
     path = tmp_path / "model.pte"
     path.write_bytes(pte.replace(encode(GRAPH), blob))
-    with pytest.raises(ExecutionError, match=sentence):
+    with pytest.raises(ExecutionError, match=message):
         edgecore.load(path)
 
 
-def test_truncation_is_refused():
+def test_a_truncated_blob_is_rejected():
     blob = encode(GRAPH)
     for size in range(len(blob)):
         with pytest.raises(FormatError):
@@ -96,8 +96,8 @@ def test_truncation_is_refused():
         decode(blob + b"\0")
 
 
-def test_no_byte_does_harm(tmp_path, pte):
-    """Whatever a byte is, the file is refused or runs; the process goes on."""
+def test_no_changed_byte_crashes_the_process(tmp_path, pte):
+    """Change each byte of the blob: the file is rejected or runs."""
     start, blob = pte.index(encode(GRAPH)), encode(GRAPH)
     inputs = (torch.randn(2, 3), torch.randn(3))
     for index in range(len(blob)):

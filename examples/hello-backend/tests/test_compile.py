@@ -1,4 +1,4 @@
-"""What the delegate computes is what PyTorch computes."""
+"""Test that the delegate computes the same results as PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(program: edgecore.CompiledProgram, path: Path, *inputs: torch.Tensor, **
 
 
 @pytest.mark.parametrize("fuse_relu", [True, False])
-def test_a_model_gives_what_eager_gives(tmp_path, fuse_relu):
+def test_results_match_eager(tmp_path, fuse_relu):
     model, inputs = Block().eval(), (torch.randn(2, 4, 3), torch.randn(3))
     backend = edgecore.Backend("hello", required=True, fuse_relu=fuse_relu)
     program = edgecore.compile(model, inputs, backends=[backend])
@@ -58,7 +58,7 @@ def test_broadcasting(tmp_path, left, right):
     torch.testing.assert_close(result, inputs[0] + inputs[1])
 
 
-def test_sizes_that_vary(tmp_path):
+def test_symbolic_sizes(tmp_path):
     model, example = Block().eval(), (torch.randn(2, 4, 3), torch.randn(3))
     batch = torch.export.Dim("batch", min=1, max=8)
     program = edgecore.compile(model, example, backends=["hello"], dynamic_shapes={"a": {0: batch}, "b": None})
@@ -70,7 +70,7 @@ def test_sizes_that_vary(tmp_path):
             torch.testing.assert_close(torch.as_tensor(result), expected)
 
 
-def test_parallel_pieces_give_the_same(tmp_path):
+def test_parallel_loops_give_the_same_results(tmp_path):
     inputs = (torch.randn(100, 7), torch.randn(7))
     program = edgecore.compile(Add().eval(), inputs, backends=["hello"])
     (result,) = run(program, tmp_path / "model.pte", *inputs, grain=3)

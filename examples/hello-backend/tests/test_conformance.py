@@ -1,4 +1,4 @@
-"""The conformance suite of edgecore: the table of all checks is in the failure's text, or `edgecore conformance hello`."""
+"""Run the conformance suite of edgecore. The error message of a failure contains the results of all checks."""
 
 from __future__ import annotations
 

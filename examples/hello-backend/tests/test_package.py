@@ -1,4 +1,4 @@
-"""The package as users get it."""
+"""Test the installed package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ assert not {{"torch", "pydantic"}} & set(sys.modules)
 
 
 def test_the_tables_of_the_readme_are_those_of_the_code():
-    """To mend it, paste what `edgecore backends hello --markdown` prints."""
+    """To fix a failure, paste the output of `edgecore backends hello --markdown` into README.md."""
     assert options_markdown(HelloCompiler.Options) in README
     assert operators_markdown(HelloCompiler().operator_support()) in README
 
@@ -45,5 +45,5 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
     assert (tmp_path / "model.pte").is_file()
 
 
-def test_nothing_is_missing_here():
+def test_nothing_is_missing_on_this_machine():
     assert list(HelloCompiler().check()) == []

@@ -1,4 +1,4 @@
-"""What the backend takes, what it leaves, and what it says about it."""
+"""Test which operators the backend supports, and its reasons for all others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def floats(*shape: int) -> torch.Tensor:
     return torch.randn(shape)
 
 
-def test_an_operator_that_it_lacks_stays_outside_with_a_reason():
+def test_an_unsupported_operator_is_not_delegated_with_a_reason():
     text = report(Model(), floats(4), floats(4))
     assert "operators delegated: 3 of 4" in text
     assert "aten.sub.Tensor" in text and "not among the backend's operators" in text
@@ -51,13 +51,13 @@ def test_reasons(model, inputs, reason):
     assert reason in report(model, *inputs)
 
 
-def test_options_leave_operators_outside():
+def test_options_restrict_the_delegated_operators():
     assert "left out by an option" in report(Model(), floats(4), floats(4), operators=("add", "relu"))
     assert "in a partition of 3 operators, fewer than 4" in report(Model(), floats(4), floats(4), min_operators=4)
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
         ({"operators": "add+sub"}, "no operator 'sub': there are add, "),
         ({"min_operators": 0}, "min_operators: .* greater than or equal to 1"),
@@ -65,11 +65,11 @@ def test_options_leave_operators_outside():
         ({"speed": 11}, "no option 'speed'"),
     ],
 )
-def test_a_wrong_option_is_refused(options, sentence):
-    with pytest.raises(edgecore.errors.CompileError, match=sentence):
+def test_a_wrong_option_is_rejected(options, message):
+    with pytest.raises(edgecore.errors.CompileError, match=message):
         report(Model(), floats(4), floats(4), **options)
 
 
-def test_quantization_says_that_there_is_none():
+def test_quantize_raises_an_error_that_names_the_backend():
     with pytest.raises(edgecore.errors.CompileError, match="hello"):
         edgecore.compile(Model().eval(), (floats(4), floats(4)), backends=["hello"], quantize="int8")

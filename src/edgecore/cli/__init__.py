@@ -1,4 +1,4 @@
-"""The `edgecore` command: one module a command. Exit status 0 done, 1 it failed, 2 wrong usage."""
+"""The `edgecore` command line: one module for each command. Exit status: 0 success, 1 failure, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from edgecore.cli.common import complain, debugging, sentence
 
 app = typer.Typer(
     name="edgecore",
-    help="Compile PyTorch models for edge devices, run the files, look into them.",
+    help="Compile PyTorch models for edge devices; run, inspect and verify the files.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text: it is read in logs and by programs too
+    rich_markup_mode=None,  # plain text, which is also readable in logs and by programs
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(value: bool) -> None:
+    if value:
         from importlib.metadata import version
 
         print(f"edgecore {version('edgecore')}")
@@ -49,20 +49,20 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
 ) -> None:
-    """Compile PyTorch models for edge devices, run the files, look into them."""
+    """Compile PyTorch models for edge devices; run, inspect and verify the files."""
 
 
 for _command in (compile, run, bench, inspect, extract, verify, kernels, backends, doctor, new_backend, conformance):
     app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
-_OWN = len(app.registered_commands)
+_BUILT_IN = len(app.registered_commands)
 
 
 def main() -> None:
-    """Run the command line of this process; ends it with the exit status."""
-    # --debug is understood anywhere in the line.
+    """Run the command line of this process, and end the process with the exit status."""
+    # --debug is accepted anywhere in the command line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        plugin_commands.add(app, _OWN, arguments)
+        plugin_commands.add(app, _BUILT_IN, arguments)
         app(arguments, prog_name="edgecore")
     except Exception as error:
         if debugging():

@@ -1,4 +1,4 @@
-"""`edgecore backends`: what is installed, and the options and operators of one."""
+"""`edgecore backends`: list the installed backends, or the options and operators of one backend."""
 
 from __future__ import annotations
 
@@ -20,22 +20,27 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="A backend: its options and operators, for which torch is needed."),
+        typer.Argument(metavar="NAME", help="Show the options and operators of this backend; needs torch."),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Tables for the README of backend NAME.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown tables for the backend's README.")
+    ] = False,
     manifests: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write manifests of all: edgecore-run --backend-path FOLDER finds them."),
+        typer.Option(
+            metavar="FOLDER", help="Write a manifest for each backend; edgecore-run --backend-path FOLDER finds them."
+        ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="How long a package may take to be imported or to answer.")
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="Time limit for importing a package and for each call to it."),
     ] = 20,
     as_json: Json = False,
 ) -> None:
-    """List the installed backends and their state, or the options and operators of one."""
+    """List the installed backends and their state, or the options and operators of one backend."""
     if manifests is not None:
         if name is not None or markdown or as_json:
-            raise EdgecoreError("--manifests goes with no other argument")
+            raise EdgecoreError("--manifests cannot be combined with NAME, --markdown or --json")
         _write_manifests(manifests)
         return
     if name is not None:
@@ -47,28 +52,28 @@ def command(
 
     from edgecore.plugin import isolated_import
 
-    found, _ = isolated_import.installed(seconds)
+    installed, _ = isolated_import.installed(seconds)
     if as_json:
         fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
-        paths = _libraries(found, seconds)
+        paths = _libraries(installed, seconds)
         print_json(
             [
                 {field: getattr(backend, field) for field in fields}
                 | {"library": paths.get((backend.backend_id, backend.distribution))}
-                for backend in found
+                for backend in installed
             ]
         )
         return
-    if not found:
+    if not installed:
         from edgecore.plugin.known_backends import known_backends
 
-        print("No backend is installed. To add one:")
+        print("No backend is installed. To install one:")
         for row in known_backends():
             print(f"  pip install {row.package:<20} {row.summary}")
         return
-    titles = ("name", "backend id", "package", "state", "what for")
-    table = Table(*(Column(title, overflow="fold") for title in titles))  # a name cut short is of no use
-    for backend in found:
+    titles = ("name", "backend id", "package", "state", "summary")
+    table = Table(*(Column(title, overflow="fold") for title in titles))  # wrap long names instead of truncating them
+    for backend in installed:
         state = "ambiguous" if backend.ambiguous and backend.state == "ok" else backend.state
         remark = backend.problem if backend.state != "ok" else backend.summary
         table.add_row(
@@ -81,15 +86,15 @@ def _key(provider: Provider) -> tuple[str, str]:
     return provider.name, provider.distribution
 
 
-def _libraries(found: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
-    """Paths of native libraries (what edgecore-run takes as --backend); None of one that has none or cannot tell."""
+def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
+    """Return the paths of the native libraries, which edgecore-run accepts as --backend; None if a backend has none."""
     from edgecore.plugin import isolated_import, registry
 
-    usable = {(backend.backend_id, backend.distribution) for backend in found if backend.info}
+    usable = {(backend.backend_id, backend.distribution) for backend in backends if backend.info}
     tasks = [
         isolated_import.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable
     ]
-    return {_key(task.provider): tried.answer for task, tried in zip(tasks, isolated_import.run(tasks, seconds))}
+    return {_key(task.provider): trial.answer for task, trial in zip(tasks, isolated_import.run(tasks, seconds))}
 
 
 def _write_manifests(folder: Path) -> None:
@@ -101,7 +106,7 @@ def _write_manifests(folder: Path) -> None:
     for problem in problems:
         print(problem, file=sys.stderr)
     if not written:
-        raise EdgecoreError("no installed backend can be used; `edgecore doctor` tells why")
+        raise EdgecoreError("no installed backend can be used; `edgecore doctor` says why")
 
 
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
@@ -112,10 +117,10 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     with progress(f"importing the compiler of {name}"):
         isolated_import.installed(seconds)
         info = registry.find_by_name(name)
-        (tried,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)
-    if tried.problem:
-        raise BackendBroken(tried.problem)
-    options, operators = tried.answer["options"], tried.answer["operators"]
+        (trial,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)
+    if trial.problem:
+        raise BackendBroken(trial.problem)
+    options, operators = trial.answer["options"], trial.answer["operators"]
     tables = ((documentation.OPTION_TITLES, options), (documentation.OPERATOR_TITLES, operators))
     if as_json:
         option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)
@@ -130,4 +135,4 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
             table = Table(*titles)
             for row in rows:
                 table.add_row(*row)
-            stdout.print(table, markup=False) if rows else print(f"it has no {titles[0]}s")
+            stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")

@@ -1,4 +1,4 @@
-"""`edgecore bench`: how long loading and running take."""
+"""`edgecore bench`: measure the time of loading and running."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ def command(
     file: File,
     method: Method = None,
     data: Data = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; by default the machine's.")] = None,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs to measure, after the first.")] = 50,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of threads; by default the performance cores.")
+    ] = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Number of measured runs, after the first run.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """Measure loading and running. Milliseconds: load, first run, median, 95th percentile; random inputs."""
+    """Measure loading and running with random inputs: milliseconds of load, first run, median, 95th percentile."""
     import edgecore
     from edgecore.cli.run import random_arguments
 
@@ -62,7 +64,7 @@ def _rounded(figures: dict[str, float]) -> dict[str, float]:
 
 
 def _peak_rss_mb() -> float:
-    """Peak resident memory of this process, command line included; 0 where the system does not tell."""
+    """Return the peak resident memory of this process in MiB, with Python and all imports; 0 on Windows."""
     if sys.platform == "win32":
         return 0.0
     import resource

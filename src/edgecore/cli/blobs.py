@@ -1,4 +1,4 @@
-"""The delegates' blobs of a file, in the words of their backends: `edgecore inspect --blobs`."""
+"""Describe the delegates' blobs of a file by their backends' compilers: `edgecore inspect --blobs`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ if TYPE_CHECKING:
 
 
 def describe_blobs(pte: PteFile, index: int | None) -> list[dict[str, Any]]:
-    """For each blob (or the one with this index): `blob`, `backend_id`, `bytes`, `delegates`, and `lines` or `problem`.
+    """Describe the blobs of a file.
+
+    Args:
+        pte: The file.
+        index: Index of the only blob to describe; None for all blobs.
+
+    Returns:
+        One dict for each blob, with the keys `blob` (its index), `backend_id`, `bytes` (its size), `delegates`, `lines`
+        (the description) and `problem` (why there is no description).
 
     Raises:
-        EdgecoreError: There is no blob of that index.
+        EdgecoreError: The file has no blob with this index.
     """
     count = len(pte.delegate_blobs)
     if index is not None and not 0 <= index < count:
         raise EdgecoreError(f"there is no blob {index}: the file has {f'0 to {count - 1}' if count else 'none'}")
-    wanted = range(count) if index is None else [index]
-    return [_describe(pte, number) for number in wanted]
+    selected = range(count) if index is None else [index]
+    return [_describe(pte, number) for number in selected]
 
 
 def blob_users(pte: PteFile, index: int) -> tuple[str, list[str]]:
-    """Backend id of a blob, and the delegates that have it, as `method/number`."""
+    """Return the backend id of a blob, and the delegates that use the blob, as `method/number`."""
     users = [
         (delegate.id, f"{plan.name}/{number}")
         for plan in pte.program.execution_plan
@@ -44,7 +52,7 @@ def _describe(pte: PteFile, index: int) -> dict[str, Any]:
 
 
 def _open(backend_id: str, blob: bytes, named_data: dict[str, Any]) -> tuple[list[str], str]:
-    """What the backend says of its blob, or why nothing can be said."""
+    """Return the backend's description of its blob, or the reason why there is none."""
     from edgecore.plugin.registry import find, load_compiler
 
     try:
@@ -54,10 +62,10 @@ def _open(backend_id: str, blob: bytes, named_data: dict[str, Any]) -> tuple[lis
     from edgecore.plugin import BlobReader
 
     if not isinstance(compiler, BlobReader):
-        return [], f"backend {backend_id!r} does not say what its blobs hold"
+        return [], f"backend {backend_id!r} cannot describe its blobs"
     try:
         return list(compiler.describe_blob(blob, named_data)), ""
     except EdgecoreError as error:
         return [], sentence(error)
     except Exception as error:
-        return [], f"backend {backend_id!r} fails to read it: {type(error).__name__}: {error}"
+        return [], f"backend {backend_id!r} failed to describe the blob: {type(error).__name__}: {error}"

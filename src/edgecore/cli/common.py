@@ -1,4 +1,4 @@
-"""What the commands share: sentences for errors, output, inputs for a method."""
+"""Functions that several commands share: error messages, output, reading files, random inputs."""
 
 from __future__ import annotations
 
@@ -28,23 +28,26 @@ if TYPE_CHECKING:
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A .pte file.")]
 AnyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .pte, .ptd or .bpte file.")]
 Data = Annotated[
-    list[Path] | None, typer.Option("--data", metavar="FILE.ptd", help="Weights outside the .pte; may be repeated.")
+    list[Path] | None,
+    typer.Option("--data", metavar="FILE.ptd", help="File with weights that are not in the .pte; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Method = Annotated[str | None, typer.Option(metavar="NAME", help="The method, if the file has several.")]
+Method = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the method, if the file has several methods.")
+]
 
-# Progress and remarks go here, results to stdout.
+# Progress and notes go to stderr, results to stdout.
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False)
 
 
 def complain(text: str) -> None:
-    """One sentence on stderr."""
+    """Print one sentence on stderr."""
     print(f"edgecore: {text}", file=sys.stderr)
 
 
 def sentence(error: Exception) -> str:
-    """What a failure says to a user. Errors that edgecore raises on purpose are sentences already."""
+    """Format an exception as one sentence for users. The text of an `EdgecoreError` is such a sentence already."""
     text = " ".join(str(error).split())
     if isinstance(error, EdgecoreError):
         return text
@@ -54,15 +57,16 @@ def sentence(error: Exception) -> str:
 
 
 def debugging() -> bool:
-    """Whether --debug stands anywhere in the command line."""
+    """Return True if the command line contains --debug, at any position."""
     return "--debug" in sys.argv[1:]
 
 
 @contextmanager
 def hold_stderr() -> Iterator[None]:
-    """Keep back what libraries print on stderr and log in the block, and drop it if an EdgecoreError says it all.
+    """Hold back what libraries print on stderr during the block, and drop it if the block raises an EdgecoreError.
 
-    edgecore's own warnings become sentences like the others, without a line of Python.
+    Then the error message is the only output. Log messages up to the level WARNING are always dropped. Warnings of
+    edgecore are printed as sentences, without a line of code. With --debug nothing is held back or dropped.
     """
     if debugging():
         yield
@@ -86,31 +90,31 @@ def hold_stderr() -> Iterator[None]:
 _OWN_WARNINGS = (FallbackWarning, QuantizationWarning)
 
 
-def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any) -> None:
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *position: Any) -> None:
     if issubclass(category, _OWN_WARNINGS):
         complain(f"warning: {message}")
     else:
-        show(message, category, *place)
+        show(message, category, *position)
 
 
 def print_json(value: Any) -> None:
-    """`value` as JSON on stdout."""
+    """Print `value` as JSON on stdout."""
     print(json.dumps(value, indent=2))
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
-    """A moving line on a terminal while the block runs, nothing elsewhere."""
-    # Its own console, on the stderr of now: the block may redirect it.
-    with Console(file=sys.stderr, highlight=False).status(what):
+def progress(text: str) -> Iterator[None]:
+    """Show an animated line with `text` on a terminal while the block runs. Print nothing if stderr is not a terminal."""
+    # A new console keeps the present sys.stderr; the block may redirect it.
+    with Console(file=sys.stderr, highlight=False).status(text):
         yield
 
 
 def read_any(path: Path) -> PteFile | PtdFile | BpteFile:
-    """The parsed file, mapped, without the runtime; its identifier says what it is.
+    """Map and parse a file without the runtime. Its identifier (bytes 4 to 8) tells which kind of file it is.
 
     Raises:
-        FormatError: It is none of these, or a damaged one; the sentence names it.
+        FormatError: The file is of no known kind, or it is damaged.
     """
     from edgecore.errors import FormatError
     from edgecore.format import BPTE_IDENTIFIER, PTD_IDENTIFIER, read_bpte, read_ptd, read_pte
@@ -127,7 +131,7 @@ def read_any(path: Path) -> PteFile | PtdFile | BpteFile:
 
 
 def is_bundled(path: Path) -> bool:
-    """Whether it is a `.bpte` file."""
+    """Return True if the file is a `.bpte` file."""
     from edgecore.format import BPTE_IDENTIFIER
 
     with path.open("rb") as file:
@@ -135,17 +139,17 @@ def is_bundled(path: Path) -> bool:
 
 
 def read_file(path: Path) -> PteFile:
-    """The program of a `.pte` or `.bpte`, without the runtime.
+    """Parse the program of a `.pte` or `.bpte` file, without the runtime.
 
     Raises:
-        FormatError: It is none, or a damaged one; the sentence names it.
+        FormatError: The file is of another kind, or it is damaged.
     """
     from edgecore.errors import FormatError
     from edgecore.format import BpteFile, PtdFile, read_pte
 
     content = read_any(path)
     if isinstance(content, PtdFile):
-        raise FormatError(f"{path}: it holds weights for a program, a .pte is needed")
+        raise FormatError(f"{path}: a .pte or .bpte file is needed, but this file only holds weights")
     if isinstance(content, BpteFile):
         try:
             return read_pte(content.program)
@@ -154,12 +158,18 @@ def read_file(path: Path) -> PteFile:
     return content
 
 
-def choose_method(names: list[str], asked: str | None, path: Path) -> str:
-    """The method to run: the one asked for, `forward`, or the only one."""
-    if asked is not None:
-        if asked not in names:
-            raise EdgecoreError(f"{path} has no method {asked!r}; it has {', '.join(names)}")
-        return asked
+def choose_method(names: list[str], requested: str | None, path: Path) -> str:
+    """Return the method to run: the requested one, else `forward`, else the only method.
+
+    Args:
+        names: Methods of the file.
+        requested: Value of --method.
+        path: Path of the file, for error messages.
+    """
+    if requested is not None:
+        if requested not in names:
+            raise EdgecoreError(f"{path} has no method {requested!r}; it has {', '.join(names)}")
+        return requested
     if "forward" in names:
         return "forward"
     if len(names) == 1:
@@ -168,19 +178,27 @@ def choose_method(names: list[str], asked: str | None, path: Path) -> str:
 
 
 def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
-    """A buffer of this shape: floats uniform in [-1, 1), integers and bools 0 or 1. Needs no numpy.
+    """Make a random tensor without numpy: floats uniform in [-1, 1), integers and booleans 0 or 1.
+
+    Args:
+        shape: Sizes of all dims.
+        dtype: Name such as "float32".
+        seed: Seed of the random numbers.
+
+    Returns:
+        A contiguous buffer of this shape and dtype.
 
     Raises:
-        EdgecoreError: The dtype has no buffer format.
+        EdgecoreError: The buffer protocol has no format for this dtype.
     """
     from edgecore.format.dtypes import DTYPES
 
     code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
-    if code in ("", "e"):  # neither array nor memoryview makes float16
-        raise EdgecoreError(f"cannot make up a {dtype} input; give every input with --input FILE.npy")
+    if code in ("", "e"):  # array and memoryview do not support float16
+        raise EdgecoreError(f"cannot make a random {dtype} input; pass each input with --input FILE.npy")
     generator = random.Random(seed)
     draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
     count = prod(shape)
     raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
-    # memoryview cannot cast no bytes at all to a shape.
+    # memoryview.cast raises an error for a shape with a size of 0.
     return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

@@ -1,4 +1,4 @@
-"""`edgecore compile`: a model to a `.pte`."""
+"""`edgecore compile`: compile a model to a `.pte` file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A torch.export .pt2 file, or module:function giving (model, example_inputs[, dynamic_shapes]).",
+            help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
         ),
     ],
     backends: Annotated[
@@ -32,27 +32,28 @@ def command(
             "-b",
             "--backend",
             metavar="NAME[:key=value,...]",
-            help="In order of priority; may be repeated. `edgecore backends NAME` lists the options.",
+            help="A backend and its options, which `edgecore backends NAME` lists. May be repeated: the first has priority.",
         ),
     ] = None,
     runtime: Annotated[
-        str, typer.Option(metavar="RUNTIME", help="Where the file will run: executorch-1.5 or edgecore.")
+        str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")
     ] = "executorch-1.5",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.pte", help="By default named after the model.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.pte", help="The output; by default named after MODEL."),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.html",
-            help="Write a page: which operators run where, and why; with -q also what each layer loses.",
+            help="Write an HTML page: where each operator runs, and why; with -q also the quantization error of each layer.",
         ),
     ] = None,
     external_data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[PATTERN=]NAME",
-            help="Weights (those whose qualified name matches) go to NAME.ptd beside the .pte; may be repeated.",
+            help="Write weights to NAME.ptd beside the .pte: all, or those whose qualified name matches. May be repeated.",
         ),
     ] = None,
     quantize: Annotated[
@@ -61,27 +62,29 @@ def command(
             "-q",
             "--quantize",
             metavar="RECIPE",
-            help="Quantize first: int8 (with --calibration), int8-dynamic, int4-weights, fp16.",
+            help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16.",
         ),
     ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="A .npy file per sample; .npz with one entry per input for several inputs."
+            metavar="FOLDER",
+            help="Folder of samples: one .npy file each, or, if the model has several inputs, one .npz file each with an "
+            "entry per input.",
         ),
     ] = None,
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help="Run the file here on the example inputs and compare with eager; exit status 1 if the runtime differs "
-            "by more than expected.",
+            help="Run the file on the example inputs and compare the outputs with eager PyTorch; exit status 1 if they "
+            "differ by more than expected.",
         ),
     ] = False,
     dump_passes: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Write the graph after each pass that changed it to a new or empty folder."
+            metavar="FOLDER", help="Write the graph after each pass that changed it, into a new or empty folder."
         ),
     ] = None,
     as_json: Json = False,
@@ -89,7 +92,7 @@ def command(
     """Compile a model to a .pte file."""
     import edgecore
 
-    chosen = [parse_backend(text) for text in backends or ()]
+    parsed_backends = [parse_backend(text) for text in backends or ()]
     output = output or Path(_stem(model)).with_suffix(".pte")
     for path in (output, report):
         if path and not path.parent.is_dir():
@@ -101,7 +104,7 @@ def command(
         program = edgecore.compile(
             source,
             example_inputs,
-            backends=[edgecore.Backend(name, **backend_options) for name, backend_options in chosen],
+            backends=[edgecore.Backend(name, **backend_options) for name, backend_options in parsed_backends],
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
             external_data=parse_external_data(external_data or ()),
@@ -146,14 +149,20 @@ def command(
 
 
 def _json(value: Any) -> Any:
-    """JSON has no infinity: null where nothing is lost, or everything."""
+    """Replace infinities and NaN, which JSON does not have, by None.
+
+    An SQNR is infinite if quantization changed nothing.
+    """
     if isinstance(value, dict):
-        return {key: _json(one) for key, one in value.items()}
+        return {key: _json(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
-    """`qnn:soc=SM8650,required=true` as name and options. Values are JSON where they can be, else strings."""
+    """Parse `qnn:soc=SM8650,required=true` into a name and options.
+
+    A value that is valid JSON is parsed (`true`, `8`); any other value is a string.
+    """
     name, _, rest = text.partition(":")
     options: dict[str, Any] = {}
     for item in filter(None, rest.split(",")):
@@ -168,16 +177,22 @@ def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_external_data(texts: Sequence[str]) -> dict[str, str]:
-    """`*lora*=adapter` and `base` as a mapping from patterns to file names; a name alone takes what is left."""
+    """Parse `*lora*=adapter` and `base` into {"*lora*": "adapter", "*": "base"}: pattern to file name.
+
+    A name without a pattern is for all remaining weights, so it comes last.
+    """
     split = sorted((text.rpartition("=") for text in texts), key=lambda parts: not parts[1])
     return {pattern if equals else "*": name for pattern, equals, name in split}
 
 
 def load_model(model: str) -> tuple[Any, Any, Any]:
-    """(module or exported program, example inputs or None, dynamic shapes or None).
+    """Load a `.pt2` file, or call a function `module:function`.
+
+    Returns:
+        (module or exported program, example inputs or None, dynamic shapes or None).
 
     Raises:
-        CompileError: There is no such file, module or function, or it gives something else.
+        CompileError: The file, module or function does not exist, or the function returns something else.
     """
     if model.endswith(".pt2"):
         if not Path(model).is_file():
@@ -189,7 +204,7 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
         try:
             return torch.export.load(model), None, None
         except Exception as error:
-            raise CompileError(f"{model} is no file of torch.export.save: {_reason(error)}") from error
+            raise CompileError(f"{model} was not written by torch.export.save: {_reason(error)}") from error
     module_name, colon, function = model.partition(":")
     if not colon or not function:
         raise typer.BadParameter(f"{model!r} is neither a .pt2 file nor module:function", param_hint="MODEL")
@@ -201,14 +216,16 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
     if not callable(getattr(module, function, None)):
         raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
     try:
-        given = getattr(module, function)()
+        result = getattr(module, function)()
     except EdgecoreError:
         raise
     except Exception as error:
         raise CompileError(f"{model} failed: {_reason(error)} (--debug shows where)") from error
-    if not isinstance(given, tuple) or len(given) not in (2, 3):
-        raise CompileError(f"{model} must give (model, example_inputs[, dynamic_shapes]), not {type(given).__name__}")
-    return given if len(given) == 3 else (*given, None)
+    if not isinstance(result, tuple) or len(result) not in (2, 3):
+        raise CompileError(
+            f"{model} must return (model, example_inputs[, dynamic_shapes]), not {type(result).__name__}"
+        )
+    return result if len(result) == 3 else (*result, None)
 
 
 def _stem(model: str) -> str:

@@ -1,4 +1,4 @@
-"""`edgecore conformance`: does a backend do what it says?"""
+"""`edgecore conformance`: run the conformance suite on a backend."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ def command(
         typer.Option(
             "-k",
             metavar="PATTERN",
-            help="Only checks whose name holds this text or matches it (*, ?); may be repeated.",
+            help="Run only checks whose name contains this text or matches this pattern (*, ?); may be repeated.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer sizes and repetitions.")] = False,
     tolerance: Annotated[
         float | None,
         typer.Option(
             min=0,
             metavar="ERROR",
-            help="Greatest error of floating-point results, relative to the greatest value, of a backend that computes "
-            "in less precision than its inputs have.",
+            help="Maximum error of floating-point results, relative to the largest value, for a backend that computes "
+            "in lower precision than the inputs have.",
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=1, metavar="SECONDS", help="How long a check may be silent before it hangs.")
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="A check that makes no progress for this time counts as hanging."),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML.")] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
     """Check an installed backend: operators, networks, options, blobs, threads, memory. Exit status 1 if a check fails."""
     from edgecore.conformance import run
@@ -88,11 +89,11 @@ _MARKS = {"passed": ("green", "ok     "), "failed": ("red", "FAILED "), "skipped
 
 
 def _pairs(texts: list[str] | None, flag: str) -> dict[str, object]:
-    """`a=1`, `b=x` as values, the way `edgecore compile -b name:a=1,b=x` reads them."""
-    found: dict[str, object] = {}
+    """Parse `a=1` and `b=x` into a dict, as `edgecore compile -b name:a=1,b=x` does."""
+    values: dict[str, object] = {}
     for text in texts or ():
         key, equals, _ = text.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=flag)
-        found |= parse_backend(f"backend:{text}")[1]
-    return found
+        values |= parse_backend(f"backend:{text}")[1]
+    return values

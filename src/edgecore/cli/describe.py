@@ -1,4 +1,4 @@
-"""What a `.pte` holds, as plain data: the content of `edgecore inspect --json`."""
+"""Describe the content of a file as plain data: the output of `edgecore inspect --json`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ from edgecore.format import (
 
 
 def describe(pte: PteFile) -> dict[str, Any]:
-    """`methods`, `profile`, `producer`, `constant_bytes`, `external_data`, `named_data`, `segments`; sizes in bytes.
+    """Describe a program.
 
-    `profile` and `producer` are None and `delegate_bytes` is None where the file lacks edgecore's metadata.
+    Returns:
+        A dict with the keys `profile` (target runtime), `producer`, `constant_bytes`, `external_data`, `named_data`,
+        `segments`, `methods`. All sizes are in bytes. `profile`, `producer` and each method's `delegate_bytes` are None if
+        the file has no metadata of edgecore.
     """
     meta = get_meta(pte)
     return {
@@ -47,7 +50,12 @@ def describe(pte: PteFile) -> dict[str, Any]:
 
 
 def describe_data(ptd: PtdFile) -> dict[str, Any]:
-    """`data`: for each name its bytes and, if it is a tensor, dtype, shape and dim order; `segments`."""
+    """Describe a `.ptd` file.
+
+    Returns:
+        A dict with the keys `data` (for each entry its key and size in bytes; for a tensor also dtype, shape and dim
+        order) and `segments`.
+    """
     rows = []
     for key, entry in sorted(ptd.entries.items()):
         row: dict[str, Any] = {"key": key, "bytes": memoryview(entry.data).nbytes}
@@ -59,12 +67,12 @@ def describe_data(ptd: PtdFile) -> dict[str, Any]:
 
 
 def describe_cases(bpte: BpteFile) -> dict[str, int]:
-    """How many test cases each method has."""
+    """Return the number of test cases of each method, by its name."""
     return {suite.method_name: len(suite.test_cases) for suite in bpte.method_test_suites}
 
 
 def _external(plan: ExecutionPlan) -> list[str]:
-    """Names of the constants that the method expects in `.ptd` files."""
+    """Return the names of the constants that the method expects in `.ptd` files."""
     infos = [value.val.extra_tensor_info for value in plan.values if isinstance(value.val, Tensor)]
     return [str(info.fully_qualified_name) for info in infos if info and info.location == TensorDataLocation.EXTERNAL]
 
@@ -79,9 +87,9 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
             "bytes": memoryview(pte.delegate_blob(delegate)).nbytes,
         }
         if index < len(delegate_metas):
-            made = delegate_metas[index]
-            row["made_by"] = f"{made.distribution} {made.distribution_version}"
-            row["compatibility"] = made.compatibility
+            delegate_meta = delegate_metas[index]
+            row["made_by"] = f"{delegate_meta.distribution} {delegate_meta.distribution_version}"
+            row["compatibility"] = delegate_meta.compatibility
         delegates.append(row)
     operators: Counter[str] = Counter()
     for chain in plan.chains:
@@ -91,17 +99,17 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
     return {
         "name": plan.name,
         "inputs": [
-            _value(plan.values[index], made) | _fixed(plan.values[index])
-            for index, made in _arguments(plan.inputs, method_meta.inputs if method_meta else [])
+            _value(plan.values[index], argument) | _fixed(plan.values[index])
+            for index, argument in _arguments(plan.inputs, method_meta.inputs if method_meta else [])
         ],
         "outputs": [
-            _value(plan.values[index], made)
-            for index, made in _arguments(plan.outputs, method_meta.outputs if method_meta else [])
+            _value(plan.values[index], argument)
+            for index, argument in _arguments(plan.outputs, method_meta.outputs if method_meta else [])
         ],
         "delegates": delegates,
         "operators": dict(operators.most_common()),
         "planned_bytes": sum(plan.non_const_buffer_sizes),
-        "delegate_bytes": _needed(delegate_metas) if method_meta else None,
+        "delegate_bytes": _delegate_bytes(delegate_metas) if method_meta else None,
     }
 
 
@@ -109,14 +117,14 @@ def _arguments(indices: list[int], metas: list[ArgumentMeta]) -> Iterator[tuple[
     return zip_longest(indices, metas[: len(indices)])
 
 
-def _value(value: EValue, made: ArgumentMeta | None) -> dict[str, Any]:
-    """`name` is None, and a dim has its maximum alone, where the file lacks edgecore's metadata."""
+def _value(value: EValue, meta: ArgumentMeta | None) -> dict[str, Any]:
+    """Describe an input or output. Without edgecore's metadata its name is None, and of each dim only the max is known."""
     tensor = value.val
-    name = {"name": made.name if made else None}
+    name = {"name": meta.name if meta else None}
     if not isinstance(tensor, Tensor):
         return name | {"type": type(tensor).__name__.lower()}
     dynamic = tensor.shape_dynamism != TensorShapeDynamism.STATIC
-    known = made.dims if made and len(made.dims) == len(tensor.sizes) else None
+    known = meta.dims if meta and len(meta.dims) == len(tensor.sizes) else None
     dims = [
         {"name": known[index].name or None, "min": known[index].min, "max": known[index].max_size(size)}
         if known
@@ -133,15 +141,15 @@ def _value(value: EValue, made: ArgumentMeta | None) -> dict[str, Any]:
 
 
 def _fixed(value: EValue) -> dict[str, Any]:
-    """The number that an input had when the model was exported: the only one that it takes."""
+    """Return the value of an input that is a number. The export fixed it: the program accepts no other value."""
     match value.val:
         case Int(number) | Double(number) | Bool(number):
             return {"value": number}
     return {}
 
 
-def _needed(delegates: list[DelegateMeta]) -> int:
-    """Declared memory of the delegates: a shared group counts as its greatest member."""
+def _delegate_bytes(delegates: list[DelegateMeta]) -> int:
+    """Sum up the declared memory of the delegates. Needs of one shared group count as their maximum."""
     alone = 0
     groups: defaultdict[str, int] = defaultdict(int)
     for need in (need for delegate in delegates for need in delegate.memory):

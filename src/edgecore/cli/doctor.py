@@ -1,4 +1,4 @@
-"""`edgecore doctor`: what does not work here, and the command that mends it."""
+"""`edgecore doctor`: list the problems of the installed backends, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; all of them if left out.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend; by default all backends.")] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="How long a package may take to be imported or to answer.")
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="Time limit for importing a package and for each call to it."),
     ] = 20,
 ) -> None:
     """Check the installed backends and kernel libraries. Exit status 1 if one has a problem."""
@@ -26,7 +27,7 @@ def command(
         diagnoses = diagnose(name, seconds)
         libraries = [] if name else diagnose_kernels(seconds)
     if not diagnoses:
-        print("no backend is installed; `edgecore backends` lists what there is")
+        print("no backend is installed; `edgecore backends` lists the packages to install")
     for diagnosis in diagnoses:
         backend = diagnosis.backend
         stdout.print(
@@ -34,7 +35,7 @@ def command(
         )
         passed = [finding for finding in diagnosis.findings if finding.is_part and finding.ok]
         if passed and name is None:
-            _show(Finding("self-test", True, f"{len(passed)} kinds of results are right"))
+            _show(Finding("self-test", True, f"{len(passed)} checks passed"))
         for finding in diagnosis.findings:
             if name or not (finding.is_part and finding.ok):
                 _show(finding)
@@ -49,4 +50,4 @@ def _show(finding: Finding) -> None:
     mark = "[green]ok[/green]     " if finding.ok else "[red]problem[/red]"
     stdout.print(f"  {mark} {finding.check}: {escape(finding.detail)}", soft_wrap=True)
     if finding.remedy:
-        stdout.print(f"          {'to change' if finding.ok else 'mend'}: {escape(finding.remedy)}", soft_wrap=True)
+        stdout.print(f"          {'to change' if finding.ok else 'fix'}: {escape(finding.remedy)}", soft_wrap=True)

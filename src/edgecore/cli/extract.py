@@ -1,4 +1,4 @@
-"""`edgecore extract`: the parts of a file as files of their own. Needs neither torch nor the backends."""
+"""`edgecore extract`: write the parts of a file as separate files. Needs neither torch nor the backends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ def command(
     file: AnyFile,
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="FOLDER", help="A folder to make; by default FILE without its ending."),
+        typer.Option(
+            "--into", metavar="FOLDER", help="New folder for the files; by default FILE without its extension."
+        ),
     ] = None,
 ) -> None:
-    """Write delegates' blobs, named data and constants as files, and index.json, which says what each one is."""
+    """Write delegates' blobs, named data and constants as separate files, and index.json, which describes each file."""
     from edgecore.format import PtdFile
 
     content = read_any(file)
@@ -36,19 +38,20 @@ def command(
     for kind, entries in parts.items():
         (folder / kind).mkdir()
         index[kind] = [_write(folder, kind, number, *entry) for number, entry in enumerate(entries)]
-    # Last: a folder without it is not complete.
+    # The index is written last, so a folder without it is incomplete.
     (folder / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     print(f"{folder}: {', '.join(f'{len(index[kind])} {kind}' for kind in parts)}, index.json")
 
 
 Entry = tuple[str, "Buffer", dict[str, Any]]
-"""A name for people, the bytes, and what the index says of them."""
+"""A readable name, the bytes, and their description in the index."""
 
 
 def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts: dict[str, Any]) -> dict[str, Any]:
     import hashlib
 
-    # Names come from the file: nothing of them may lead out of the folder, or be no name of a file.
+    # The name comes from the file, which may be malicious: replace all characters that could lead out of the folder or are
+    # not allowed in file names.
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:60].strip(".")
     path = f"{kind}/{number:04}{'-' if safe else ''}{safe}.bin"
     (folder / path).write_bytes(data)
@@ -83,7 +86,7 @@ def _of_program(pte: PteFile) -> dict[str, list[Entry]]:
 
 
 def _specs(pte: PteFile, index: int) -> dict[str, str]:
-    """Compile specs of the first delegate that has this blob: key to hexadecimal digits."""
+    """Return the compile specs of the first delegate that uses this blob: key to value in hexadecimal digits."""
     for plan in pte.program.execution_plan:
         for delegate in plan.delegates:
             if delegate.processed is not None and delegate.processed.index == index:
@@ -92,20 +95,21 @@ def _specs(pte: PteFile, index: int) -> dict[str, str]:
 
 
 def _origin(pte: PteFile, delegate: str) -> dict[str, str]:
-    """Which package compiled a delegate (`method/number`), if the file says so."""
+    """Return the package that compiled a delegate (`method/number`), and its compatibility string; {} if unknown."""
     from edgecore.format import get_meta
 
     method, _, number = delegate.rpartition("/")
     meta = get_meta(pte)
-    made = meta.method(method) if meta else None
-    if made is None or int(number) >= len(made.delegates):
+    method_meta = meta.method(method) if meta else None
+    if method_meta is None or int(number) >= len(method_meta.delegates):
         return {}
-    one = made.delegates[int(number)]
-    return {"made_by": f"{one.distribution} {one.distribution_version}", "compatibility": one.compatibility}
+    delegate_meta = method_meta.delegates[int(number)]
+    package = f"{delegate_meta.distribution} {delegate_meta.distribution_version}"
+    return {"made_by": package, "compatibility": delegate_meta.compatibility}
 
 
 def _users_of_constants(pte: PteFile) -> dict[int, tuple[Tensor, list[str]]]:
-    """Of each constant that tensors refer to: the first of them, and their names."""
+    """Map the index of each constant to the first tensor that refers to it, and to the names of all such tensors."""
     from edgecore.format import Tensor
 
     users: dict[int, tuple[Tensor, list[str]]] = {}
@@ -128,7 +132,7 @@ def _layout(tensor: Tensor) -> dict[str, Any]:
 
 
 def _without_padding(data: Buffer, tensor: Tensor | None) -> Buffer:
-    """A constant may be followed by up to 15 bytes of padding."""
+    """Remove the padding of up to 15 bytes that may follow a constant in the file."""
     from math import prod
 
     from edgecore.format import SCALAR_TYPE_SIZES

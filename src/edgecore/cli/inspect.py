@@ -1,4 +1,4 @@
-"""`edgecore inspect`: what a file holds, as text, JSON or one HTML page. Needs neither torch nor the runtime."""
+"""`edgecore inspect`: show the content of a file as text, JSON or an HTML page. Needs neither torch nor the runtime."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def command(
     as_json: Json = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
     blobs: Annotated[
-        bool, typer.Option("--blobs", help="What the delegates' blobs hold; for that their backends are needed.")
+        bool, typer.Option("--blobs", help="Show the content of the delegates' blobs; needs their backends.")
     ] = False,
-    blob: Annotated[int | None, typer.Option(metavar="INDEX", help="As --blobs, of one blob.")] = None,
+    blob: Annotated[int | None, typer.Option(metavar="INDEX", help="Show the content of one blob.")] = None,
 ) -> None:
-    """Show what a file holds. For each method: inputs, outputs, delegates, operators, memory."""
+    """Show the content of a file: inputs, outputs, delegates, operators and memory of each method."""
     from edgecore.cli.blobs import describe_blobs
     from edgecore.cli.describe import describe, describe_cases, describe_data
     from edgecore.format import BpteFile, PtdFile
@@ -28,7 +28,7 @@ def command(
     content = read_any(file)
     if blobs or blob is not None:
         if html:
-            raise EdgecoreError("--html shows no blobs; leave out --html or --blobs")
+            raise EdgecoreError("--html cannot show blobs; leave out --html or --blobs")
         rows = describe_blobs(read_file(file), blob)
         print_json(rows) if as_json else _print_blobs(rows)
         return
@@ -36,7 +36,7 @@ def command(
     if isinstance(content, PtdFile):
         facts |= describe_data(content)
         if html:
-            raise EdgecoreError(f"{file} holds weights only; --html shows programs")
+            raise EdgecoreError(f"{file} holds weights only; --html needs a .pte or .bpte file")
         if as_json:
             print_json(facts)
         else:
@@ -59,10 +59,10 @@ def _print_data(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
     print(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
-    table = Table("name", "what", "bytes")
+    table = Table("name", "content", "bytes")
     for entry in facts["data"]:
-        what = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
-        table.add_row(entry["key"], what, f"{entry['bytes']:,}")
+        content = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
+        table.add_row(entry["key"], content, f"{entry['bytes']:,}")
     if table.row_count:
         stdout.print(table)
 
@@ -98,14 +98,18 @@ def _print(facts: dict[str, Any]) -> None:
 def _print_blobs(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         print(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
-        for line in row["lines"] or [f"not opened: {row['problem']}"]:
+        for line in row["lines"] or [f"no description: {row['problem']}"]:
             print(f"  {line}")
     if not rows:
         print("the file has no delegates")
 
 
 def signature(value: dict[str, Any]) -> str:
-    """`float32 [batch: 1..8, 3, 224, 224]`: a dim that may vary with its name, if it has one, minimum and maximum."""
+    """Format the type of an input or output: `float32 [batch: 1..8, 3, 224, 224]`, where `batch` is a symbolic size.
+
+    Args:
+        value: An entry of `inputs` or `outputs` that `describe` made.
+    """
     if value["type"] != "tensor":
         return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
     return f"{value['dtype']} [{', '.join(map(_dim, value['dims']))}]"

@@ -1,4 +1,4 @@
-"""`edgecore kernels`: the operators that files call, as a C table for an application or firmware."""
+"""`edgecore kernels`: write a C table with only those kernels that the given files call, for an application or firmware."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from edgecore.format import (
 )
 
 _ROW = re.compile(r'^EDGECORE_OPERATOR\("([^"]+)", "([^"]*)", (\w+),', re.MULTILINE)
-_PARTS = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
+_REAL_DTYPES = {ScalarType.COMPLEX64: ScalarType.FLOAT, ScalarType.COMPLEX128: ScalarType.DOUBLE}
 _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DOUBLE)
 
 
 @dataclass
 class Selection:
-    """Operators that files call: `(name, overload)` to the dtypes of the tensors that they are called with."""
+    """Operators that files call. `dtypes` maps (name, overload) to the dtypes of all tensor arguments of its calls."""
 
     dtypes: dict[tuple[str, str], set[ScalarType]] = field(default_factory=dict)
 
@@ -43,9 +43,13 @@ class Selection:
                     used.update(_dtypes(plan, call.args))
 
     def mask(self) -> int:
-        """Bit n: the kernels need ScalarType n. With a type go those in which the kernels compute with it."""
+        """Return the dtypes for which the kernels must be compiled: bit n for ScalarType n.
+
+        These include the dtypes in which kernels compute intermediate values: float32 for all floating-point dtypes,
+        int64 for integers and booleans, and the dtype of the real part for complex dtypes.
+        """
         used = set().union(*self.dtypes.values())
-        used |= {_PARTS[dtype] for dtype in used & _PARTS.keys()}
+        used |= {_REAL_DTYPES[dtype] for dtype in used & _REAL_DTYPES.keys()}
         if used & set(_FLOATS):
             used.add(ScalarType.FLOAT)
         if used - set(_FLOATS):
@@ -54,14 +58,14 @@ class Selection:
 
 
 def _dtypes(plan: ExecutionPlan, values: Iterable[int]) -> set[ScalarType]:
-    found = set()
+    dtypes = set()
     for index in values:
         value = plan.values[index].val if index >= 0 else None
         if isinstance(value, Tensor):
-            found.add(value.scalar_type)
+            dtypes.add(value.scalar_type)
         elif isinstance(value, (TensorList, OptionalTensorList)):
-            found |= _dtypes(plan, value.items)
-    return found
+            dtypes |= _dtypes(plan, value.items)
+    return dtypes
 
 
 def _bits(dtypes: Iterable[ScalarType]) -> int:
@@ -69,16 +73,33 @@ def _bits(dtypes: Iterable[ScalarType]) -> int:
 
 
 def functions(sources: Path) -> dict[tuple[str, str], str]:
-    """C++ function of each `(name, overload)` of the operator library whose sources lie in this folder."""
+    """Read the table of the operator library.
+
+    Args:
+        sources: Folder with the sources of the library.
+
+    Returns:
+        The name of the C++ function of each (operator name, overload).
+
+    Raises:
+        EdgecoreError: The folder contains no operator library.
+    """
     tables = sorted(sources.glob("*.inc"))
     if not tables:
-        raise EdgecoreError(f"{sources} holds no operator library (operators.inc)")
+        raise EdgecoreError(f"{sources} contains no operator library: there is no file operators.inc")
     rows = (row for table in tables for row in _ROW.findall(table.read_text()))
     return {(name, overload): function for name, overload, function in rows}
 
 
 def table(selection: Selection, known: dict[tuple[str, str], str], files: Iterable[Path], version: str) -> str:
-    """The C file: one `edgecore_kernel` for each operator that the library has."""
+    """Make the text of the C file: one `edgecore_kernel` for each operator of the library that the files call.
+
+    Args:
+        selection: The operators that the files call.
+        known: The operators of the library, from `functions`.
+        files: Paths of the files, for a comment.
+        version: Version of edgecore.
+    """
     chosen = sorted(key for key in selection.dtypes if key in known)
     declarations = [f"int32_t edgecore_kernel_{known[key]}(const edgecore_call *call);" for key in chosen]
     rows = [
@@ -88,14 +109,14 @@ def table(selection: Selection, known: dict[tuple[str, str], str], files: Iterab
     ]
     lines = [
         f"/* Written by `edgecore kernels` {version} for {', '.join(path.name for path in files)}.",
-        f" * The kernels are to be compiled with -DEDGECORE_DTYPES={selection.mask():#x}. */",
+        f" * Compile the kernels with -DEDGECORE_DTYPES={selection.mask():#x}. */",
         '#include "edgecore/kernels.h"',
         "",
         "#define KERNEL {sizeof(edgecore_kernel), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}",
         "",
         *declarations,
         "",
-        # An array of no elements is no C.
+        # C does not allow an array without elements.
         f"static const edgecore_kernel kernels[{max(len(rows), 1)}] = {{",
         *(rows or ["    {KERNEL, {0, 0}, {0, 0}, 0, 0},"]),
         "};",
@@ -114,15 +135,17 @@ def _text(text: str) -> str:
 
 
 def command(
-    files: Annotated[str, typer.Option("--for", metavar="A.pte,B.pte", help="The files to select for.")],
+    files: Annotated[str, typer.Option("--for", metavar="A.pte,B.pte", help="The files whose operators are needed.")],
     out: Annotated[Path, typer.Option(metavar="KERNELS.c", help="The C file to write.")],
     sources: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Sources of the operator library; those of this package.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Sources of the operator library; by default those of this package."),
     ] = None,
 ) -> None:
     """Write a C table with the operators, overloads and dtypes that files use.
 
-    It replaces the whole library in an application: CMake's edgecore_kernels(TARGET app PTE a.pte) calls this.
+    An application that links this table contains no other kernels. The CMake function
+    edgecore_kernels(TARGET app PTE a.pte) calls this command.
     """
     paths = [Path(name) for name in files.split(",") if name]
     selection = Selection()
@@ -137,10 +160,10 @@ def command(
     ]
     from importlib.metadata import version
 
-    # A table that has not changed keeps its time, so that nothing is compiled again.
+    # Do not touch an unchanged file: its new time would make the build compile it again.
     text = table(selection, known, paths, version("edgecore"))
     if not out.exists() or out.read_text() != text:
         out.write_text(text)
     if custom:
-        complain(f"not in edgecore's library, so not in the table: {', '.join(sorted(custom))}")
+        complain(f"these operators are not in edgecore's library, so not in the table: {', '.join(sorted(custom))}")
     print(f"{out}: {len(selection.dtypes) - len(custom)} operators")

@@ -1,4 +1,4 @@
-"""`edgecore new-backend`: writes the package of a backend, complete, from the templates beside this module."""
+"""`edgecore new-backend`: write a complete package for a new backend from `templates/new_backend`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from edgecore.errors import EdgecoreError
 
 _TEMPLATES = Path(__file__).parent / "templates" / "new_backend"
 _MAGIC_SIZE = 8
-_LONGEST = 32
+_MAX_NAME = 32
 
 
 def render(name: str) -> dict[str, str]:
-    """The files of the package `edgecore-NAME`: text by path in its folder. `name` is valid."""
+    """Fill the templates of the package `edgecore-NAME`.
+
+    Args:
+        name: A valid name of a backend.
+
+    Returns:
+        The text of each file, by its path in the folder of the package.
+    """
     words = _words(name)
     return {
         _fill(path.relative_to(_TEMPLATES).as_posix().removesuffix(".in"), words): _fill(
@@ -31,7 +38,7 @@ def _fill(text: str, words: dict[str, str]) -> str:
 
 
 def _words(name: str) -> dict[str, str]:
-    """What stands for `@word@` in a template."""
+    """Return the replacement of each `@word@` in a template."""
     from importlib.metadata import version
 
     ident = name.replace("-", "_")
@@ -51,18 +58,18 @@ def _words(name: str) -> dict[str, str]:
 
 
 def _check(name: str) -> None:
-    """Refuse a name that is none, or that an installed backend has."""
+    """Raise `EdgecoreError` if the name is not valid, or if an installed backend has it."""
     from edgecore.plugin import isolated_import
     from edgecore.plugin.entry_points import normalised
 
     if name.startswith("edgecore") and (short := name.removeprefix("edgecore").lstrip("-_")):
         raise EdgecoreError(
-            f"{name!r} is the name of a package; give that of the backend: edgecore new-backend {short}"
+            f"{name!r} is the name of a package; pass the name of the backend: edgecore new-backend {short}"
         )
-    if len(name) > _LONGEST or not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
+    if len(name) > _MAX_NAME or not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name):
         raise EdgecoreError(
-            f"{name!r} is no name for a backend: at most {_LONGEST} lower-case letters and digits, a letter first, with "
-            "single - or _ between them, such as acme or acme-npu"
+            f"{name!r} is not a valid name for a backend; use up to {_MAX_NAME} lower-case letters and digits, a letter "
+            "first, with single - or _ between them, such as acme or acme-npu"
         )
     backend_id, distribution = f"{_words(name)['Name']}Backend", normalised(f"edgecore-{name}")
     for backend in isolated_import.installed()[0]:
@@ -74,14 +81,16 @@ def _check(name: str) -> None:
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What users will write: lower case, such as acme.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the backend for its users, in lower case, such as acme.")
+    ],
     into: Annotated[
-        Path, typer.Option("--into", metavar="FOLDER", help="Where to make the folder edgecore-NAME.")
+        Path, typer.Option("--into", metavar="FOLDER", help="Folder in which to create the folder edgecore-NAME.")
     ] = Path(),
 ) -> None:
-    """Write the package of a new backend: it builds, installs and passes its tests at once.
+    """Write the package of a new backend, which builds, installs and passes its tests at once.
 
-    It takes add, mul and relu; replace its parts by those of your hardware.
+    The new backend supports add, mul and relu; replace its parts by those for your hardware.
     """
     _check(name)
     folder = into / f"edgecore-{name}"
@@ -93,7 +102,7 @@ def command(
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    print(f"""{folder}: a backend that takes add, mul and relu. To build, install and check it:
+    print(f"""{folder}: a backend that supports add, mul and relu. To build, install and check it:
 
   cd {folder}
   pip install ".[compile]" --group test

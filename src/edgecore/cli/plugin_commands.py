@@ -1,10 +1,10 @@
-"""Commands of installed packages: entry points in group `edgecore.commands`, named after the command.
+"""Commands that installed packages add to `edgecore`, by entry points in the group `edgecore.commands`.
 
     [project.entry-points."edgecore.commands"]
     acme = "edgecore_acme.cli:command"
 
-The object is a function as typer takes it, or a `typer.Typer` with commands of its own. It is imported when its command
-is called; the help of `edgecore` names it without.
+The entry point has the name of the command. Its object is a function that typer accepts as a command, or a `typer.Typer`
+with several commands. The package is imported only when its command is called, not for the help of `edgecore`.
 """
 
 from __future__ import annotations
@@ -17,33 +17,38 @@ from edgecore.errors import BackendAmbiguous, BackendBroken
 from edgecore.plugin.entry_points import COMMANDS, Provider, scan
 
 
-def add(app: typer.Typer, own: int, arguments: Sequence[str]) -> None:
-    """Add to `app`, whose first `own` commands are edgecore's, those of packages that this command line asks for.
+def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
+    """Add the command of a package that the command line calls, or, if it calls no command, all of them for the help.
+
+    Args:
+        app: The command line of edgecore.
+        built_in: Number of edgecore's own commands, which are the first ones of `app`.
+        arguments: Arguments of the process.
 
     Raises:
-        BackendAmbiguous: Two packages have a command of that name.
+        BackendAmbiguous: Two packages have a command of this name.
         BackendBroken: The package's command cannot be imported.
     """
-    del app.registered_commands[own:], app.registered_groups[:]  # of an earlier call in this process
+    del app.registered_commands[built_in:], app.registered_groups[:]  # added by an earlier call in this process
     taken = {command.name for command in app.registered_commands}
-    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if asked in taken:
+    called = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if called in taken:
         return
-    found = [provider for provider in scan(COMMANDS) if provider.name not in taken]
-    if asked is None:
-        for provider in found:
-            app.command(provider.name, help=f"Of the package {provider.distribution}.")(_stub)
+    providers = [provider for provider in scan(COMMANDS) if provider.name not in taken]
+    if called is None:
+        for provider in providers:
+            app.command(provider.name, help=f"Command of the package {provider.distribution}.")(_stub)
         return
-    found = [provider for provider in found if provider.name == asked]
-    if len(found) > 1:
-        names = " and ".join(sorted(provider.distribution for provider in found))
-        raise BackendAmbiguous(f"the command {asked!r} is provided by {names}; uninstall one of them")
-    for provider in found:
+    providers = [provider for provider in providers if provider.name == called]
+    if len(providers) > 1:
+        names = " and ".join(sorted(provider.distribution for provider in providers))
+        raise BackendAmbiguous(f"the command {called!r} is provided by {names}; uninstall one of them")
+    for provider in providers:
         _load(app, provider)
 
 
 def _stub() -> None:
-    """Stands for a command in the help of `edgecore`, which is all that can be asked for where it is registered."""
+    """Do nothing: the placeholder of a package's command in the help of `edgecore`, which never calls it."""
 
 
 def _load(app: typer.Typer, provider: Provider) -> None:

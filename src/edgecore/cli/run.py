@@ -1,4 +1,4 @@
-"""`edgecore run`: run a method once."""
+"""`edgecore run`: run a method once, or the test cases of a `.bpte` file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from edgecore.cli.common import (
 from edgecore.errors import EdgecoreError
 
 NUMBERS = ("int", "float", "bool")
-"""What `TensorInfo.dtype` is for an input that is no tensor but a number."""
+"""Values of `TensorInfo.dtype` for an input that is a number."""
 
 
 def command(
@@ -33,29 +33,29 @@ def command(
     method: Method = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", metavar="X.npy", help="One for each input, in order; random values if none is given."),
+        typer.Option("--input", metavar="X.npy", help="Repeat for each input, in order; by default inputs are random."),
     ] = None,
     output_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the outputs there as output_0.npy, output_1.npy, ...")
+        Path | None, typer.Option(metavar="DIR", help="Write the outputs to DIR/output_0.npy, DIR/output_1.npy, ...")
     ] = None,
     data: Data = None,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance of the test cases of a .bpte.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance of the test cases of a .bpte.")] = None,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance for the test cases of a .bpte.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance for the test cases of a .bpte.")] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE.etdp", help="Write the times of all instructions as an ETDump.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a method once and show its outputs; of a .bpte all test cases, exit status 1 if one fails."""
+    """Run a method once and show its outputs. Of a .bpte, run all test cases; exit status 1 if one fails."""
     import edgecore
 
     if is_bundled(file):
         if inputs or output_dir:
-            raise typer.BadParameter(f"{file} has inputs of its own; it takes neither --input nor --output-dir")
+            raise typer.BadParameter(f"{file} contains its inputs; leave out --input and --output-dir")
         _run_bundled(file, method, data or (), rtol, atol, as_json)
         return
     if rtol is not None or atol is not None:
-        raise typer.BadParameter(f"--rtol and --atol are for a .bpte file, which {file} is not")
+        raise typer.BadParameter(f"--rtol and --atol need a .bpte file, and {file} is not such a file")
     model = edgecore.load(file, data or (), trace=trace is not None)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
@@ -67,7 +67,7 @@ def command(
     else:
         arguments = random_arguments(file, name, loaded.inputs)
         if arguments:
-            complain("no --input given: random values (seed 0)")
+            complain("no --input: the inputs are random (seed 0)")
     start = time.perf_counter()
     result = loaded(*arguments)
     elapsed = (time.perf_counter() - start) * 1e3
@@ -111,7 +111,13 @@ def _short(value: Any) -> str:
 
 
 def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:
-    """A random tensor for every input, the same ones each time; for a number the one it had when exported, or None."""
+    """Make arguments for a method: the same random tensors each time; for a number its value in the export, or None.
+
+    Args:
+        file: The file, from which the values of numbers are read.
+        method: Name of the method.
+        infos: `Method.inputs`.
+    """
     fixed: list[Any] = [None] * len(infos)
     if any(info.dtype in NUMBERS for info in infos):
         from edgecore.cli.describe import describe
@@ -131,10 +137,10 @@ def _read_npy(path: Path) -> Any:
     try:
         array = numpy.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        # numpy takes everything else for a pickle and advises to load that.
-        raise EdgecoreError(f"{path} is no .npy file with numbers; numpy.save writes one") from error
+        # numpy's own message advises to load the file as a pickle, which can execute code.
+        raise EdgecoreError(f"{path} is not a .npy file with numbers; numpy.save writes such a file") from error
     if not isinstance(array, numpy.ndarray):
-        raise EdgecoreError(f"{path} is an archive of arrays; give one .npy file for each input")
+        raise EdgecoreError(f"{path} is an archive of arrays; pass one .npy file for each input")
     return array
 
 
@@ -156,7 +162,7 @@ def _numpy() -> Any:
 
 
 def _summary(output: Any) -> dict[str, Any]:
-    """Shape, dtype and range of a tensor; the value of anything else."""
+    """Return dtype, shape and statistics of a tensor, or the value of an output that is no tensor."""
     try:
         view = memoryview(output)
     except TypeError:
@@ -165,7 +171,7 @@ def _summary(output: Any) -> dict[str, Any]:
     try:
         flat: Any = view.cast("B")
         values = flat.cast(view.format).tolist()
-    except (TypeError, ValueError):  # no format of memoryview: float16 and bfloat16
+    except (TypeError, ValueError):  # memoryview supports neither float16 nor bfloat16
         return row
     if values:
         row |= {"min": min(values), "max": max(values), "mean": sum(values) / len(values)}

@@ -1,4 +1,4 @@
-"""`edgecore verify`: does a file keep to the format and to a runtime profile."""
+"""`edgecore verify`: check a file against its format and a target runtime."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 def command(
     file: AnyFile,
     runtime: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="executorch-1.5 or edgecore; by default the file's own.")
+        str | None,
+        typer.Option(
+            metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore; by default that of the file."
+        ),
     ] = None,
     data: Data = None,
 ) -> None:
-    """List everything in a file that its runtime would refuse. Exit status 1 if there is any."""
+    """List everything in a file that its target runtime would reject. Exit status 1 if there is anything."""
     from edgecore.format import EDGECORE, EXECUTORCH_1_5, BpteFile, PtdFile, get_meta, verify, verify_cases, verify_ptd
 
     if runtime not in (None, EDGECORE, EXECUTORCH_1_5):
@@ -33,30 +36,30 @@ def command(
         return
     pte = read_file(file)
     meta = get_meta(pte)
-    profile = runtime or (meta.profile if meta else EXECUTORCH_1_5)
+    target = runtime or (meta.profile if meta else EXECUTORCH_1_5)
     ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
-        violations = verify(pte, profile, _checkers(ids, profile), _weights(pte, data or ()))
+        violations = verify(pte, target, _checkers(ids, target), _weights(pte, data or ()))
         if isinstance(content, BpteFile):
             violations += verify_cases(content, pte)
     if not data and any("named data" in violation.what for violation in violations):
-        stderr.print("if that data is in .ptd files, give them with --data", markup=False, soft_wrap=True)
-    _conclude(file, violations, f"the profile {profile}")
+        stderr.print("if the missing data is in .ptd files, pass them with --data", markup=False, soft_wrap=True)
+    _conclude(file, violations, f"the rules of {target}")
 
 
 def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
-    """The given `.ptd` files by path; None if the program needs none or none is given."""
+    """Read the `.ptd` files of --data. Return them by path; None if there are none."""
     from edgecore.cli.describe import describe
     from edgecore.format import PtdFile
 
     files = {str(path): read_any(path) for path in paths}
     for path, content in files.items():
         if not isinstance(content, PtdFile):
-            raise FormatError(f"{path}: it is no .ptd file")
+            raise FormatError(f"{path}: this is not a .ptd file")
     names = describe(pte)["external_data"]
     if names and not files:
         stderr.print(
-            f"{len(names)} weights are in .ptd files, which are not looked into; give them with --data",
+            f"{len(names)} weights are in .ptd files, which are not checked; pass them with --data",
             markup=False,
             soft_wrap=True,
         )
@@ -69,11 +72,11 @@ def _conclude(file: Path, violations: Sequence[Violation], rules: str) -> None:
     if violations:
         complain(f"{file}: {len(violations)} violation{'s' * (len(violations) > 1)} of {rules}")
         raise typer.Exit(1)
-    print(f"{file}: sound, keeps to {rules.removeprefix('the profile ')}")
+    print(f"{file}: valid, follows {rules}")
 
 
-def _checkers(backend_ids: list[str], profile: str) -> dict[str, Checker]:
-    """Those who can look into the delegates' blobs: the compile sides of the installed plugins."""
+def _checkers(backend_ids: list[str], target: str) -> dict[str, Checker]:
+    """Return functions that check the delegates' blobs, by backend id: those of the installed backends' compilers."""
     from edgecore.plugin.registry import find, load_compiler
 
     checkers: dict[str, Checker] = {}
@@ -81,11 +84,11 @@ def _checkers(backend_ids: list[str], profile: str) -> dict[str, Checker]:
         try:
             compiler = load_compiler(find(backend_id))
         except BackendError as error:
-            stderr.print(f"the blobs of {backend_id} are not looked into: {error}", markup=False, soft_wrap=True)
+            stderr.print(f"the blobs of {backend_id} are not checked: {error}", markup=False, soft_wrap=True)
             continue
 
         def check(blob: Buffer, context: dict[str, Any], compiler: Any = compiler) -> list[str]:
-            return list(compiler.verify_blob(bytes(blob), context["named_data"], runtime=profile))
+            return list(compiler.verify_blob(bytes(blob), context["named_data"], runtime=target))
 
         checkers[backend_id] = check
     return checkers

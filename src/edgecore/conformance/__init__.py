@@ -1,11 +1,11 @@
-"""The conformance suite: does an installed backend do what it says? `edgecore conformance NAME` from Python.
+"""The conformance suite, which checks an installed backend. On the command line: `edgecore conformance NAME`.
 
     from edgecore.conformance import run
 
     report = run("acme")
     assert report.ok, str(report)
 
-Every check runs in a process of its own kind: a backend that dies or hangs costs a failed row, not the report.
+The checks run in child processes: a backend that crashes or hangs makes one check fail and does not end the suite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BackendUnderTest", "Check", "Failed", "Report", "Row", "Skipped", "list_checks", "run"]
 
-# The pytest plugin imports this package in every run of pytest: so names are imported when they are first used.
+# The pytest plugin imports this package in every run of pytest, so each name is imported only when it is first used.
 __getattr__ = lazy_names(
     "edgecore.conformance",
     {

@@ -1,17 +1,19 @@
-"""Bounds on what a runtime's results may differ from quantized eager: a quantized program in torch, with an error beside
-each value.
+"""Error bounds for quantized programs: run the program in eager PyTorch, and compute a bound beside each value.
 
-Exact arithmetic would give equal results. Two implementations differ where they round: a sum of K products in floating
-point is off by K units of its terms' magnitudes (Higham, Accuracy and Stability, section 3.1), which alone is nothing to
-see. But a value that lies that close to the middle between two steps may be rounded to either, and then it is off by one
-step. So each rounding is computed at both ends of the interval that its input may lie in: nearly always both give the
-same step and the error is 0, else it is one step. Layers multiply errors by the magnitude of their weights.
+The bound is the largest difference that two correct implementations may have. They differ only where they round.
 
-In float32 the bounds are hard: errors of all terms of a sum are taken to have the sign that makes the sum worst. In
-float16 such bounds exceed the results themselves after three layers, so there an error is a root mean square: roundings
-are independent and of either sign, and the errors of a sum's terms add up in squares. Terms that share an error (that of
-a layer norm's mean, say) count as independent too: they are multiplied by the random weights of the suite's networks,
-whose signs differ. A result may be off by `CONFIDENCE` times its error.
+A sum of K products in floating point has an error of up to K units in the last place of its terms (Higham, Accuracy and
+Stability of Numerical Algorithms, section 3.1). This error is tiny by itself. But quantization rounds the sum to a step of
+the scale. If the sum is nearly in the middle between two steps, implementations may round it to different steps, and then
+the results differ by a whole step. So each quantization is computed at both ends of the interval that contains its input:
+nearly always both ends give the same step, and the error is 0; otherwise the error is one step. The following layers
+multiply errors by the magnitudes of their weights.
+
+In float32 the bounds are strict: the errors of all terms of a sum are assumed to have the same sign. In float16 strict
+bounds would be larger than the results after three layers. There an error is a root mean square instead: rounding errors
+are assumed to be independent and of random sign, so the squares of the errors of a sum's terms add up. This also holds for
+terms that share an error, such as the error of a layer norm's mean, because they are multiplied by the random weights of
+the suite's networks, whose signs differ. The bound of a result is then `CONFIDENCE` times its error.
 """
 
 from __future__ import annotations
@@ -34,30 +36,37 @@ aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 
 FLOAT = 2.0**-23
-"""Twice the relative error of a rounding to float32: both sides round."""
+"""Relative difference of two roundings to float32: each has an error of up to 2^-24."""
 FUNCTION = 16 * FLOAT
-"""Of an exponential function or another one that is approximated, relative to the larger of 1 and its result."""
+"""Error of an approximated function such as exp, relative to the larger of 1 and the result."""
 HALF = 2.0**-11
-"""The relative error of a rounding to float16: 1.2 times the root mean square of the difference where both sides round."""
+"""Maximum relative error of a rounding to float16. It is 1.2 times the root mean square of the difference of two roundings."""
 TIE = 2.0**-8
-"""How near to the middle between two steps, in steps, a value may be rounded to either: integer kernels multiply
-by scales of 8 to 24 bits."""
+"""Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either step:
+integer kernels multiply by scales that have only 8 to 24 bits.
+"""
 CONFIDENCE = 4.0
-"""n roundings of independent signs add up to sqrt(n) of one; to more than four times that never (Higham and Mary, A new
-approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019). `HALF` is an upper bound of each rounding
-on either side, so that this is 5 to 7 standard deviations."""
+"""Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a standard
+deviation of sqrt(n) times that of one error, and in practice never exceeds 4 times this value (Higham and Mary, A new
+approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 2019). As `HALF` is a maximum, not a standard
+deviation, the ratio is really 5 to 7 standard deviations.
+"""
 
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""A bilinear function of two tensors, such as a matmul or a convolution."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A tensor, and how far that of a runtime may be from it, float64 of the same shape.
+    """A tensor, and the bound of the difference from a runtime's result.
 
-    In float16 `error` is a root mean square while the program runs. Of quantized values `error` is that of the difference
-    from the zero point. `step` is the scale with which it was rounded, where that is known when compiling. `rounded_from`
-    is the error of the values that quantized values were rounded from.
+    Attributes:
+        value: The tensor that eager PyTorch computes.
+        error: The bound, float64 of the same shape. For quantized values it is that of `value - zero_point`. In float16,
+            while the program runs, it is a root mean square.
+        step: The scale with which the value was quantized, if the scale is a constant.
+        rounded_from: For quantized values, the error of the values before quantization.
     """
 
     value: torch.Tensor
@@ -69,31 +78,35 @@ class Bounded:
 def bounded_eager(
     program: ExportedProgram, inputs: Sequence[Any], computes_in: str = "float32", *, by_row: bool = False
 ) -> list[Bounded]:
-    """The outputs of a quantized program for `inputs` (in order), with their bounds.
+    """Compute the outputs of a quantized program with their bounds.
 
-    `computes_in`, `by_row`: as in `edgecore.quantize.rounding.quantized_eager`.
+    Args:
+        program: The quantized program.
+        inputs: Its inputs, in order.
+        computes_in: As in `edgecore.quantize.rounding.quantized_eager`.
+        by_row: As in `edgecore.quantize.rounding.quantized_eager`.
 
     Raises:
-        Skipped: An operator of the program has no rule here.
+        Skipped: This module has no rule for an operator of the program.
     """
     module = program.module()
     assert isinstance(module, GraphModule)
     run = _Bounds(module, computes_in == "float16", by_row)
     with torch.no_grad():
-        made = run.run(*inputs)
-    leaves = pytree.tree_leaves(made, is_leaf=lambda leaf: isinstance(leaf, Bounded))
+        results = run.run(*inputs)
+    leaves = pytree.tree_leaves(results, is_leaf=lambda leaf: isinstance(leaf, Bounded))
     return [Bounded(leaf.value, leaf.error * run.worst) for leaf in leaves if isinstance(leaf, Bounded)]
 
 
 class _Bounds(Interpreter):
-    """Its values are `Bounded` where eager has tensors."""
+    """Interpreter of a program whose values are `Bounded` instead of tensors."""
 
     def __init__(self, module: GraphModule, half: bool, by_row: bool) -> None:
         super().__init__(module)
         self.half = half
         self.by_row = by_row
         self.worst = CONFIDENCE if half else 1.0
-        """What an error is to be multiplied by for the largest that is possible."""
+        """Factor from an `error` to the maximum error."""
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.exact(super().placeholder(target, args, kwargs))
@@ -102,23 +115,23 @@ class _Bounds(Interpreter):
         return self.exact(super().get_attr(target, args, kwargs))
 
     def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return None  # export's checks of its inputs
+        return None  # a check of the inputs that torch.export has inserted
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat = [*args, *kwargs.values()]
-        if target is operator.getitem or not any(isinstance(one, Bounded) for one in pytree.tree_leaves(flat)):
+        if target is operator.getitem or not any(isinstance(leaf, Bounded) for leaf in pytree.tree_leaves(flat)):
             return target(*args, **kwargs)
         if target is aten.sym_size.int:
             return target(args[0].value, args[1])
         rule = _RULES.get(target)
         if rule is None:
             raise Skipped(f"the suite has no error bound for {target}")
-        made = rule(self, target, args, kwargs)
-        is_new = isinstance(made, Bounded) and rule not in _EXACT
-        return self.rounded(made) if is_new else made
+        result = rule(self, target, args, kwargs)
+        needs_rounding = isinstance(result, Bounded) and rule not in _EXACT
+        return self.rounded(result) if needs_rounding else result
 
     def add(self, *errors: torch.Tensor) -> torch.Tensor:
-        """Add up errors of several causes: their sum, or in float16 the root of the sum of their squares."""
+        """Add errors with different causes: their sum, or in float16 the root of the sum of their squares."""
         if self.half:
             total: torch.Tensor = sum(error.square() for error in errors)  # type: ignore[assignment]
             return total.sqrt()
@@ -126,52 +139,52 @@ class _Bounds(Interpreter):
         return total
 
     def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the error of sums that `apply` makes of values with these errors times weights."""
+        """Compute the error of `apply(x, weights)` if the elements of x have these errors."""
         if self.half:
             return apply(errors.square(), weights.square()).sqrt()
         return apply(errors, weights.abs())
 
-    def products(self, apply: Product, one: torch.Tensor, other: torch.Tensor, terms: int) -> torch.Tensor:
-        """Compute the error of rounding sums of `terms` products of two tensors that `apply` adds up.
+    def products(self, apply: Product, left: torch.Tensor, right: torch.Tensor, terms: int) -> torch.Tensor:
+        """Compute the rounding error of `apply(left, right)`, whose elements are sums of `terms` products.
 
-        In float32 at most `terms` roundings of the sum of magnitudes. In float16 each of the partial sums, which are at most
-        as large as the norm of all terms (a random walk), is rounded with an error of either sign.
+        In float32 the error is at most `terms` roundings of the sum of magnitudes. In float16 each partial sum is rounded,
+        with errors of random sign; the partial sums are a random walk, whose magnitude is at most the norm of all terms.
         """
         if self.half:
-            return self.combine(apply, one, other) * (math.sqrt(terms) * HALF)
-        return apply(one.abs(), other.abs()) * ((terms + 2) * FLOAT)
+            return self.combine(apply, left, right) * (math.sqrt(terms) * HALF)
+        return apply(left.abs(), right.abs()) * ((terms + 2) * FLOAT)
 
     def exact(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
 
-    def rounded(self, made: Bounded) -> Bounded:
-        """Round a result to float16 where the program computes in it. 2^-24 is its smallest number."""
-        if not self.half or made.value.dtype is not torch.float32:
-            return made
+    def rounded(self, result: Bounded) -> Bounded:
+        """Round a result to float16 if the program computes in float16. 2^-24 is the smallest positive float16."""
+        if not self.half or result.value.dtype is not torch.float32:
+            return result
         largest = torch.finfo(torch.float16).max
-        value = made.value.clamp(-largest, largest).half().float()
-        return Bounded(value, self.add(made.error, HALF * value.double().abs() + 2.0**-24))
+        value = result.value.clamp(-largest, largest).half().float()
+        return Bounded(value, self.add(result.error, HALF * value.double().abs() + 2.0**-24))
 
 
-def _magnitude(one: Bounded) -> torch.Tensor:
-    return one.value.double().abs()
+def _magnitude(bounded: Bounded) -> torch.Tensor:
+    return bounded.value.double().abs()
 
 
 def _call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
-    """The operator on the values."""
+    """Call the operator on the values of all `Bounded` arguments."""
     plain = pytree.tree_map(
-        lambda one: one.value if isinstance(one, Bounded) else one,
+        lambda leaf: leaf.value if isinstance(leaf, Bounded) else leaf,
         (tuple(args), dict(kwargs)),
-        is_leaf=lambda one: isinstance(one, Bounded),
+        is_leaf=lambda leaf: isinstance(leaf, Bounded),
     )
-    made: torch.Tensor = target(*plain[0], **plain[1])
-    return made
+    result: torch.Tensor = target(*plain[0], **plain[1])
+    return result
 
 
 def _move(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """It computes nothing: errors move with values."""
+    """Bound an operator that only moves data: move the errors in the same way."""
     return Bounded(_call(target, args, kwargs), target(args[0].error, *args[1:], **kwargs))
 
 
@@ -180,7 +193,7 @@ def _copy(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _join(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    return Bounded(_call(target, args, kwargs), target([one.error for one in args[0]], *args[1:]))
+    return Bounded(_call(target, args, kwargs), target([part.error for part in args[0]], *args[1:]))
 
 
 def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
@@ -188,24 +201,23 @@ def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _weighted(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Linear layers and convolutions: of input, weight, bias and numbers."""
+    """Bound a linear layer or a convolution, whose arguments are input, weight, bias and numbers."""
     x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
     value = _call(target, args, kwargs)
 
-    def apply(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = target(one, other, None, *rest)
-        return made
+    def apply(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = target(inputs, weights, None, *rest)
+        return result
 
-    size, sure = _magnitude(x), _magnitude(weight)
     error = run.add(
-        run.combine(apply, x.error, sure + weight.error),
-        run.combine(apply, size, weight.error),
-        run.products(apply, size, sure, weight.value[0].numel()),
+        run.combine(apply, x.error, _magnitude(weight) + weight.error),
+        run.combine(apply, _magnitude(x), weight.error),
+        run.products(apply, _magnitude(x), _magnitude(weight), weight.value[0].numel()),
     )
     if bias is not None:
         shape = [-1] if target is aten.linear.default else [-1] + [1] * (value.dim() - 2)
         error = run.add(error, (bias.error + 2 * FLOAT * _magnitude(bias)).reshape(shape))
-        if x.step is not None and weight.step is not None:  # an integer kernel rounds the bias to its own step
+        if x.step is not None and weight.step is not None:  # an integer kernel rounds the bias to x.step * weight.step
             error = error + 0.5 * (x.step * weight.step).reshape([-1] if weight.step.dim() == 0 else shape)
     return Bounded(value, error)
 
@@ -221,22 +233,22 @@ def _matmul(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width), for the whole sum rather than each p_j.
+    """Bound out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width), as a whole: bounds of each p_j are too loose.
 
-    With errors a_j of the scores and d_j of the values the result is off by
+    Let a_j be the errors of the scores s_j, and d_j those of the values v_j. Then the error of the result is
 
         sum_j p_j exp(a_j) (v_j + d_j - out) / sum_k p_k exp(a_k).
 
-    Since sum_j p_j (v_j - out) = 0, the numerator is sum_j p_j ((exp(a_j) - 1) (v_j - out) + exp(a_j) d_j). With |a_j| <= e_j
-    and E = max e_j that is at most
+    As sum_j p_j (v_j - out) = 0, the numerator is sum_j p_j ((exp(a_j) - 1) (v_j - out) + exp(a_j) d_j). With |a_j| <= e_j
+    and E = max e_j, the error is at most
 
-        exp(E) sum_j p_j ((exp(e_j) - 1) |v_j - out| + exp(e_j) |d_j|):
+        exp(E) sum_j p_j ((exp(e_j) - 1) |v_j - out| + exp(e_j) |d_j|).
 
-    the changes of the weights cancel but for the spread of the values.
+    So errors of the scores matter only as far as the values v_j differ from each other.
     """
     q, k, v = args[:3]
     if (len(args) > 3 and args[3] is not None) or kwargs.get("attn_mask") is not None:
-        raise Skipped("the suite has no error bound for attention with a mask of its own")
+        raise Skipped("the suite has no error bound for attention with a mask as an argument")
     keys = Bounded(k.value.transpose(-1, -2), k.error.transpose(-1, -2))
     scores = _matmul(run, torch.matmul, (q, keys), {})
     factor = q.value.shape[-1] ** -0.5
@@ -265,10 +277,10 @@ def _over_keys(changes: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound p_j = exp(x_j) / sum_k exp(x_k) with errors of x_j of at most e_j, and E = max e_k.
+    """Bound p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
 
-    p_j is largest where x_j is too large by e_j and all others too small by E, and smallest where it is the other way. Both
-    change it by at most p_j (1 - p_j) (exp(e_j + E) - 1).
+    p_j is largest if x_j is too large by e_j and all other x_k are too small by E, and smallest in the opposite case. Both
+    cases change p_j by at most p_j (1 - p_j) (exp(e_j + E) - 1).
     """
     x, dim = args[:2]
     value = _call(target, args, kwargs)
@@ -279,10 +291,10 @@ def _softmax(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _softmax_rounding(run: _Bounds, score: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Bound what rounding changes in the weights of a softmax over the last dim.
+    """Bound the rounding error of the weights of a softmax over the last dim.
 
-    In float16 the exponent is off by the rounding of its distance from the largest, each weight by those of the
-    exponential function and of the quotient, and all by that of the sum.
+    In float16 these values are rounded: the difference of each score from the largest score, which is the exponent; the
+    exponential function and the quotient of each weight; and the sum.
     """
     terms = score.shape[-1]
     if not run.half:
@@ -294,26 +306,27 @@ def _softmax_rounding(run: _Bounds, score: torch.Tensor, weight: torch.Tensor) -
 def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
 
-    c is off by d, the error of x and of the mean. s is a norm, off by at most the norm of d; to the first order it is off
-    by mean(c d) / s, which is what errors of either sign add up to.
+    Let d be the error of c, which is the sum of the errors of x and of the mean. s is a norm, so its error is at most the
+    norm of d (float32). To first order the error of s is mean(c d) / s, where errors of random sign partly cancel (float16).
     """
     x, shape, weight, bias, eps = (*args, *(None,) * 5)[:5]
     dims = tuple(range(-len(shape), 0))
-    wide = x.value.double()
+    values = x.value.double()
     terms = math.prod(shape)
-    parts = torch.full_like(wide, 1 / terms)
+    parts = torch.full_like(values, 1 / terms)
 
-    def total(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        return (values * weights).sum(dims, keepdim=True)
+    def total(addends: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        return (addends * weights).sum(dims, keepdim=True)
 
-    mean_error = run.add(run.combine(total, x.error, parts), run.products(total, wide, parts, terms))
-    centred = wide - wide.mean(dims, keepdim=True)
+    mean_error = run.add(run.combine(total, x.error, parts), run.products(total, values, parts, terms))
+    centred = values - values.mean(dims, keepdim=True)
     deviation = (centred.square().mean(dims, keepdim=True) + (1e-5 if eps is None else eps)).sqrt()
     normal = (centred / deviation).abs()
     if run.half:
         moved = run.add(x.error, mean_error, HALF * centred.abs())
         shift = run.combine(total, moved, normal * parts)
-        slack = 4 * HALF * normal  # squares and their mean, its root, the quotient, the weighted result
+        # Four roundings: the mean of squares, its root, the quotient, the product with the weight.
+        slack = 4 * HALF * normal
     else:
         moved = x.error + mean_error + (terms + 2) * FLOAT * _magnitude(x)
         shift = moved.square().mean(dims, keepdim=True).sqrt()
@@ -328,7 +341,7 @@ def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _function(slope: float) -> Callable[..., Bounded]:
-    """A function of each number whose slope is nowhere larger."""
+    """Make the rule of an elementwise function whose derivative is at most `slope` in magnitude."""
 
     def rule(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
         value = _call(target, args, kwargs)
@@ -350,7 +363,7 @@ def _sum(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _product(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     value = _call(target, args, kwargs)
-    a, b = (one if isinstance(one, Bounded) else run.exact(torch.tensor(float(one))) for one in args[:2])
+    a, b = (arg if isinstance(arg, Bounded) else run.exact(torch.tensor(float(arg))) for arg in args[:2])
     error = run.add(a.error * (_magnitude(b) + b.error), _magnitude(a) * b.error)
     return Bounded(value, run.add(error, FLOAT * value.double().abs()))
 
@@ -359,24 +372,25 @@ def _mean(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
     value = _call(target, args, kwargs)
     terms = args[0].value.numel() // max(value.numel(), 1)
 
-    def mean(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = target(one * other, *args[1:], **kwargs) * terms
-        return made
+    def weighted_sum(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = target(values * weights, *args[1:], **kwargs) * terms
+        return result
 
     size = _magnitude(args[0])
     parts = torch.full_like(size, 1 / terms)
-    return Bounded(value, run.add(run.combine(mean, args[0].error, parts), run.products(mean, size, parts, terms)))
+    moved = run.combine(weighted_sum, args[0].error, parts)
+    return Bounded(value, run.add(moved, run.products(weighted_sum, size, parts, terms)))
 
 
-def _spread(one: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """A scale as numbers and their errors."""
-    if isinstance(one, Bounded):
-        return one.value.double(), one.error
-    return torch.tensor(float(one), dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
+def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a scale or zero point, a `Bounded` or a number, as float64 values and their errors."""
+    if isinstance(parameter, Bounded):
+        return parameter.value.double(), parameter.error
+    return torch.tensor(float(parameter), dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
 
 
-def _along(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
-    """Parameters of channels, groups or rows, so that they broadcast against the value."""
+def _broadcastable(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
+    """Reshape scales or zero points of channels, groups or rows so that they broadcast against the value."""
     name = target._schema.name
     if name.endswith("per_channel"):
         return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])
@@ -387,81 +401,85 @@ def _along(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int
 
 def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     if run.half:
-        raise Skipped("the suite has no error bound for steps of values in float16")
+        raise Skipped("the suite has no error bound for quantizing float16 values")
     x, scale, zero = args[:3]
     if scale_is_by_row(target, scale):
         target = library.quantize_per_token.default
     value = _call(target, args, kwargs)
     axis = args[3] if target._schema.name.endswith("per_channel") else 0
     low, high = args[-3:-1]
-    step, step_error = (_along(one, value, target, axis) for one in _spread(scale))
-    middle, middle_error = (_along(one, value, target, axis) for one in _spread(zero))
+    step, step_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(scale))
+    zero_point, zero_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(zero))
     exact = x.value.double() / step
-    reach = x.error / step + exact.abs() * (step_error / step + 2 * FLOAT) + TIE
-    whole = value.double()
-    ends = [(exact + sign * reach).round() + middle for sign in (-1, 1)]
-    if not bool(middle_error.any()):
-        ends = [one.clamp(low, high) for one in ends]
-    error = torch.maximum(whole - ends[0], ends[1] - whole)
-    # Another zero point holds the range of its row as well, up to half a step: it clamps values at the ends by one step.
-    at_end = (middle_error > 0) & (torch.minimum(whole - low, high - whole) <= 1 + middle_error)
+    radius = x.error / step + exact.abs() * (step_error / step + 2 * FLOAT) + TIE
+    quantized = value.double()
+    ends = [(exact + sign * radius).round() + zero_point for sign in (-1, 1)]
+    if not bool(zero_error.any()):
+        ends = [end.clamp(low, high) for end in ends]
+    error = torch.maximum(quantized - ends[0], ends[1] - quantized)
+    # Another zero point also covers the range of its row up to half a step, so it may clamp values at the ends by one step.
+    at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     return Bounded(value, error + at_end.double(), rounded_from=x.error)
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound (q - zero point) * step.
 
-    With a scale found at run time the grids of two implementations differ. Then either lies within half of its own step of
-    the value x that it rounded (a zero point rounds the range of its row by half a step at most, so no value is cut off by
-    more), and the two differ by no more than the error of x and one step.
+    If the scale is dynamic, two implementations have different scales. Each result then lies within half of its own step
+    of the value x that was quantized (clamping cuts off at most half a step, because the range of a row is rounded by at
+    most that). So the two results differ by at most the error of x plus one step.
     """
     q, scale = args[:2]
     if scale_is_by_row(target, scale):
         target, args, kwargs = library.dequantize_per_token.default, (*args, torch.float32), {}
     value = _call(target, args, kwargs)
     axis = args[3] if target._schema.name.endswith("per_channel") else 0
-    step, step_error = (_along(one, value, target, axis) for one in _spread(scale))
+    step, step_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(scale))
     steps = value.double() / step
     error = q.error * (step + step_error) + steps.abs() * step_error
     if q.rounded_from is not None and bool(step_error.any()):
         error = torch.minimum(error, q.rounded_from + (1 + 2 * TIE) * step + step_error)
     error = error + FLOAT * value.double().abs()
-    is_known = not isinstance(scale, Bounded) or not bool(scale.error.any())
-    return Bounded(value, error, _spread(scale)[0] if is_known else None)
+    is_constant = not isinstance(scale, Bounded) or not bool(scale.error.any())
+    return Bounded(value, error, _value_and_error(scale)[0] if is_constant else None)
 
 
 def scale_is_by_row(target: Any, scale: Any) -> bool:
-    """Tell an operator of one scale that got a scale for each row."""
-    one = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
-    return target in one and isinstance(scale, Bounded) and scale.value.numel() > 1
+    """Return True if an operator with one scale per tensor got a scale for each row.
+
+    With `by_row` the rule of `choose_qparams` computes scales for each row, but the next operators in the program are those
+    for one scale.
+    """
+    per_tensor = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
+    return target in per_tensor and isinstance(scale, Bounded) and scale.value.numel() > 1
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """A scale of (max - min) / 255 and a zero point of -128 - min / scale, for each row or for the tensor."""
+    """Bound the dynamic scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the whole tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:
         scale, zero = library.choose_qparams_per_token_asymmetric(x.value, torch.int8)
-        reach = x.error.amax(-1, keepdim=True)
+        radius = x.error.amax(-1, keepdim=True)
         low = x.value.amin(-1, keepdim=True).double().clamp(max=0)
-        least, most = -128, 127
+        q_min, q_max = -128, 127
     else:
         scale, zero = target(x.value, *args[1:], **kwargs)
-        reach, low = x.error.amax(), x.value.amin().double().clamp(max=0)
-        least, most = args[1:3]
-    steps = most - least
+        radius, low = x.error.amax(), x.value.amin().double().clamp(max=0)
+        q_min, q_max = args[1:3]
+    steps = q_max - q_min
     step = scale.double()
-    step_error = 2 * reach / steps + step * 2 * FLOAT
-    exact = least - low / step
-    off = reach / step + (low / step).abs() * (step_error / step + 2 * FLOAT) + TIE
-    either = (exact + off).round() - (exact - off).round()
-    return Bounded(scale, step_error), Bounded(zero, either.reshape(zero.shape))
+    step_error = 2 * radius / steps + step * 2 * FLOAT
+    exact = q_min - low / step
+    exact_error = radius / step + (low / step).abs() * (step_error / step + 2 * FLOAT) + TIE
+    zero_error = (exact + exact_error).round() - (exact - exact_error).round()
+    return Bounded(scale, step_error), Bounded(zero, zero_error.reshape(zero.shape))
 
 
 _EXACT = (_move, _join, _lookup)
-"""Rules of operators that round nothing."""
+"""Rules of operators whose results are not rounded."""
 
-_SAME = (
+_DATA_MOVEMENT = (
     "view.default", "reshape.default", "flatten.using_ints", "permute.default", "transpose.int", "t.default",
     "unsqueeze.default", "squeeze.dim", "select.int", "slice.Tensor", "expand.default", "clone.default",
     "contiguous.default", "alias.default", "detach.default", "dropout.default", "unflatten.int",
@@ -474,7 +492,7 @@ def _operator(name: str) -> Any:
 
 
 _RULES: dict[Any, Callable[..., Any]] = {
-    **{_operator(name): _move for name in _SAME},
+    **{_operator(name): _move for name in _DATA_MOVEMENT},
     aten.to.dtype: _copy, aten._to_copy.default: _copy,
     aten.cat.default: _join,
     aten.embedding.default: _lookup,

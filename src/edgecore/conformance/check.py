@@ -1,4 +1,4 @@
-"""What a check is, and what it gets."""
+"""`Check`, the type of all checks, and `BackendUnderTest`, their argument."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """The backend does not do what the check asks: a sentence with what and where."""
+    """The backend fails a check. The text says what is wrong and where."""
 
 
 class Skipped(Exception):
-    """The check does not apply to this backend or machine: the reason."""
+    """The check does not apply to this backend or machine. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check. `run` gives a detail for the report, or raises `Failed` or `Skipped`; any other exception is a failure.
+    """One check of the suite.
 
-    `seconds`: how long it may be silent (see `BackendUnderTest.trying`) before it counts as hanging.
-    `needs_run`: it executes delegates, so it is skipped where the backend cannot run.
+    Attributes:
+        name: `group/name`.
+        run: Performs the check and returns a detail for the report. It raises `Failed` or `Skipped`; any other exception
+            is a failure, too.
+        seconds: Time limit between two calls of `BackendUnderTest.trying`. After it the check counts as hanging.
+        needs_run: True if the check executes delegates. It is skipped if this machine cannot run them.
     """
 
     name: str
@@ -41,16 +45,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Declared:
-    """What the table of the native library says: its flags by name, and whether it could be read."""
+    """Flags and load options from the table that the native library exports; empty if the library does not load."""
 
     flags: frozenset[str] = frozenset()
     load_options: tuple[Mapping[str, Any], ...] = ()
-    """name, type, when, help of each."""
+    """One dict for each option, with the keys name, type, when, help."""
 
 
 @dataclass
 class BackendUnderTest:
-    """The backend under test."""
+    """The backend that the suite checks, the settings of this run, and data that checks share."""
 
     name: str
     info: BackendInfo
@@ -62,33 +66,36 @@ class BackendUnderTest:
     tolerance: float | None
     seconds: float | None
     folder: Path
-    """For files of the checks; removed afterwards."""
+    """Temporary folder for files of the checks."""
     library: Path | None
-    """The native library; None if the backend compiles only."""
+    """The native library; None if the backend only compiles."""
     declared: Declared
     cannot_run: str = ""
-    """Why this machine cannot execute its delegates, empty if it can."""
+    """Why this machine cannot execute the backend's delegates; empty if it can."""
     individually: bool = False
-    """The check ran before and died: it shall try its inputs one by one, to name the guilty one."""
+    """True if the process died in this check before. The check then tries its inputs one by one, to find the one at fault."""
     last_input: str = ""
-    """What was tried last in this check."""
+    """The input that this check tried last."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
     """Compiled programs that several checks use."""
 
     @property
     def backend_id(self) -> str:
-        """As in the `.pte`."""
+        """Id of the backend in the `.pte`."""
         return self.info.backend_id
 
     @property
     def backend(self) -> Backend:
-        """For `edgecore.compile(backends=[...])`."""
+        """The backend and its options for `edgecore.compile(backends=[...])`."""
         from edgecore.backend import Backend
 
         return Backend(self.name, **self.options)
 
-    def trying(self, what: str) -> None:
-        """Say which input is tried next: a death or a hang is reported with it. Restarts the clock of `Check.seconds`."""
-        self.last_input = what
-        self.report_input(what)
+    def trying(self, description: str) -> None:
+        """Report the input that is tried next, and restart the time limit `Check.seconds`.
+
+        If the process crashes or hangs, the error message contains the description.
+        """
+        self.last_input = description
+        self.report_input(description)

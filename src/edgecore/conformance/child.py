@@ -1,4 +1,4 @@
-"""The other end of `process.py`: `python -m edgecore.conformance.child FD` calls a function of the suite."""
+"""The child process of `process.py`: `python -m edgecore.conformance.child FD` calls a function of the suite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import Any, NoReturn
 def serve(descriptor: int, request: dict[str, Any]) -> NoReturn:
     """Call `request["target"]` (`module:function`) with `emit` and `request["arguments"]`, and end the process.
 
-    Each thing that it emits is a line of JSON.
+    Args:
+        descriptor: File descriptor to which each emitted event is written as a line of JSON.
+        request: The target and its arguments.
     """
 
     def emit(kind: str, value: Any) -> None:
@@ -29,7 +31,7 @@ def serve(descriptor: int, request: dict[str, Any]) -> NoReturn:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # What a library does when the process ends is not what is tested, and must not hide what was found.
+    # Skip the destructors of libraries: a crash there is not what the check tests, and would hide its result.
     os._exit(status)
 
 

@@ -1,4 +1,4 @@
-"""What the native table declares against what the library does: threads, memory, buffers, trust; and the trace."""
+"""Compare the declarations of the native library with its behaviour: threads, memory, buffers, trust; check the trace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import load
 
-IDLE = 0.15
-"""Greatest part of a processor that a loaded model may use while nobody calls it."""
+MAX_IDLE_LOAD = 0.15
+"""Maximum processor load (1 is one core) of a loaded program that is not being called."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """One row each."""
+    """Yield one check for each declaration."""
     yield Check("declarations/threads", threads, needs_run=True)
     yield Check("declarations/memory", memory, needs_run=True)
     yield Check("declarations/buffers", buffers, needs_run=True)
@@ -27,54 +27,57 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def threads(subject: BackendUnderTest) -> str:
-    """Counts threads of a process that loads, runs and destroys a model with threads=1."""
+    """Count the threads of a process that loads, runs and destroys a program with threads=1."""
     if not sys.platform.startswith("linux"):
-        raise Skipped("it reads /proc")
+        raise Skipped("the check needs /proc")
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "options")}
     counts = results(call("edgecore.conformance.measure:threads_during", arguments), subject.trying)[0]
     declared = next(iter(subject.declared.flags & {"HOST_THREADS", "OWN_THREADS", "NO_THREADS"}), "nothing")
-    before, most, after = counts["before"], counts["most"], counts["after"]
-    if declared != "OWN_THREADS" and most > before:
+    before, peak, after = counts["before"], counts["peak"], counts["after"]
+    if declared != "OWN_THREADS" and peak > before:
         raise Failed(
-            f"it declares {declared}, but with threads=1 there are {most - before} more threads while it executes"
+            f"it declares {declared}, but with threads=1 there are {peak - before} more threads while it executes"
         )
     if after > before:
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
-    if counts["busy"] > IDLE * 0.3:
+    if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # measured over 0.3 s
         raise Failed(
             f"it declares {declared}, and uses {counts['busy'] / 0.3:.0%} of a processor while nobody calls it"
         )
-    return f"{declared}: {most - before} more while executing with threads=1, none left"
+    return f"{declared}: {peak - before} more while executing with threads=1, none left"
 
 
 def memory(subject: BackendUnderTest) -> str:
-    """The runtime refuses more than was declared; here, that the greatest shapes fit and how near the declaration is."""
+    """Run a network, and report how much of its declared memory it uses.
+
+    The runtime itself raises an error if a delegate allocates more than it declared.
+    """
     name, _, _, program = delegated(subject)
     meta = fmt.get_meta(program.pte)
     method = meta.method("forward") if meta else None
     if method is None:
-        raise Failed(f"{name}: the file holds no metadata about its delegates")
+        raise Failed(f"{name}: the file has no metadata about its delegates")
     needs = [need for delegate in method.delegates for need in delegate.memory]
     declared = sum(need.bytes for need in needs)
     used = load(subject, program).forward.delegate_bytes
-    own = ", and more by itself (OWN_HEAP)" if "OWN_HEAP" in subject.declared.flags else ""
-    return f"{name}: {declared:,} bytes declared, {used:,} asked for{own}"
+    own = ", and memory of its own heap (OWN_HEAP)" if "OWN_HEAP" in subject.declared.flags else ""
+    return f"{name}: {declared:,} bytes declared, {used:,} allocated{own}"
 
 
 def buffers(subject: BackendUnderTest) -> str:
-    """Inputs and outputs at the end of mapped memory, at odd addresses, and an output in an input's memory."""
+    """Run with inputs and outputs at the end of mapped memory, at unaligned addresses, and in the same memory."""
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
     problems = results(call("edgecore.conformance.measure:guarded", arguments), subject.trying)
     if problems:
         raise Failed(problems[0])
     staging = load(subject, delegated(subject)[3]).forward.staging_bytes
-    return f"nothing is read or written beyond what is declared; {staging:,} bytes of copies at aligned inputs"
+    return f"no access outside of the declared buffers; {staging:,} bytes of copies with aligned inputs"
 
 
 def trust(subject: BackendUnderTest) -> str:
-    """A backend that needs trusted blobs never sees one whose digest is wrong."""
+    """Check that a backend which needs trusted blobs never gets a blob whose digest is wrong."""
     if "NEEDS_TRUSTED_BLOBS" not in subject.declared.flags:
         return "VALIDATES_BLOBS: see the group blobs"
     _, _, _, program = delegated(subject)
@@ -90,7 +93,7 @@ def trust(subject: BackendUnderTest) -> str:
 
 
 def profile_events(subject: BackendUnderTest) -> str:
-    """The trace of a run holds the calls of its delegates."""
+    """Check that the trace of a run contains the calls of its delegates."""
     name, _, inputs, program = delegated(subject)
     model = edgecore.load(program.buffer, trust=True, trace=True)
     model.forward(*inputs)

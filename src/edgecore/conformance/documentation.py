@@ -1,4 +1,4 @@
-"""What a user reads before installing it: metadata, README, the sentences of options and operators."""
+"""Check the documentation of a package: metadata, README, table of operators."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from edgecore.conformance.check import BackendUnderTest, Check, Failed
 from edgecore.plugin.entry_points import normalised
 
 TOPICS = {
-    "what it takes": r"takes|operators|features|supported",
+    "supported operators": r"takes|operators|features|supports?|supported",
     "how to install it": r"install|requirements|quick ?start|get(ting)? started|try",
     "its options": r"options|configur",
     "where its files run": r"files|runtime|running|run|devices|hardware|targets?",
 }
-"""What headings of a README must treat, and the words that tell. Text before the first heading of level 2 counts too."""
+"""Topics that a README must treat, each with a regular expression that a heading, or the text before the first heading of
+level 2, must match.
+"""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for the metadata, one for the README, one for the table of operators."""
+    """Yield the checks of the metadata, the README and the table of operators."""
     yield Check("documentation/metadata", metadata)
     yield Check("documentation/readme", readme)
     yield Check("documentation/operators", operators)
 
 
 def metadata(subject: BackendUnderTest) -> str:
-    """Summary, licence, the least Python, and that it depends on edgecore."""
+    """Check that the metadata have a summary, a licence, the minimum version of Python, and a dependency on edgecore."""
     fields = distribution(subject.distribution).metadata.json
     missing = [name for name in ("Summary", "Requires-Python") if not fields.get(name.lower().replace("-", "_"))]
     if not (fields.get("license_expression") or fields.get("license")):
@@ -42,10 +44,10 @@ def metadata(subject: BackendUnderTest) -> str:
 
 
 def readme(subject: BackendUnderTest) -> str:
-    """The long description has what a user looks for."""
+    """Check that the README treats all topics and names all options."""
     text = _description(distribution(subject.distribution))
     if len(text.strip()) < 200:
-        raise Failed(f"the metadata of {subject.distribution} carry no README (readme in pyproject.toml)")
+        raise Failed(f"the metadata of {subject.distribution} contain no README (readme in pyproject.toml)")
     lines = text.splitlines()
     first = next((index for index, line in enumerate(lines) if line.startswith("## ")), len(lines))
     headings = [line.lstrip("# ").strip() for line in lines if re.match(r"##+ ", line)]
@@ -53,7 +55,7 @@ def readme(subject: BackendUnderTest) -> str:
     missing = [
         topic
         for topic, words in TOPICS.items()
-        if not any(re.search(rf"\b({words})\b", place, re.IGNORECASE) for place in [*headings, head])
+        if not any(re.search(rf"\b({words})\b", text, re.IGNORECASE) for text in [*headings, head])
     ]
     if missing:
         raise Failed(
@@ -66,7 +68,7 @@ def readme(subject: BackendUnderTest) -> str:
 
 
 def operators(subject: BackendUnderTest) -> str:
-    """`operator_support()` has a row at least, each once, with dtypes."""
+    """Check that `operator_support()` returns at least one row, and no row twice or without dtypes."""
     rows = subject.compiler.operator_support()
     if not rows:
         raise Failed("operator_support() is empty")
@@ -83,5 +85,5 @@ def operators(subject: BackendUnderTest) -> str:
     return f"{len(rows)} operators"
 
 
-def _description(found: Distribution) -> str:
-    return str(found.metadata.json.get("description", ""))
+def _description(package: Distribution) -> str:
+    return str(package.metadata.json.get("description", ""))

@@ -1,4 +1,4 @@
-"""The symbols that a shared library exports, read from its ELF file; needs no tool.
+"""Read the symbols that a shared library exports from its ELF file, without an external tool.
 
 Format: System V ABI, chapters 4 and 5 (https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html).
 """
@@ -15,10 +15,16 @@ _VISIBLE = (0, 3)  # STV_DEFAULT, STV_PROTECTED
 
 
 def exported_symbols(path: Path) -> list[str] | None:
-    """Names of the defined, visible dynamic symbols; None if this is no 64-bit ELF file.
+    """Read the names of the defined, visible dynamic symbols.
+
+    Args:
+        path: Path of the library.
+
+    Returns:
+        The names, sorted; None if the file is not a 64-bit ELF file.
 
     Raises:
-        ValueError: The file's tables lie outside it.
+        ValueError: The file is damaged: its tables lie outside of the file.
     """
     data = path.read_bytes()
     if data[:5] != b"\x7fELF\x02":
@@ -33,15 +39,15 @@ def exported_symbols(path: Path) -> list[str] | None:
 def _symbols(data: bytes, order: str) -> list[str]:
     (section_offset,) = struct.unpack_from(order + "Q", data, 40)
     entry_size, count = struct.unpack_from(order + "HH", data, 58)
-    # name, type, flags, address, offset, size, link, info, alignment, entry size
+    # Fields of a section header: name, type, flags, address, offset, size, link, info, alignment, entry size.
     sections = [struct.unpack_from(order + "IIQQQQIIQQ", data, section_offset + i * entry_size) for i in range(count)]
     names: list[str] = []
     for section in sections:
         if section[1] != _SHT_DYNSYM:
             continue
-        offset, size, link, each = section[4], section[5], section[6], section[9]
+        offset, size, link, symbol_size = section[4], section[5], section[6], section[9]
         strings = sections[link][4]
-        for at in range(offset, offset + size, each):
+        for at in range(offset, offset + size, symbol_size):
             name, info, other, index = struct.unpack_from(order + "IBBH", data, at)
             if index != _SHN_UNDEF and info >> 4 != _STB_LOCAL and other & 3 in _VISIBLE:
                 end = data.index(b"\0", strings + name)

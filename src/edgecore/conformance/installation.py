@@ -1,4 +1,4 @@
-"""The package as installed: entry point, hook, library, and what happens when parts of it are missing or foreign."""
+"""Check the installed package: entry point, hook, native library, and errors for a missing or incompatible library."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from edgecore.conformance.process import call, results
 from edgecore.plugin.doctor import Finding, diagnose
 from edgecore.plugin.entry_points import searched
 
-IMPORT_SECONDS = 0.1
-"""Greatest processor time of importing the package and calling its hook: every load of a file pays it."""
+MAX_IMPORT_SECONDS = 0.1
+"""Maximum processor time for importing the package and calling its hook, which every load of a file has to wait for."""
 
 HEAVY = ("torch", "numpy", "pydantic")
-"""Not to be imported by the package's `__init__`: running files needs none of them."""
+"""Packages that the `__init__` of a backend must not import: files run without them."""
 
 SYMBOL = "edgecore_backend_v0"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """What `edgecore doctor` finds, a row each, then the rest."""
-    found = diagnose(subject.distribution)
-    findings = next(one.findings for one in found if one.backend.backend_id == subject.backend_id)
+    """Yield one check for each finding of `edgecore doctor`, then the checks of this module."""
+    diagnoses = diagnose(subject.distribution)
+    findings = next(row.findings for row in diagnoses if row.backend.backend_id == subject.backend_id)
     for finding in findings:
-        yield Check(f"installation/{finding.check}", _Found(finding))
+        yield Check(f"installation/{finding.check}", _DoctorFinding(finding))
     yield Check("installation/light import", light_import)
     yield Check("installation/exported symbol", exported_symbol)
     yield Check("installation/missing library", missing_library, needs_run=True)
     yield Check("installation/foreign interface version", foreign_version, needs_run=True)
 
 
-class _Found:
+class _DoctorFinding:
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
 
     def __call__(self, subject: BackendUnderTest) -> str:
         if not self.finding.ok:
-            raise Failed(f"{self.finding.detail}; to mend it: {self.finding.remedy}")
+            raise Failed(f"{self.finding.detail}; to fix it: {self.finding.remedy}")
         return self.finding.detail
 
 
@@ -65,7 +65,7 @@ print("conformance", json.dumps([seconds, heavy]))
 
 
 def light_import(subject: BackendUnderTest) -> str:
-    """Importing the package and calling its hook is quick, imports nothing heavy and prints nothing."""
+    """Check that importing the package and calling its hook is quick, imports nothing heavy and prints nothing."""
     package = _package(subject)
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, package, *HEAVY],
@@ -79,22 +79,23 @@ def light_import(subject: BackendUnderTest) -> str:
     seconds, heavy = json.loads(answer)
     if heavy:
         raise Failed(f"importing {package} imports {', '.join(heavy)}; loading a file must not need it")
-    if said := (before + done.stderr).strip():
-        raise Failed(f"importing {package} prints {said[:200]!r}")
-    if seconds > IMPORT_SECONDS:
+    if printed := (before + done.stderr).strip():
+        raise Failed(f"importing {package} prints {printed[:200]!r}")
+    if seconds > MAX_IMPORT_SECONDS:
         raise Failed(
-            f"importing {package} and calling its hook takes {seconds * 1e3:.0f} ms, at most {IMPORT_SECONDS * 1e3:.0f}"
+            f"importing {package} and calling its hook takes {seconds * 1e3:.0f} ms; "
+            f"the limit is {MAX_IMPORT_SECONDS * 1e3:.0f} ms"
         )
     return f"{seconds * 1e3:.1f} ms"
 
 
 def exported_symbol(subject: BackendUnderTest) -> str:
-    """The library exports its table and nothing else: two plugins must not see each other's symbols."""
+    """Check that the library exports only the function of its table, so that plugins do not see each other's symbols."""
     if subject.library is None:
         raise Skipped(subject.cannot_run)
     names = exported_symbols(subject.library)
     if names is None:
-        raise Skipped(f"{subject.library.name} is no 64-bit ELF file")
+        raise Skipped(f"{subject.library.name} is not a 64-bit ELF file")
     others = [name for name in names if name != SYMBOL]
     if others:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
@@ -108,7 +109,7 @@ def exported_symbol(subject: BackendUnderTest) -> str:
 
 
 def missing_library(subject: BackendUnderTest) -> str:
-    """A copy of the package without its library: it imports, `check()` says what is missing, loading says it too."""
+    """Check a copy of the package without its library: it imports, and `check()` and loading name the missing library."""
     assert subject.library is not None
     spec = find_spec(_package(subject))
     if spec is None or spec.origin is None or not spec.origin.endswith("__init__.py"):
@@ -126,30 +127,32 @@ def missing_library(subject: BackendUnderTest) -> str:
         call("edgecore.conformance.measure:load_and_check", arguments, environment=environment), subject.trying
     )[0]
     if Path(answer["library"]).is_relative_to(source):
-        raise Skipped("the package finds its library by a path that does not depend on where the package lies")
-    _expect_sentence(answer["error"], "loading a file without the library", subject.library.name)
+        raise Skipped(
+            "the package finds its library by an absolute path, so a copy of the package still has the library"
+        )
+    _expect_error(answer["error"], "loading a file without the library", subject.library.name)
     if not answer["problems"]:
         raise Failed("check() reports no problem although the library is missing")
     return str(answer["error"])
 
 
 def foreign_version(subject: BackendUnderTest) -> str:
-    """Its table, patched in memory to say that it was built for another interface: refused in a sentence."""
+    """Check that a library which declares another interface version is rejected with a clear error message."""
     arguments = {"backend_id": subject.backend_id, "program": str(_program(subject)), "library": str(subject.library)}
     answer = results(call("edgecore.conformance.measure:load_patched", arguments), subject.trying)[0]
-    _expect_sentence(answer["error"], "loading a library of interface version 99.0", "99.0")
+    _expect_error(answer["error"], "loading a library of interface version 99.0", "99.0")
     return str(answer["error"])
 
 
-def _expect_sentence(error: str, what: str, names: str) -> None:
+def _expect_error(error: str, action: str, name: str) -> None:
     if not error:
-        raise Failed(f"{what} succeeds; it should be refused")
-    if names not in error:
-        raise Failed(f"{what} fails without naming {names}: {error}")
+        raise Failed(f"{action} succeeds; it should fail")
+    if name not in error:
+        raise Failed(f"{action} fails with an error message that does not name {name}: {error}")
 
 
 def _program(subject: BackendUnderTest) -> Path:
-    """A file with a delegate of the backend."""
+    """Write a file with a delegate of the backend, and return its path."""
     path = subject.folder / "delegated.pte"
     if not path.exists():
         path.write_bytes(delegated(subject)[3].buffer)
@@ -160,16 +163,16 @@ def _package(subject: BackendUnderTest) -> str:
     from edgecore.plugin.entry_points import scan
 
     wanted = (subject.backend_id, subject.distribution)
-    provider = next(one for one in scan() if (one.name, one.distribution) == wanted)
+    provider = next(row for row in scan() if (row.name, row.distribution) == wanted)
     return provider.value.partition(":")[0].partition("[")[0].strip()
 
 
 def _copy_metadata(name: str, folder: Path) -> None:
-    found = distribution(name)
-    info = folder / f"{name.replace('-', '_')}-{found.version}.dist-info"
+    package = distribution(name)
+    info = folder / f"{name.replace('-', '_')}-{package.version}.dist-info"
     info.mkdir()
     for file in ("METADATA", "entry_points.txt"):
-        if text := found.read_text(file):
+        if text := package.read_text(file):
             (info / file).write_text(text, encoding="utf-8")
 
 

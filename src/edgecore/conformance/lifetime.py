@@ -1,4 +1,4 @@
-"""Loading, running and destroying for a long time: no leak of memory, descriptors or threads."""
+"""Check that repeated loading, running and destroying leaks no memory, file descriptors or threads."""
 
 from __future__ import annotations
 
@@ -18,46 +18,51 @@ from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import eager
 
 HEAP = 24
-"""Bytes of heap that a load or call may lose on average: less than any block, which takes 32 with its header."""
+"""Limit of the average growth of the heap in bytes for one load or call. It is below the size of the smallest block, which
+is 32 bytes with its header: a growth beyond the limit means that at least one block is leaked each time.
+"""
 
 PAGE = 4096
-"""Bytes of address space that a step of many rounds may lose each time."""
+"""Limit of the growth of the address space in bytes for one step of many loads or calls."""
 
 SPARSE = 3, 16
-"""Times as much (heap, address space) must a step lose to count where others lose nothing: libraries also fill caches slowly."""
+"""Multipliers of the limits (heap, address space) for growth that does not show in every step: libraries fill caches now
+and then, so sporadic growth must be this much larger to count as a leak.
+"""
 
-PATIENCE = 4
-"""Times as many loads or calls before what looks like a leak is one."""
+RETRY_FACTOR = 4
+"""Multiplier of the number of loads or calls in the second measurement, which confirms what looks like a leak."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for loading again and again, one for running again and again."""
+    """Yield a check of repeated loading and a check of repeated running."""
     yield Check("lifetime/load and destroy", load_and_destroy, seconds=180, needs_run=True)
     yield Check("lifetime/run", run_often, seconds=180, needs_run=True)
 
 
 def load_and_destroy(subject: BackendUnderTest) -> str:
-    """Six times some loads of a file, with two calls each."""
-    return _steady(subject, rounds=10 if subject.quick else 40, calls=2)
+    """Load a file many times, with two calls each."""
+    return _check_steady(subject, rounds=10 if subject.quick else 40, calls=2)
 
 
 def run_often(subject: BackendUnderTest) -> str:
-    """Six times many calls of a loaded model."""
-    return _steady(subject, rounds=1, calls=100 if subject.quick else 400)
+    """Call a loaded program many times."""
+    return _check_steady(subject, rounds=1, calls=100 if subject.quick else 400)
 
 
-def _steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
+def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
     if not sys.platform.startswith("linux"):
-        raise Skipped("it reads /proc")
+        raise Skipped("the check needs /proc")
     files = written(subject)
-    each, loops = ("load", "rounds") if rounds > 1 else ("call", "calls")
-    # What caches and pools take, they take once, though a library's may fill slowly; a leak need not show in every step.
-    for times, grown_steps in ((1, 2), (PATIENCE, 3)):
+    unit, loops = ("load", "rounds") if rounds > 1 else ("call", "calls")
+    # Caches and pools grow as well, but only for a while. So growth counts as a leak only if a second, longer measurement
+    # shows it too. A leak need not show in every step.
+    for factor, grown_steps in ((1, 2), (RETRY_FACTOR, 3)):
         settings = {"rounds": rounds, "calls": calls}
-        settings[loops] *= times
+        settings[loops] *= factor
         units = settings[loops]
-        what = f"{6 * units} {each}s"
-        subject.trying(what)
+        amount = f"{6 * units} {unit}s"
+        subject.trying(amount)
         arguments = {key: files[key] for key in ("program", "inputs", "options")} | settings
         counts = results(call("edgecore.conformance.measure:repeat", arguments), subject.trying)
         heap, pages = ([later[i] - earlier[i] for earlier, later in pairwise(counts)] for i in (0, 1))
@@ -67,24 +72,32 @@ def _steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
             break
     if leaks:
         lost = median(heap) / units
-        raise Failed(f"it leaks {lost:.0f} bytes of heap with each {each} ({what}, measured by mallinfo2)")
+        raise Failed(f"it leaks {lost:.0f} bytes of heap with each {unit} ({amount}, measured by mallinfo2)")
     if spreads:
-        raise Failed(f"its address space grows by {median(pages) / units:.0f} bytes with each {each} ({what})")
+        raise Failed(f"its address space grows by {median(pages) / units:.0f} bytes with each {unit} ({amount})")
     if counts[-1][2] > counts[0][2]:
-        raise Failed(f"it leaves {counts[-1][2] - counts[0][2]} file descriptors open after {what}")
+        raise Failed(f"it leaves {counts[-1][2] - counts[0][2]} file descriptors open after {amount}")
     if counts[-1][3] > counts[0][3]:
-        raise Failed(f"it leaves {counts[-1][3] - counts[0][3]} threads behind after {what}")
-    return f"{what}: heap steady, {counts[-1][2]} descriptors, {counts[-1][3]} threads throughout"
+        raise Failed(f"it leaves {counts[-1][3] - counts[0][3]} threads running after {amount}")
+    return f"{amount}: heap steady, {counts[-1][2]} descriptors, {counts[-1][3]} threads throughout"
 
 
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
-    """Whether every step grows by `limit`, or so many `steps` by `sparse` times as much and at most half is given back."""
-    many = sum(one >= limit * sparse for one in growth) >= steps
-    return min(growth) >= limit or (many and sum(growth) >= sum(one for one in growth if one > 0) / 2)
+    """Decide whether the growth of each step is a leak.
+
+    It is if every step grows by at least `limit`, or if at least `steps` of them grow by `limit * sparse` and at least
+    half of all growth remains in the end.
+    """
+    many = sum(step >= limit * sparse for step in growth) >= steps
+    return min(growth) >= limit or (many and sum(growth) >= sum(step for step in growth if step > 0) / 2)
 
 
 def written(subject: BackendUnderTest) -> dict[str, Any]:
-    """Paths of a delegated network, its inputs and outputs; options for loading it."""
+    """Write a delegated network with its inputs and outputs to files, once per run.
+
+    Returns:
+        The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.
+    """
     if "written" not in subject.cache:
         name, model, inputs, program = delegated(subject)
         folder = subject.folder
@@ -94,8 +107,8 @@ def written(subject: BackendUnderTest) -> dict[str, Any]:
         paths["outputs"] = _save(folder / "outputs.npz", eager(model, inputs))
         options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else {}
         subject.cache["written"] = {key: str(path) for key, path in paths.items()} | {"options": options}
-    found: dict[str, Any] = subject.cache["written"]
-    return found
+    files: dict[str, Any] = subject.cache["written"]
+    return files
 
 
 def _save(path: Path, tensors: list[torch.Tensor] | tuple[torch.Tensor, ...]) -> Path:

@@ -1,4 +1,8 @@
-"""What runs in processes of its own: loading, running and destroying while something is counted, guarded or missing."""
+"""Functions that run in a child process: load, run and destroy a program while counting resources or guarding memory.
+
+Each function sends an `input` event before each step and its results as `result` events; see `process.call`. `program` and
+`inputs` are paths of a `.pte` and an `.npz` file; `options` are those of `edgecore.load`.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +25,20 @@ Emit = Callable[[str, Any], None]
 
 
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
-    """Load, run, destroy, again and again. Results: heap bytes, address space, descriptors and threads at five times.
+    """Load, run and destroy a program in six steps of `rounds` rounds with `calls` calls each.
 
-    The heap is what malloc of glibc has given out (mallinfo2), exact to the byte and free of the noise of pages; elsewhere
-    0. What a library takes from the system by itself shows in the address space (/proc/self/statm).
+    Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
+
+    The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2), which is exact to the byte, unlike
+    resident memory; 0 with other C libraries. Memory that a library maps itself shows in the address space.
     """
-    given = arrays_of(inputs)
-    for step in range(6):  # the first one warms up: pools, caches, lazily bound symbols
+    arrays = arrays_of(inputs)
+    for step in range(6):  # after the first step, pools and caches are filled and symbols are bound
         for number in range(rounds):
             emit("input", f"load, run and destroy, round {step * rounds + number}")
             model = edgecore.load(program, options=options, trust=True, threads=2)
             for _ in range(calls):
-                model.forward(*given)
+                model.forward(*arrays)
             del model
         gc.collect()
         emit("result", [_heap(), _pages(), _descriptors(), _threads()])
@@ -41,9 +47,9 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
 def run_calls(
     emit: Emit, file: str, results: str, rows: Sequence[int], backend_id: str, load_options: dict[str, Any]
 ) -> None:
-    """Run a file on the inputs beside it (`.npz`, by number of rows and index), and write what it gives to `results`.
+    """Run a file for each number of rows, with the inputs of the `.npz` file beside it, and write the outputs to `results`.
 
-    Result: the sentence, where the file does not load.
+    Arrays in both `.npz` files are named `ROWS INDEX`. If the file does not load, the result is the error message.
     """
     emit("input", "loading")
     try:
@@ -51,34 +57,38 @@ def run_calls(
     except EdgecoreError as error:
         emit("result", str(error))
         return
-    made: dict[str, Any] = {}
-    given = dict(np.load(Path(file).with_suffix(".npz"))) if rows else {}
+    outputs: dict[str, Any] = {}
+    inputs = dict(np.load(Path(file).with_suffix(".npz"))) if rows else {}
     for number in rows:
         emit("input", f"{number} rows")
-        gave = model.forward(*(given[f"{number} {index}"] for index in range(len(given) // len(rows))))
-        made |= {f"{number} {index}": one for index, one in enumerate(gave if isinstance(gave, list) else [gave])}
-    np.savez(results, **made)
+        result = model.forward(*(inputs[f"{number} {index}"] for index in range(len(inputs) // len(rows))))
+        arrays = result if isinstance(result, list) else [result]
+        outputs |= {f"{number} {index}": array for index, array in enumerate(arrays)}
+    np.savez(results, **outputs)
 
 
 def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any]) -> None:
-    """Numbers of threads, with threads=1: before loading, most while executing, idle, after destroying."""
-    given = arrays_of(inputs)
+    """Count threads with threads=1: before loading, the maximum while executing, and after destroying the program.
+
+    Also measures the processor time of 0.3 s in which the program is idle.
+    """
+    arrays = arrays_of(inputs)
     before = _threads()
     emit("input", "threads while it executes")
     model = edgecore.load(program, options=options, trust=True, threads=1)
-    most = 0
+    peak = 0
     stop = threading.Event()
 
     def watch() -> None:
-        nonlocal most
+        nonlocal peak
         while not stop.is_set():
-            most = max(most, _threads() - 1)  # without this one
+            peak = max(peak, _threads() - 1)  # without this thread
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     deadline = time.monotonic() + 0.7
     while time.monotonic() < deadline:
-        model.forward(*given)
+        model.forward(*arrays)
     stop.set()
     watcher.join()
     emit("input", "processor time while it is idle")
@@ -92,37 +102,40 @@ def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any
     deadline = time.monotonic() + 2
     while _threads() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    emit("result", {"before": before, "most": most, "after": _threads(), "busy": busy})
+    emit("result", {"before": before, "peak": peak, "after": _threads(), "busy": busy})
 
 
 def guarded(emit: Emit, program: str, inputs: str, outputs: str, options: dict[str, Any]) -> None:
-    """Run with inputs and outputs that end where memory ends, then with inputs at odd addresses."""
-    given = arrays_of(inputs)
+    """Run with buffers that end at the end of mapped memory, with unaligned inputs, and with an output in an input.
+
+    An access beyond a buffer is a segmentation fault.
+    """
+    arrays = arrays_of(inputs)
     want = arrays_of(outputs)
     model = edgecore.load(program, options=options, trust=True)
     keep: list[Any] = []
     emit("input", "inputs that end at the end of mapped memory")
-    fenced = [_before_fence(array, keep) for array in given]
+    fenced = [_before_fence(array, keep) for array in arrays]
     _compare(emit, "inputs that end at the end of mapped memory", model.forward(*fenced), want)
     emit("input", "outputs that end at the end of mapped memory")
     out = [_before_fence(np.zeros_like(array), keep) for array in want]
-    model.forward(*given, out=out)
+    model.forward(*arrays, out=out)
     _compare(emit, "outputs that end at the end of mapped memory", out, want)
     emit("input", "inputs at addresses that are multiples of their elements only")
-    odd = [_odd(array, keep) for array in given]
-    _compare(emit, "inputs at addresses that are multiples of their elements only", model.forward(*odd), want)
-    if len(want) == 1 and (same := [index for index, one in enumerate(given) if one.shape == want[0].shape]):
+    unaligned = [_unaligned(array, keep) for array in arrays]
+    _compare(emit, "inputs at addresses that are multiples of their elements only", model.forward(*unaligned), want)
+    if len(want) == 1 and (same := [index for index, array in enumerate(arrays) if array.shape == want[0].shape]):
         emit("input", "an output in the memory of an input")
-        own = [array.copy() for array in given]
+        copies = [array.copy() for array in arrays]
         try:
-            model.forward(*own, out=[own[same[0]]])
+            model.forward(*copies, out=[copies[same[0]]])
         except (EdgecoreError, ValueError):
             return
-        _compare(emit, "an output in the memory of an input", [own[same[0]]], want)
+        _compare(emit, "an output in the memory of an input", [copies[same[0]]], want)
 
 
 def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
-    """The error of loading a file whose blobs do not have the digests that it says, without trust."""
+    """Load a file whose blob does not match its digest, without trust. Result: the error message, empty for no error."""
     emit("input", "a file whose blob was changed")
     try:
         edgecore.load(program, options=options)
@@ -133,7 +146,7 @@ def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
 
 
 def load_and_check(emit: Emit, backend_id: str, program: str) -> None:
-    """In a process of its own: the library's path, the error of loading, the problems that the compiler reports."""
+    """Load a file without the backend's library. Result: the library's path, the error of loading, results of `check()`."""
     from edgecore.plugin import registry
 
     info = registry.find(backend_id)
@@ -145,8 +158,12 @@ def load_and_check(emit: Emit, backend_id: str, program: str) -> None:
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
-    """In a process of its own: load the library, patch its table, and load a file that needs it."""
-    emit("input", "a library that says it was built for interface version 99.0")
+    """Set the interface version in the library's table to 99.0, and load a file. Result: the error message.
+
+    The table is constant data, so its pages are made writable first. The library stays loaded, and the runtime, which loads
+    the same path, gets the patched table.
+    """
+    emit("input", "a library that declares interface version 99.0")
     entry = getattr(ctypes.CDLL(library), "edgecore_backend_v0")
     entry.restype = ctypes.c_void_p
     address = entry()
@@ -154,7 +171,7 @@ def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> Non
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     size = ctypes.c_size_t(2 * mmap.PAGESIZE)
     if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        size = ctypes.c_size_t(mmap.PAGESIZE)  # the table's page is the last one of its mapping
+        size = ctypes.c_size_t(mmap.PAGESIZE)  # two pages fail if the table's page is the last page of its mapping
         protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
     versions = (ctypes.c_uint16 * 4).from_address(address + 4)
     versions[0], versions[1], versions[2], versions[3] = 99, 0, 99, 0
@@ -170,14 +187,14 @@ def _load_error(program: str) -> str:
 
 
 def _compare(emit: Emit, what: str, got: Any, want: list[Any]) -> None:
-    for index, (one, two) in enumerate(zip(got if isinstance(got, list) else [got], want, strict=True)):
-        scale = max(float(np.abs(two).max(initial=0)), 1e-6)
-        if one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=1e-3 * scale):
-            emit("result", f"{what}: result {index} is another one")
+    for index, (actual, expected) in enumerate(zip(got if isinstance(got, list) else [got], want, strict=True)):
+        scale = max(float(np.abs(expected).max(initial=0)), 1e-6)
+        if actual.shape != expected.shape or not np.allclose(actual, expected, rtol=0, atol=1e-3 * scale):
+            emit("result", f"{what}: result {index} is wrong")
 
 
 def _before_fence(array: Any, keep: list[Any]) -> Any:
-    """A copy whose last byte is the last one before a page that may not be read."""
+    """Copy an array so that its last byte is followed by a page that cannot be read. `keep` keeps the memory alive."""
     size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, size + mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -190,18 +207,18 @@ def _before_fence(array: Any, keep: list[Any]) -> Any:
     return copy
 
 
-def _odd(array: Any, keep: list[Any]) -> Any:
-    """A copy whose address is a multiple of one element's size and of no more."""
-    room = np.zeros(array.nbytes + 128 + array.itemsize, np.uint8)
-    keep.append(room)
-    start = -room.ctypes.data % 64 + array.itemsize
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+def _unaligned(array: Any, keep: list[Any]) -> Any:
+    """Copy an array to an address that is a multiple of 64 bytes plus one element. `keep` keeps the memory alive."""
+    memory = np.zeros(array.nbytes + 128 + array.itemsize, np.uint8)
+    keep.append(memory)
+    start = -memory.ctypes.data % 64 + array.itemsize
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 
 
 def arrays_of(path: str) -> list[Any]:
-    """The arrays of a `.npz` file that was written without names, in their order."""
+    """Load the arrays of an `.npz` file that `numpy.savez` wrote without names, in their order."""
     with np.load(path) as stored:
         return [stored[f"arr_{index}"] for index in range(len(stored.files))]
 
@@ -226,12 +243,12 @@ class _MallInfo(ctypes.Structure):
 
 def _heap() -> int:
     try:
-        ask = ctypes.CDLL(None).mallinfo2
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):
         return 0
-    ask.restype = _MallInfo
-    answer = ask()
-    return int(answer.uordblks + answer.hblkhd)
+    mallinfo2.restype = _MallInfo
+    info = mallinfo2()
+    return int(info.uordblks + info.hblkhd)
 
 
 def _pages() -> int:

@@ -1,4 +1,4 @@
-"""Several methods in a file, several loaded copies of it, several threads at once."""
+"""Check several methods in a file, several loaded copies of a file, and several threads at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS = 4
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for each way of being several."""
+    """Yield one check for each combination of methods, copies and threads."""
     yield Check("methods/several methods", several_methods, needs_run=True)
     yield Check("methods/several instances", several_instances, needs_run=True)
     yield Check("methods/thread counts", thread_counts, needs_run=True)
@@ -25,7 +25,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def several_methods(subject: BackendUnderTest) -> str:
-    """All networks as methods of one file, and one of them twice with the same weights."""
+    """Run a file with all networks as methods. Two methods share the weights of one network."""
     models, inputs = _methods()
     loaded = load(subject, compiled(subject, models, inputs))
     for _ in range(2):
@@ -36,20 +36,20 @@ def several_methods(subject: BackendUnderTest) -> str:
 
 
 def several_instances(subject: BackendUnderTest) -> str:
-    """The same file loaded three times; the copies run in turn, each with inputs of its own, and end one by one."""
+    """Load a file three times and run the copies alternately with different inputs. Destroy them one after the other."""
     name, model, inputs, program = delegated(subject)
     copies = [load(subject, program) for _ in range(3)]
     for round_ in range(3):
         for index, copy in enumerate(copies):
             subject.trying(f"{name}, copy {index}, call {round_}")
-            own = _scaled(inputs, 1 + index + round_)
-            check_results(subject, f"{name}, copy {index}", outputs(copy.forward(*own)), eager(model, own))
+            scaled = _scaled(inputs, 1 + index + round_)
+            check_results(subject, f"{name}, copy {index}", outputs(copy.forward(*scaled)), eager(model, scaled))
         copies.pop()
     return f"3 copies of {name}"
 
 
 def thread_counts(subject: BackendUnderTest) -> str:
-    """One thread or several compute the same."""
+    """Check that programs with 1, 2 and 5 threads compute the same results."""
     name, model, inputs, program = delegated(subject)
     for threads in (1, 2, 5):
         subject.trying(f"{name}, threads={threads}")
@@ -59,16 +59,16 @@ def thread_counts(subject: BackendUnderTest) -> str:
 
 
 def threads_with_models(subject: BackendUnderTest) -> str:
-    """Each thread loads and runs a copy of its own."""
+    """Load and run a separate copy of the program in each of several threads."""
     name, model, inputs, program = delegated(subject)
     calls = 5 if subject.quick else 20
 
     def work(number: int) -> None:
-        own = _scaled(inputs, 1 + number)
+        scaled = _scaled(inputs, 1 + number)
         copy = load(subject, program, threads=2)
-        want = eager(model, own)
+        want = eager(model, scaled)
         for _ in range(calls):
-            check_results(subject, f"{name} in thread {number}", outputs(copy.forward(*own)), want)
+            check_results(subject, f"{name} in thread {number}", outputs(copy.forward(*scaled)), want)
 
     subject.trying(f"{name} in {THREADS} threads")
     _at_once(work)
@@ -76,7 +76,7 @@ def threads_with_models(subject: BackendUnderTest) -> str:
 
 
 def threads_with_one_model(subject: BackendUnderTest) -> str:
-    """The threads share a file: different methods at the same time, and the same one in turns."""
+    """Call the methods of one loaded program from several threads: different methods, and the same method twice."""
     models, inputs = _methods()
     loaded = load(subject, compiled(subject, models, inputs), threads=2)
     names = list(models)
@@ -84,10 +84,10 @@ def threads_with_one_model(subject: BackendUnderTest) -> str:
 
     def work(number: int) -> None:
         name = names[number % len(names)]
-        own = _scaled(inputs[name], 1 + number)
-        want = eager(models[name], own)
+        scaled = _scaled(inputs[name], 1 + number)
+        want = eager(models[name], scaled)
         for _ in range(calls):
-            check_results(subject, f"method {name} in thread {number}", outputs(loaded[name](*own)), want)
+            check_results(subject, f"method {name} in thread {number}", outputs(loaded[name](*scaled)), want)
 
     subject.trying(f"methods {', '.join(names)} of one file in {2 * THREADS} threads")
     _at_once(work, 2 * THREADS)
@@ -95,9 +95,9 @@ def threads_with_one_model(subject: BackendUnderTest) -> str:
 
 
 def _methods() -> tuple[dict[str, torch.nn.Module], dict[str, Inputs]]:
-    made = {name: make() for name, make in NETWORKS.items()}
-    models = {name: model for name, (model, _) in made.items()}
-    inputs = {name: given for name, (_, given) in made.items()}
+    networks = {name: make() for name, make in NETWORKS.items()}
+    models = {name: model for name, (model, _) in networks.items()}
+    inputs = {name: arguments for name, (_, arguments) in networks.items()}
     models["mlp_again"], inputs["mlp_again"] = models["mlp"], _scaled(inputs["mlp"], 3)
     return models, inputs
 
@@ -107,7 +107,7 @@ def _scaled(inputs: Inputs, number: int) -> Inputs:
 
 
 def _at_once(work: Callable[[int], None], count: int = THREADS) -> None:
-    """Raise the first problem of any thread."""
+    """Call `work` with 0 to `count` - 1 in as many threads, and raise the first exception of a thread."""
     problems: list[BaseException] = []
     start = threading.Barrier(count)
 

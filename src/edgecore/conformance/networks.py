@@ -1,4 +1,4 @@
-"""Small networks, whole or partly taken, and those of the backend's own quantization recipes."""
+"""Check small networks, of which the backend compiles all or some nodes, in float and with its quantization recipes."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import torch
 from torch import nn
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, took
+from edgecore.conformance.programs import check_reasons, check_results, compiled, delegated_calls, eager, load, outputs
 
 Inputs = tuple[torch.Tensor, ...]
 
 
 def mlp() -> tuple[nn.Module, Inputs]:
-    """Two linear layers with an activation, [batch, 16]."""
+    """Make two linear layers with an activation. Input: [batch, 16]."""
     return _seeded(lambda: nn.Sequential(nn.Linear(16, 33), nn.ReLU(), nn.Linear(33, 7))), (_random(4, 16),)
 
 
 def convnet() -> tuple[nn.Module, Inputs]:
-    """Convolutions, batch norm, pooling, a residual connection, a classifier; [batch, 3, 32, 32]."""
+    """Make convolutions, batch norm, pooling, a residual connection and a classifier. Input: [batch, 3, 32, 32]."""
     return _seeded(_ConvNet), (_random(2, 3, 32, 32),)
 
 
 def attention() -> tuple[nn.Module, Inputs]:
-    """A transformer block, [batch, length, 32]."""
+    """Make a transformer block. Input: [batch, length, 32]."""
     return _seeded(_Attention), (_random(2, 5, 32),)
 
 
 def elementwise() -> tuple[nn.Module, Inputs]:
-    """Sums, products and activations, which most backends take some of; two inputs [rows, 8]."""
+    """Make additions, products and activations, some of which most backends support. Two inputs: [rows, 8]."""
     return _seeded(_Elementwise), (_random(3, 8), _random(3, 8))
 
 
 def mixed() -> tuple[nn.Module, Inputs]:
-    """Sums around a running total and an error function, which hardly any backend takes; two inputs [rows, 8]."""
+    """Make additions before and after cumsum and erf, which few backends support. Two inputs: [rows, 8]."""
     return _seeded(_Mixed), (_random(3, 8), _random(3, 8))
 
 
@@ -43,26 +43,26 @@ NETWORKS = {"mlp": mlp, "convnet": convnet, "attention": attention, "elementwise
 
 
 def network(subject: BackendUnderTest, name: str) -> tuple[nn.Module, Inputs, Any]:
-    """A network, its inputs, and the program that the backend made of it; compiled once a process."""
+    """Return a network, its inputs, and the program compiled with the backend; compiled once per process."""
     if name not in subject.cache:
         subject.trying(f"compiling {name}")
         model, inputs = NETWORKS[name]()
         subject.cache[name] = (model, inputs, compiled(subject, model, inputs))
-    found: tuple[nn.Module, Inputs, Any] = subject.cache[name]
-    return found
+    cached: tuple[nn.Module, Inputs, Any] = subject.cache[name]
+    return cached
 
 
 def delegated(subject: BackendUnderTest) -> tuple[str, nn.Module, Inputs, Any]:
-    """A network of which the backend takes something, its name first. The one of which it takes most."""
-    found = [(len(took(subject, network(subject, name)[2])), name) for name in NETWORKS]
-    most, name = max(found, key=lambda pair: pair[0])
-    if not most:
-        raise Skipped(f"it takes nothing of the networks of the suite ({', '.join(NETWORKS)})")
+    """Return the network of which the backend compiles the most calls: its name, module, inputs and compiled program."""
+    counts = [(len(delegated_calls(subject, network(subject, name)[2])), name) for name in NETWORKS]
+    count, name = max(counts, key=lambda pair: pair[0])
+    if not count:
+        raise Skipped(f"it supports no operator of the networks of the suite ({', '.join(NETWORKS)})")
     return (name, *network(subject, name))
 
 
 def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
-    """The MLP and the convnet, quantized by each recipe of the backend: program by `recipe, network`."""
+    """Compile the MLP and the convnet with each recipe of the backend. Return the programs by `RECIPE, NETWORK`."""
     if "recipes" not in subject.cache:
         programs = {}
         recipes: Mapping[str, Any] = getattr(subject.compiler, "recipes", dict)()
@@ -73,12 +73,12 @@ def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
                 samples = [inputs] if getattr(details, "calibrates", False) else None
                 programs[f"{recipe}, {name}"] = compiled(subject, model, inputs, quantize=recipe, calibration=samples)
         subject.cache["recipes"] = programs
-    found: dict[str, Any] = subject.cache["recipes"]
-    return found
+    cached: dict[str, Any] = subject.cache["recipes"]
+    return cached
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """One check a network, and one a recipe."""
+    """Yield one check for each network, and one for each recipe."""
     for name in NETWORKS:
         yield Check(f"networks/{name}", _Network(name), needs_run=True)
     for recipe in getattr(subject.compiler, "recipes", dict)():
@@ -94,22 +94,22 @@ class _Network:
         model, inputs, program = network(subject, self.name)
         check_reasons(subject, program, self.name)
         claimed = {row.operator for row in subject.compiler.operator_support()}
-        taken = took(subject, program)
-        if unclaimed := sorted(set(taken) - claimed):
-            raise Failed(f"it takes {', '.join(unclaimed)}, which operator_support() does not list")
+        calls = delegated_calls(subject, program)
+        if unclaimed := sorted(set(calls) - claimed):
+            raise Failed(f"it tags {', '.join(unclaimed)}, which operator_support() does not list")
         check_results(subject, self.name, outputs(load(subject, program).forward(*inputs)), eager(model, inputs))
         delegates = program.report().delegates.get(subject.backend_id, 0)
-        return f"{len(taken)} of {len(program.report().rows)} operators taken, in {delegates} delegates"
+        return f"{len(calls)} of {len(program.report().rows)} operators delegated, in {delegates} delegates"
 
 
 class _Recipe:
-    """Quantized results are near the float network's, and exactly as far as those of the same program elsewhere."""
+    """Check that the results of a quantized network are near those of the float network."""
 
     def __init__(self, recipe: str) -> None:
         self.recipe = recipe
 
     def __call__(self, subject: BackendUnderTest) -> str:
-        lost = []
+        errors = []
         for name, program in recipe_programs(subject).items():
             if not name.startswith(f"{self.recipe}, "):
                 continue
@@ -119,16 +119,16 @@ class _Recipe:
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise Failed(f"{name}: {got.dtype} {list(got.shape)} instead of {want.dtype} {list(want.shape)}")
             error = float((got.double() - want.double()).norm() / want.double().norm())
-            if not error < QUANTIZED:
-                raise Failed(f"{name}: results are off by {error:.0%} of the float network's, by norm")
-            if not took(subject, program):
-                raise Failed(f"{name}: the backend takes nothing of what its own recipe made")
-            lost.append(f"{name.rpartition(', ')[2]} {error:.1%}")
-        return f"off by {', '.join(lost)} by norm"
+            if not error < MAX_ERROR:
+                raise Failed(f"{name}: the results differ from those of the float network by {error:.0%}, by norm")
+            if not delegated_calls(subject, program):
+                raise Failed(f"{name}: the backend delegates nothing of the program that its own recipe quantized")
+            errors.append(f"{name.rpartition(', ')[2]} {error:.1%}")
+        return f"errors by norm: {', '.join(errors)}"
 
 
-QUANTIZED = 0.25
-"""Greatest error of a quantized network by norm: of 4-bit weights a few percent, of a wrong scale 100 %."""
+MAX_ERROR = 0.25
+"""Maximum relative error (by norm) of a quantized network. 4-bit weights cause a few percent, a wrong scale 100 %."""
 
 
 def _seeded(make: Any) -> nn.Module:
@@ -170,8 +170,8 @@ class _Attention(nn.Module):
         )
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        made: torch.Tensor = x + self.down(nn.functional.gelu(self.up(self.second(x))))
-        return made
+        result: torch.Tensor = x + self.down(nn.functional.gelu(self.up(self.second(x))))
+        return result
 
 
 class _Elementwise(nn.Module):

@@ -1,4 +1,4 @@
-"""Each operator that the backend claims: calls of it alone, compiled with the backend, against eager and our kernels."""
+"""Check each operator that the backend claims: compile sample calls, and compare with eager PyTorch and edgecore's kernels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgecore.conformance.networks import recipe_programs
 from edgecore.conformance.programs import (
     check_reasons,
     compiled,
+    delegated_calls,
+    delegated_dtypes,
     difference,
     eager,
     load,
     outputs,
-    refusals,
-    took,
-    took_dtypes,
+    undelegated_calls,
 )
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
 from edgecore.errors import EdgecoreError, FallbackWarning
@@ -28,16 +28,18 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Tried also where they are not claimed: the backend must refuse them, or be right."""
+"""Dtypes that are tried even if the backend does not claim them: it must not support the call, or be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
-"""Before an operator that only moves data goes one of these: partitions of nothing else are not worth a delegate."""
+"""One of these operators precedes each call of an operator that only moves data, because backends do not delegate
+partitions that only move data.
+"""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """One check for each row of `operator_support()`."""
+    """Yield one check for each operator of `operator_support()`."""
     for operator in sorted({row.operator for row in subject.compiler.operator_support()}):
         yield Check(f"operators/{operator}", _Operator(operator), needs_run=True)
 
@@ -55,68 +57,71 @@ class _Operator:
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.quick:  # half precision takes the same way through most backends
+        if subject.quick:  # most backends share the code of fp16 and bf16 with float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
-        samples = [one for some in by_dtype.values() for one in some]
+        samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
             raise Skipped("the suite has no samples for it")
         result = _try(subject, self.operator, samples)
-        if not result.taken and any(_has_truth_values(self.operator, sample) for sample in samples):
+        if not result.delegated and any(_has_booleans(self.operator, sample) for sample in samples):
             result = _try(subject, self.operator, samples, inside=True)
         if not result.seen:
-            raise Skipped("edgecore rewrites or removes this operator before a backend is asked")
-        if not result.taken:
+            raise Skipped("edgecore rewrites or removes this operator before partitioning")
+        if not result.delegated:
             dtypes = ", ".join(map(dtype_name, claimed))
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
             sample = f"{self.operator}{samples[0]}"
-            raise Failed(f"it claims {dtypes} and takes none of {len(samples)} calls such as {sample}: {reasons}")
+            raise Failed(f"it claims {dtypes} and supports none of {len(samples)} calls such as {sample}: {reasons}")
         if torch.bool in claimed and not subject.quick:
             result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], inside=True).dtypes
         for dtype in claimed:
             if by_dtype[dtype] and dtype_name(dtype) not in result.dtypes:
-                self._must_take(subject, dtype, claimed[0])
+                self._must_support(subject, dtype, claimed[0])
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
-        if more := [one for dtype in others for one in samples_of(self.operator, dtype, subject.quick)[:2]]:
+        if more := [sample for dtype in others for sample in samples_of(self.operator, dtype, subject.quick)[:2]]:
             _try(subject, self.operator, more)
-        return f"{result.taken} of {len(samples)} calls taken"
+        return f"{result.delegated} of {len(samples)} calls delegated"
 
-    def _must_take(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
-        """A dtype of which none of the calls was taken: alone, and together with the `first` one that is claimed."""
+    def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
+        """Try a claimed dtype with which no call was delegated: alone, and mixed with `first`, the first claimed dtype."""
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
-        inside = any(_has_truth_values(self.operator, sample) for sample in samples)
+        inside = any(_has_booleans(self.operator, sample) for sample in samples)
         result = _try(subject, self.operator, samples, inside)
         if result.seen and name not in result.dtypes:
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
             sample = f"{self.operator}{samples[0]}"
-            raise Failed(f"it claims {name} and takes none of {len(samples)} calls such as {sample}: {reasons}")
+            raise Failed(f"it claims {name} and supports none of {len(samples)} calls such as {sample}: {reasons}")
 
     def _in_networks(self, subject: BackendUnderTest) -> str:
-        """Operators of quantized programs: the networks of the backend's own recipes must need them."""
+        """Check an operator of quantized programs: a network of the backend's own recipes must delegate calls of it."""
         for recipe, program in recipe_programs(subject).items():
-            if count := took(subject, program).count(self.operator):
-                return f"{count} calls taken in networks of the recipe {recipe}"
+            if count := delegated_calls(subject, program).count(self.operator):
+                return f"{count} calls delegated in networks of the recipe {recipe}"
         raise Skipped("no recipe of the backend makes programs with it")
 
     def _custom(self) -> str:
-        raise Skipped("torch has no operator of this name here")
+        raise Skipped("torch has no operator of this name in this process")
 
 
 class _Result:
-    """Of the calls of an operator in one model."""
+    """Counts of the sample calls of an operator in one model."""
 
     def __init__(self) -> None:
-        self.taken = 0
+        self.delegated = 0
         self.seen = 0
+        """Number of calls of the operator in the edge program, delegated or not."""
         self.dtypes: set[str] = set()
-        """Of the tensors that taken calls read and give."""
+        """Dtypes of the inputs and outputs of delegated calls."""
         self.reasons: list[str] = []
+        """Reasons of the calls that were not delegated."""
 
 
 def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
-    """All samples in one model; one by one if that does not compile or run, so that the sentence names the guilty one.
+    """Try all samples in one model; if that fails, try them one by one, so that the error names the sample at fault.
 
-    `inside`: truth values come from comparisons and go to selections, since a backend may have no memory for them.
+    `inside`: compute boolean inputs by comparisons and consume boolean results by selections in the model, because a
+    backend may support booleans only inside a delegate.
     """
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
@@ -124,54 +129,54 @@ def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], in
             return _try_together(subject, operator, samples, inside)
         except (EdgecoreError, FallbackWarning):
             pass
-    whole = _Result()
+    total = _Result()
     for sample in samples:
         subject.trying(f"{operator}{sample}")
         try:
-            one = _try_together(subject, operator, [sample], inside)
+            result = _try_together(subject, operator, [sample], inside)
         except EdgecoreError as error:
-            if not _without_backend(operator, sample):
+            if not _runs_without_backend(operator, sample):
                 continue  # not the backend's fault
             raise Failed(f"{operator}{sample}: {error}") from error
-        whole.taken += one.taken
-        whole.seen += one.seen
-        whole.dtypes |= one.dtypes
-        whole.reasons += one.reasons
-    return whole
+        total.delegated += result.delegated
+        total.seen += result.seen
+        total.dtypes |= result.dtypes
+        total.reasons += result.reasons
+    return total
 
 
 def _try_together(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool) -> _Result:
     model, inputs = _model(subject, operator, samples, inside)
     program = compiled(subject, model, inputs)
-    what = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
-    check_reasons(subject, program, what)
+    description = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
+    check_reasons(subject, program, description)
     result = _Result()
-    result.taken = took(subject, program).count(operator)
-    result.dtypes = took_dtypes(subject, program, operator)
-    result.reasons = [reason for name, reason in refusals(subject, program) if name == operator]
-    result.seen = result.taken + len(result.reasons)
+    result.delegated = delegated_calls(subject, program).count(operator)
+    result.dtypes = delegated_dtypes(subject, program, operator)
+    result.reasons = [reason for name, reason in undelegated_calls(subject, program) if name == operator]
+    result.seen = result.delegated + len(result.reasons)
     want = eager(model, inputs)
     got = outputs(load(subject, program).forward(*inputs))
     reference: list[torch.Tensor] | None = None
     if len(got) != len(want):
-        raise Failed(f"{what}: {len(got)} results instead of {len(want)}")
-    for index, (one, two) in enumerate(zip(got, want, strict=True)):
-        problem = difference(subject, one, two)
+        raise Failed(f"{description}: {len(got)} results instead of {len(want)}")
+    for index, (actual, expected) in enumerate(zip(got, want, strict=True)):
+        problem = difference(subject, actual, expected)
         if not problem:
             continue
         if reference is None:
             reference = _reference(model, inputs)
-        if difference(subject, one, reference[index]):
+        if difference(subject, actual, reference[index]):
             raise Failed(f"{operator}{samples[model.owners[index]]}: {problem}")
     return result
 
 
 def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """What our kernels make of it."""
+    """Compute the results with edgecore's kernels."""
     return outputs(edgecore.load(edgecore.compile(model, tuple(inputs)).buffer).forward(*inputs))
 
 
-def _without_backend(operator: str, sample: Sample) -> bool:
+def _runs_without_backend(operator: str, sample: Sample) -> bool:
     try:
         model = _Calls(operator, [sample], "", False).eval()
         _reference(model, sample.inputs)
@@ -186,7 +191,7 @@ def _model(
     companion = ""
     if resolve(operator) in DATA_MOVEMENT or _is_movement(operator):
         claimed = {row.operator for row in subject.compiler.operator_support()}
-        companion = next((one for one in COMPANIONS if one in claimed and one != operator), "")
+        companion = next((name for name in COMPANIONS if name in claimed and name != operator), "")
     model = _Calls(operator, samples, companion, inside).eval()
     inputs = [tensor for sample in samples for tensor in sample.inputs]
     if inside:
@@ -194,9 +199,9 @@ def _model(
     return model, tuple(inputs)
 
 
-def _has_truth_values(operator: str, sample: Sample) -> bool:
-    made = outputs(evaluate(operator, sample, sample.inputs))
-    return any(tensor.dtype == torch.bool for tensor in [*sample.inputs, *made])
+def _has_booleans(operator: str, sample: Sample) -> bool:
+    results = outputs(evaluate(operator, sample, sample.inputs))
+    return any(tensor.dtype == torch.bool for tensor in [*sample.inputs, *results])
 
 
 def _is_movement(operator: str) -> bool:
@@ -207,7 +212,7 @@ _ONE = torch.ones(1)
 
 
 class _Calls(torch.nn.Module):
-    """Calls of one operator, all of whose inputs are inputs of the model and all of whose results are its results."""
+    """A model that calls one operator for each sample. Its inputs are those of all samples, its outputs all results."""
 
     def __init__(self, operator: str, samples: Sequence[Sample], companion: str, inside: bool) -> None:
         super().__init__()
@@ -216,32 +221,32 @@ class _Calls(torch.nn.Module):
         self.companion = resolve(companion) if companion else None
         self.inside = inside
         self.owners: list[int] = []
-        """Which sample a result belongs to; known after a call."""
+        """Index of the sample of each result; set by `forward`."""
         self.parts = torch.nn.ModuleList(sample.module for sample in samples if sample.module is not None)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The results of all samples in a row."""
+        """Call the operator for each sample, and return the results of all samples as one tuple."""
         results: list[torch.Tensor] = []
         owners: list[int] = []
         rest = iter(inputs)
         for index, sample in enumerate(self.samples):
-            own = [next(rest) for _ in sample.inputs]
+            tensors = [next(rest) for _ in sample.inputs]
             if self.companion is not None:
-                own = [self.companion(one, one) if one.is_floating_point() else one for one in own]
+                tensors = [self.companion(x, x) if x.is_floating_point() else x for x in tensors]
             if self.inside:
-                wanted = [one.dtype == torch.bool for one in sample.inputs]
-                own = [one > 0 if truth else one for one, truth in zip(own, wanted, strict=True)]
-            made = outputs(evaluate(self.operator, sample, own))
+                is_bool = [tensor.dtype == torch.bool for tensor in sample.inputs]
+                tensors = [x > 0 if as_bool else x for x, as_bool in zip(tensors, is_bool, strict=True)]
+            computed = outputs(evaluate(self.operator, sample, tensors))
             if self.inside:
-                made = [torch.where(one, _ONE, -_ONE) if one.dtype == torch.bool else one for one in made]
-            results += made
-            owners += [index] * len(made)
+                computed = [torch.where(y, _ONE, -_ONE) if y.dtype == torch.bool else y for y in computed]
+            results += computed
+            owners += [index] * len(computed)
         self.owners = owners
         return tuple(results)
 
 
 def _dtype(name: str, operator: str) -> torch.dtype:
-    found = getattr(torch, name.removeprefix("torch."), None)
-    if not isinstance(found, torch.dtype):
+    dtype = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
         raise Failed(f"operator_support() names {name!r} among the dtypes of {operator}; torch has no such dtype")
-    return found
+    return dtype

@@ -1,4 +1,4 @@
-"""Options for compiling (the pydantic model of the compiler) and for loading (the table of the native library)."""
+"""Check the options for compiling (the compiler's pydantic model) and for loading (the native library's table)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from edgecore.conformance.programs import eager, load, outputs
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
-"""Greatest error, relative to the greatest value, of results under another valid option, which may compute in less."""
+"""Maximum error, relative to the largest value, with another value of an option, which may reduce the precision."""
 
 UNKNOWN = "no_such_option_of_this_backend"
 
 
 class _Wrong:
-    """A value of no type that an option may have."""
+    """A value whose type is wrong for every option."""
 
     def __repr__(self) -> str:
         return "a value of a wrong type"
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for unknown options, and one for each option."""
+    """Yield the checks of unknown options, and one check for each option."""
     yield Check("options/unknown", unknown)
     for name, field in subject.compiler.Options.model_fields.items():
         yield Check(f"options/{name}", _Option(name, field), seconds=120)
@@ -44,17 +44,17 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def unknown(subject: BackendUnderTest) -> str:
-    """An option that does not exist is an error that names it."""
-    return _refused(subject, UNKNOWN, True)
+    """Check that an unknown option for compiling raises an error that names the option."""
+    return _expect_rejection(subject, UNKNOWN, True)
 
 
 def unknown_load(subject: BackendUnderTest) -> str:
-    """The same when loading."""
-    return _load_refused(subject, UNKNOWN, 1)
+    """Check that an unknown option for loading raises an error that names the option."""
+    return _expect_load_rejection(subject, UNKNOWN, 1)
 
 
 class _Option:
-    """It has a description and a default, refuses wrong values by a sentence that names it, and works otherwise."""
+    """Check that an option has a description and a default, rejects wrong values, and works with valid ones."""
 
     def __init__(self, name: str, field: FieldInfo) -> None:
         self.name = name
@@ -68,41 +68,41 @@ class _Option:
         wrong = [_Wrong(), *_out_of_range(self.field)]
         for value in wrong:
             subject.trying(f"{self.name}={value!r}")
-            _refused(subject, self.name, value)
-        tried, silent = [], []
+            _expect_rejection(subject, self.name, value)
+        tried, without_effect = [], []
         for value in _other_values(self.field, subject.options.get(self.name, self.field.default)):
             subject.trying(f"{self.name}={value!r}")
-            if not self._works(subject, value):
-                silent.append(repr(value))
+            if not self._has_effect(subject, value):
+                without_effect.append(repr(value))
             tried.append(repr(value))
-        if silent and len(silent) == len(tried):
+        if without_effect and len(without_effect) == len(tried):
             raise Skipped(
-                f"works, but {', '.join(silent)} changes nothing on the networks of the suite: "
-                "neither blobs nor placement nor what is printed"
+                f"works, but {', '.join(without_effect)} changes nothing on the networks of the suite: "
+                "neither blobs nor delegation nor printed output"
             )
-        return f"{len(wrong)} wrong values refused; works as {', '.join(tried) or 'its default'}"
+        return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}"
 
-    def _works(self, subject: BackendUnderTest, value: Any) -> bool:
-        """Whether it has any effect. Raises `Failed` if a network does not compile or gives something else."""
+    def _has_effect(self, subject: BackendUnderTest, value: Any) -> bool:
+        """Return True if a value of the option changes anything. Raise `Failed` if a network fails or computes wrongly."""
         effect = False
         options = {**subject.options, self.name: value}
         for name in NETWORKS:
-            model, inputs, usual = network(subject, name)
-            with _captured() as said:
+            model, inputs, default = network(subject, name)
+            with _captured() as printed:
                 try:
                     backend = edgecore.Backend(subject.name, **options)
                     program = edgecore.compile(model, inputs, backends=[backend])
                 except EdgecoreError as error:
                     raise Failed(f"{self.name}={value!r}: {name} does not compile: {error}") from error
-            if said or _visible(program) != _visible(usual):
+            if printed or _visible(program) != _visible(default):
                 effect = True
             if subject.cannot_run:
                 continue
             got = outputs(load(subject, program).forward(*inputs))
-            for one, two in zip(got, eager(model, inputs), strict=True):
-                error_ = float((one - two).abs().max() / two.abs().max().clamp(min=1e-6))
-                if one.shape != two.shape or not error_ <= LOOSE:
-                    raise Failed(f"{self.name}={value!r}: {name} is off by {error_:.0%} of the greatest value")
+            for actual, expected in zip(got, eager(model, inputs), strict=True):
+                error_ = float((actual - expected).abs().max() / expected.abs().max().clamp(min=1e-6))
+                if actual.shape != expected.shape or not error_ <= LOOSE:
+                    raise Failed(f"{self.name}={value!r}: {name} has an error of {error_:.0%} of the largest value")
         return effect
 
 
@@ -117,35 +117,35 @@ class _LoadOption:
         if not self.option["when"] or self.option["type"].startswith("unknown"):
             raise Failed(f"the option {name} for loading has type {self.option['type']}, when {self.option['when']}")
         if "load" not in self.option["when"]:
-            raise Skipped("it is for run time")
+            raise Skipped("the option can only be set after loading")
         wrong: Any = b"\0" if self.option["type"] != "bytes" else 1.5
-        return _load_refused(subject, name, wrong)
+        return _expect_load_rejection(subject, name, wrong)
 
 
-def _refused(subject: BackendUnderTest, name: str, value: Any) -> str:
+def _expect_rejection(subject: BackendUnderTest, name: str, value: Any) -> str:
     options = {**subject.options, name: value}
     try:
         model, inputs = NETWORKS["elementwise"]()
         edgecore.compile(model, inputs, backends=[edgecore.Backend(subject.name, **options)])
     except CompileError as error:
-        return _one_sentence(error, name, value)
+        return _text_naming_option(error, name, value)
     except Exception as error:
-        raise Failed(f"{name}={value!r} raises {type(error).__name__} instead of being refused: {error}") from error
+        raise Failed(f"{name}={value!r} raises {type(error).__name__} instead of CompileError: {error}") from error
     hint = '; set model_config = ConfigDict(extra="forbid")' if name == UNKNOWN else ""
     raise Failed(f"{name}={value!r} is accepted{hint}")
 
 
-def _load_refused(subject: BackendUnderTest, name: str, value: Any) -> str:
+def _expect_load_rejection(subject: BackendUnderTest, name: str, value: Any) -> str:
     _, _, _, program = delegated(subject)
     options = {subject.backend_id: {**subject.load_options, name: value}}
     try:
         edgecore.load(program.buffer, options=options, trust=True)
     except (EdgecoreError, TypeError) as error:
-        return _one_sentence(error, name, value)
+        return _text_naming_option(error, name, value)
     raise Failed(f"{name}={value!r} is accepted when loading")
 
 
-def _one_sentence(error: Exception, name: str, value: Any) -> str:
+def _text_naming_option(error: Exception, name: str, value: Any) -> str:
     text = str(error)
     if name not in text:
         raise Failed(f"the error for {name}={value!r} does not name the option: {text}")
@@ -153,23 +153,23 @@ def _one_sentence(error: Exception, name: str, value: Any) -> str:
 
 
 def _out_of_range(field: FieldInfo) -> list[Any]:
-    """Values just beyond the bounds, and names that a choice does not have."""
-    found: list[Any] = []
+    """Return invalid values of an option: just beyond the bounds of a number, or not among the choices."""
+    values: list[Any] = []
     for bound in field.metadata:
         match bound:
             case Ge(ge=limit):
-                found.append(limit - 1)  # type: ignore[operator]
+                values.append(limit - 1)  # type: ignore[operator]
             case Gt(gt=limit) | Lt(lt=limit):
-                found.append(limit)
+                values.append(limit)
             case Le(le=limit):
-                found.append(limit + 1)  # type: ignore[operator]
+                values.append(limit + 1)  # type: ignore[operator]
     if _choices(field.annotation):
-        found.append("no such choice")
-    return found
+        values.append("no such choice")
+    return values
 
 
-def _other_values(field: FieldInfo, usual: Any) -> list[Any]:
-    """Valid values beside the usual one: of bools, choices, and at the bounds of numbers."""
+def _other_values(field: FieldInfo, present: Any) -> list[Any]:
+    """Return valid values other than the present one: booleans, choices, and the bounds of numbers."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):
@@ -179,7 +179,7 @@ def _other_values(field: FieldInfo, usual: Any) -> list[Any]:
             values = [*values, bound.ge]
         elif isinstance(bound, Le):
             values = [*values, bound.le]
-    return [value for value in values if value != usual]
+    return [value for value in values if value != present]
 
 
 def _choices(annotation: Any) -> list[Any]:
@@ -192,7 +192,7 @@ def _choices(annotation: Any) -> list[Any]:
 
 
 def _plain(annotation: Any) -> Any:
-    """`X` of `X | None`."""
+    """Return `X` for `X | None`, and any other annotation unchanged."""
     if get_origin(annotation) in (Union, types.UnionType):
         parts = [part for part in get_args(annotation) if part is not type(None)]
         return parts[0] if len(parts) == 1 else annotation
@@ -211,8 +211,8 @@ def _visible(program: Any) -> Any:
 
 @contextmanager
 def _captured() -> Iterator[bytearray]:
-    """Filled at the end with what Python and libraries printed in the block, on stdout and stderr."""
-    said = bytearray()
+    """Capture what Python and libraries print on stdout and stderr in the block. The bytes are filled in at its end."""
+    printed = bytearray()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     saved = os.dup(1), os.dup(2)
@@ -220,7 +220,7 @@ def _captured() -> Iterator[bytearray]:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         try:
-            yield said
+            yield printed
         finally:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
@@ -228,4 +228,4 @@ def _captured() -> Iterator[bytearray]:
                 os.dup2(copy, descriptor)
                 os.close(copy)
             file.seek(0)
-            said += file.read()
+            printed += file.read()

@@ -1,4 +1,4 @@
-"""The partitioner and `preprocess`: tags only, the same ones each time, reasons, debug handles, reproducible blobs."""
+"""Check the partitioner and `preprocess`: they only tag, deterministically; reasons, debug handles, reproducible blobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from edgecore.pipeline import EdgeProgramManager, to_edge, to_edge_transform_and
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """One row each."""
+    """Yield the checks of this module."""
     yield Check("partitioner/only tags", only_tags)
     yield Check("partitioner/deterministic", deterministic)
     yield Check("partitioner/reasons", reasons)
@@ -33,14 +33,14 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def only_tags(subject: BackendUnderTest) -> str:
-    """Neither the graph nor metadata nor weights change."""
+    """Check that the partitioner changes neither the graph nor its metadata nor weights, apart from tags."""
     for name in NETWORKS:
         subject.trying(name)
         program = _edge(name)
         before = _fingerprint(program)
         result = _partitioner(subject).partition(program)
         if result.tagged_exported_program is not program:
-            raise Failed(f"{name}: it returns another program than it was given")
+            raise Failed(f"{name}: partition() must return the program that it got, not another one")
         after = _fingerprint(program)
         for key in sorted(before.keys() | after.keys()):
             if before.get(key) != after.get(key):
@@ -52,35 +52,37 @@ def only_tags(subject: BackendUnderTest) -> str:
 
 
 def deterministic(subject: BackendUnderTest) -> str:
-    """The same program twice gives the same tags and reasons."""
+    """Check that partitioning the same program twice gives the same tags and reasons."""
     for name in NETWORKS:
         subject.trying(name)
         first, second = _tags(subject, name), _tags(subject, name)
         if first != second:
             node = next(key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key))
-            raise Failed(f"{name}: {node} is {first.get(node)} at first and {second.get(node)} the second time")
+            raise Failed(f"{name}: {node} is {first.get(node)} the first time and {second.get(node)} the second time")
     return ", ".join(NETWORKS)
 
 
 def reasons(subject: BackendUnderTest) -> str:
-    """Every operator that it leaves has a reason."""
-    left = 0
+    """Check that the partitioner returns a reason for every operator that it does not tag."""
+    untagged = 0
     for name in NETWORKS:
         subject.trying(name)
         program = _edge(name)
         result = _partitioner(subject).partition(program)
-        told = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
+        reason_of = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
         for node in program.graph.nodes:
-            if node.op != "call_function" or TAG in node.meta or not _is_work(node):
+            if node.op != "call_function" or TAG in node.meta or not _is_computation(node):
                 continue
-            left += 1
-            if not told.get(node.name, "").strip():
-                raise Failed(f"{name}: {describe(node)} is left without a reason (PartitionResult.unsupported_nodes)")
-    return f"{left} operators left, each with a reason"
+            untagged += 1
+            if not reason_of.get(node.name, "").strip():
+                raise Failed(
+                    f"{name}: {describe(node)} is not tagged, without a reason in PartitionResult.unsupported_nodes"
+                )
+    return f"{untagged} operators not tagged, each with a reason"
 
 
 def debug_handles(subject: BackendUnderTest) -> str:
-    """`debug_handle_map` leads from the blob back to every operator that it holds, and to nothing else."""
+    """Check that `debug_handle_map` contains the handle of every operator of the partition, and no other handles."""
     name, _, _, _ = delegated(subject)
     count = 0
     for node, module in delegates(_lowered(subject, name).exported_program()):
@@ -92,20 +94,20 @@ def debug_handles(subject: BackendUnderTest) -> str:
             raise Failed(
                 f"{name}: debug_handle_map names the handles {sorted(foreign)}, which the partition does not have"
             )
-        if forgotten := handles - mapped:
+        if missing := handles - mapped:
             operators = [
                 str(inner.target)
                 for inner in module.original_module.graph.nodes
-                if inner.meta.get("debug_handle") in forgotten and inner.target is not operator.getitem
+                if inner.meta.get("debug_handle") in missing and inner.target is not operator.getitem
             ]
             if operators:
-                raise Failed(f"{name}: debug_handle_map does not lead to {', '.join(operators[:5])}")
+                raise Failed(f"{name}: debug_handle_map lacks the handles of {', '.join(operators[:5])}")
         count += len(mapped)
     return f"{count} handles in {name}"
 
 
 def reproducible(subject: BackendUnderTest) -> str:
-    """Compiled twice, also in another process with other hashes, a network gives the same bytes."""
+    """Check that compiling twice, also in another process with another hash seed, gives the same bytes."""
     first, second = _digests(subject), _digests(subject)
     settings = {"backend": subject.name, "options": dict(subject.options)}
     target = "edgecore.conformance.partitioner:digests_elsewhere"
@@ -114,12 +116,12 @@ def reproducible(subject: BackendUnderTest) -> str:
     for other, where in ((second, "the second time"), (elsewhere, "in another process, with another PYTHONHASHSEED")):
         for key in sorted(first.keys() | other.keys()):
             if first.get(key) != other.get(key):
-                raise Failed(f"{key} is another one {where}; files must not depend on chance")
-    return f"{len(first)} blobs and named data equal"
+                raise Failed(f"{key} has other bytes {where}; equal input must give equal bytes")
+    return f"{len(first)} blobs and named data are equal"
 
 
 def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: dict[str, Any]) -> None:
-    """In a process of its own: digests of what the backend makes of the networks."""
+    """Emit the digests of the backend's blobs and named data for all networks. Runs in a child process."""
     from edgecore.conformance.check import Declared
     from edgecore.plugin import registry
 
@@ -130,15 +132,15 @@ def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: d
 
 
 def _digests(subject: BackendUnderTest) -> dict[str, str]:
-    found = {}
+    digests = {}
     for name in NETWORKS:
         subject.trying(name)
         lowered = delegates(_lowered(subject, name).exported_program())
         for index, (_, module) in enumerate(lowered):
-            found[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
+            digests[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
             for key, blob in module.result.named_data.items():
-                found[f"named data {key} of {name}"] = hashlib.sha256(blob.data).hexdigest()
-    return found
+                digests[f"named data {key} of {name}"] = hashlib.sha256(blob.data).hexdigest()
+    return digests
 
 
 def _partitioner(subject: BackendUnderTest) -> Partitioner:
@@ -156,27 +158,27 @@ def _edge(name: str) -> ExportedProgram:
 
 
 def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
-    network(subject, name)  # what does not compile at all is told by a sentence of its own
+    network(subject, name)  # if this does not compile, its error message is the better one
     return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
 
 
 def _tags(subject: BackendUnderTest, name: str) -> dict[str, str]:
     program = _edge(name)
     result = _partitioner(subject).partition(program)
-    told = {unsupported.node: f"left: {unsupported.reason}" for unsupported in result.unsupported_nodes}
-    return told | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
+    untagged = {unsupported.node: f"not tagged: {unsupported.reason}" for unsupported in result.unsupported_nodes}
+    return untagged | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}
 
 
 def _fingerprint(program: ExportedProgram) -> dict[str, Any]:
-    found: dict[str, Any] = {"the order of nodes": [node.name for node in program.graph.nodes]}
+    parts: dict[str, Any] = {"the order of nodes": [node.name for node in program.graph.nodes]}
     for node in program.graph.nodes:
-        found[describe(node)] = (node.op, str(node.target), f"{node.args}{node.kwargs}")
-        found[f"the metadata of {describe(node)}"] = sorted(key for key in node.meta if key != TAG)
+        parts[describe(node)] = (node.op, str(node.target), f"{node.args}{node.kwargs}")
+        parts[f"the metadata of {describe(node)}"] = sorted(key for key in node.meta if key != TAG)
     for name, tensor in program.state_dict.items():
-        found[f"the weight {name}"] = hashlib.sha256(tensor.detach().contiguous().numpy().tobytes()).hexdigest()
-    return found
+        parts[f"the weight {name}"] = hashlib.sha256(tensor.detach().contiguous().numpy().tobytes()).hexdigest()
+    return parts
 
 
-def _is_work(node: Node) -> bool:
-    sizes = node.target in SYMBOLIC or node.target is torch.ops.aten.sym_size.int
-    return node.target is not operator.getitem and not sizes
+def _is_computation(node: Node) -> bool:
+    is_size = node.target in SYMBOLIC or node.target is torch.ops.aten.sym_size.int
+    return node.target is not operator.getitem and not is_size

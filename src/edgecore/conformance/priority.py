@@ -1,4 +1,4 @@
-"""Beside others: another backend before and after it, and our kernels between two of its partitions."""
+"""Check the backend together with other backends, in both orders, and with kernels between two of its partitions."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import torch
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
-from edgecore.conformance.programs import check_results, compiled, eager, outputs, took
+from edgecore.conformance.programs import check_results, compiled, delegated_calls, eager, outputs
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
 from edgecore.plugin import isolated_import
 
 FOREIGN = ("aten.erf.default", "aten.atan.default", "aten.sinh.default", "aten.expm1.default")
-"""Operators to put between two partitions; one that the backend does not claim."""
+"""Candidates for the operator between two partitions: the first that the backend does not claim."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for our kernels, one for each other backend that is installed and works."""
+    """Yield a check with edgecore's kernels, and one for each other backend that is installed and works."""
     yield Check("priority/kernels between two partitions", between, needs_run=True)
     for other in _others(subject):
         yield Check(f"priority/with {other}", _With(other), needs_run=True)
 
 
 def between(subject: BackendUnderTest) -> str:
-    """Tensors go from a delegate to a kernel and to a delegate again."""
+    """Check that tensors pass correctly from a delegate to a kernel, and from the kernel to another delegate."""
     claimed = {row.operator for row in subject.compiler.operator_support()}
     foreign = next((name for name in FOREIGN if name not in claimed), None)
     if foreign is None:
-        raise Skipped("it claims every operator that the suite would put between")
+        raise Skipped(f"it claims all of {', '.join(FOREIGN)}, so none of them can separate two partitions")
     name, model, inputs, _ = delegated(subject)
-    whole = _Twice(model, foreign).eval()
-    program = compiled(subject, whole, inputs)
-    if foreign in took(subject, program):
-        raise Failed(f"it takes {foreign}, which operator_support() does not list")
+    twice = _Twice(model, foreign).eval()
+    program = compiled(subject, twice, inputs)
+    if foreign in delegated_calls(subject, program):
+        raise Failed(f"it tags {foreign}, which operator_support() does not list")
     got = outputs(edgecore.load(program.buffer, trust=True).forward(*inputs))
-    check_results(subject, f"{name}, {foreign}, {name}", got, eager(whole, inputs))
+    check_results(subject, f"{name}, {foreign}, {name}", got, eager(twice, inputs))
     return f"{program.report().delegates.get(subject.backend_id, 0)} delegates around {foreign}"
 
 
@@ -59,12 +59,13 @@ class _With:
             program = edgecore.compile(model, inputs, backends=order if first == subject.name else order[::-1])
             got = outputs(edgecore.load(program.buffer, trust=True).forward(*inputs))
             check_results(subject, f"{name}, {first} first", got, eager(model, inputs))
-            counts.append(len(took(subject, program)))
-            if first == subject.name and counts[0] != len(took(subject, alone)):
+            counts.append(len(delegated_calls(subject, program)))
+            if first == subject.name and counts[0] != len(delegated_calls(subject, alone)):
                 raise Failed(
-                    f"{name}: it takes {len(took(subject, alone))} operators alone and {counts[0]} before {first}"
+                    f"{name}: it gets {len(delegated_calls(subject, alone))} operators alone, but {counts[0]} as the "
+                    f"first of two backends, the other one being {self.other}"
                 )
-        return f"{name}: takes {counts[0]} operators before it, {counts[1]} after it"
+        return f"{name}: {counts[0]} operators delegated before {self.other}, {counts[1]} after it"
 
 
 class _Twice(torch.nn.Module):
@@ -76,16 +77,18 @@ class _Twice(torch.nn.Module):
         self.between: Any = resolve(between)
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Results of the first run, and of a run on inputs that depend on them."""
+        """Return the results for `inputs`, and those for inputs that depend on these results."""
         first = outputs(self.model(*inputs))
-        total = torch.cat([one.flatten() for one in first])
-        moved = self.between(total)
-        second = outputs(self.model(*(one + moved.mean() * 0.1 for one in inputs)))
+        joined = torch.cat([result.flatten() for result in first])
+        changed = self.between(joined)
+        second = outputs(self.model(*(tensor + changed.mean() * 0.1 for tensor in inputs)))
         return [*first, *second]
 
 
 def _others(subject: BackendUnderTest) -> list[str]:
     others = [
-        one for one in isolated_import.installed()[0] if one.state == "ok" and one.info and one.info.native_library
+        backend
+        for backend in isolated_import.installed()[0]
+        if backend.state == "ok" and backend.info and backend.info.native_library
     ]
-    return [one.name for one in others if one.backend_id != subject.backend_id and not one.ambiguous]
+    return [other.name for other in others if other.backend_id != subject.backend_id and not other.ambiguous]

@@ -1,7 +1,7 @@
-"""Calls a function of the suite in a process of its own, which may die or hang.
+"""Call a function of the suite in a child process, which may crash or hang.
 
-The function is called with `emit(kind, value)` and its arguments; what it emits comes back as it happens. Unless it
-ends well, an event of kind `died` follows: how.
+The function gets `emit(kind, value)` and its arguments. The parent receives each emitted event at once. If the child does
+not end normally, the last event has the kind `died`, and its value says how the process ended.
 """
 
 from __future__ import annotations
@@ -32,21 +32,25 @@ def call(
     environment: Mapping[str, str] | None = None,
     prepared: bool = False,
 ) -> Iterator[Event]:
-    """Events of `module:function`, which is killed after `seconds` of silence.
+    """Call a function in a child process, and yield its events.
 
-    It may change its time itself: the number of an event of kind `seconds` counts from then on. `environment` is added
-    to that of this process. `prepared`: in a process that has imported the compiler already (see `server.py`). The last
-    line on stderr of a process that died is part of how.
+    Args:
+        target: The function, as `module:function`.
+        arguments: Keyword arguments of the function, which can be converted to JSON.
+        seconds: The child is killed after this time without an event. The function can change the limit by emitting an
+            event of the kind `seconds`.
+        environment: Environment variables in addition to those of this process.
+        prepared: Use a child that has imported the compiler already; see `server.py`.
     """
     read, write = os.pipe()
     with tempfile.TemporaryFile() as output:
         request = {"target": target, "arguments": dict(arguments)}
-        everything = {**os.environ, "PYTHONPATH": os.pathsep.join(searched()), **(environment or {})}
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(searched()), **(environment or {})}
         child: Worker | subprocess.Popen[bytes]
         if prepared:
-            child = server().start({**request, "environment": everything}, (write, output.fileno()))
+            child = server().start({**request, "environment": variables}, (write, output.fileno()))
         else:
-            child = _start(request, everything, write, output)
+            child = _start(request, variables, write, output)
         os.close(write)
         try:
             ended = hung = False
@@ -61,10 +65,10 @@ def call(
                 child.kill()
             status = child.wait()
             if hung:
-                yield "died", f"gave no sign for {seconds:g} s and was stopped"
+                yield "died", f"made no progress for {seconds:g} s and was stopped"
             elif not ended:
                 output.seek(0)
-                yield "died", _how(status, output.read().decode(errors="replace"))
+                yield "died", _describe_end(status, output.read().decode(errors="replace"))
         finally:
             child.kill()
             child.wait()
@@ -90,14 +94,18 @@ def _start(
 
 
 def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]:
-    """The values of kind `result`; each `input` is handed to `trying`.
+    """Collect the values of all events of the kind `result`.
+
+    Args:
+        events: The events of `call`.
+        trying: Called with the value of each event of the kind `input`.
 
     Raises:
-        Failed: The process died; the last input is named.
+        Failed: The process died. The message contains the last input.
     """
     from edgecore.conformance.check import Failed
 
-    found, last = [], ""
+    values, last = [], ""
     for kind, value in events:
         if kind == "input":
             last = value
@@ -105,12 +113,12 @@ def results(events: Iterator[Event], trying: Callable[[str], None]) -> list[Any]
         elif kind == "died":
             raise Failed(f"{last or 'the process'}: {value}")
         elif kind == "result":
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def _events(descriptor: int, seconds: float) -> Iterator[Event]:
-    """Parsed lines until the pipe is closed by all who hold it, or the child says that it ends."""
+    """Yield the events from a pipe until all writers have closed the pipe, or the event `end` arrives."""
     pending = b""
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
@@ -134,11 +142,11 @@ def _events(descriptor: int, seconds: float) -> Iterator[Event]:
             deadline = time.monotonic() + seconds
 
 
-def _how(status: int, output: str) -> str:
+def _describe_end(status: int, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if status < 0:
-        # Of faulthandler's report the first line says nothing that the signal does not.
-        told = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
-        said = f"; its last words: {told[-1][:200]}" if told and "Extension modules" not in told[-1] else ""
-        return f"died of {exit_text(status)}{said}"
-    return f"ended with {exit_text(status)}: {lines[-1][:300] if lines else 'without a word'}"
+        # Ignore the report of faulthandler, which only repeats the signal.
+        own = [line for line in lines if not line.startswith(("Fatal Python error", "File ", "Current thread"))]
+        last = f"; its last output: {own[-1][:200]}" if own and "Extension modules" not in own[-1] else ""
+        return f"died of {exit_text(status)}{last}"
+    return f"ended with {exit_text(status)}: {lines[-1][:300] if lines else 'no output'}"

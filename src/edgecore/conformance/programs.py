@@ -1,4 +1,4 @@
-"""Compiling, running and comparing: what most checks do."""
+"""Functions that most checks use: compile, run and compare."""
 
 from __future__ import annotations
 
@@ -12,110 +12,122 @@ from edgecore.conformance.check import BackendUnderTest, Failed
 from edgecore.ir.dtypes import dtype_name
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
-"""Greatest difference of two results, relative to the greatest value; other dtypes must be equal."""
+"""Maximum difference of two results, relative to the largest value. Results of other dtypes must be equal."""
 
 
 class Call(torch.nn.Module):
-    """A function as a module."""
+    """A module that calls a function."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
         self.function = function
 
     def forward(self, *args: torch.Tensor) -> Any:
-        """What the function gives."""
+        """Call the function."""
         return self.function(*args)
 
 
 def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any) -> Any:
-    """The model compiled with the backend; it is free to leave any of it."""
+    """Compile a model with the backend, which need not support all operators."""
     return edgecore.compile(model, inputs, backends=[subject.backend], **settings)
 
 
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
-    """The program (or the bytes of a file) loaded with the load options under test."""
+    """Load a compiled program, or the bytes of a file, with the load options under test."""
     data = program if isinstance(program, bytes) else program.buffer
     options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else None
     return edgecore.load(data, options=options, trust=True, **settings)
 
 
-def outputs(made: Any) -> list[torch.Tensor]:
-    """One result or several, as a list."""
-    return list(made) if isinstance(made, (tuple, list)) else [made]
+def outputs(result: Any) -> list[torch.Tensor]:
+    """Convert the result of a call, one tensor or several, to a list."""
+    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def eager(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """What torch makes of it."""
+    """Run a model in eager PyTorch, and return its results as a list."""
     with torch.no_grad():
         return outputs(model(*inputs))
 
 
 def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor) -> str:
-    """Where and how much `got` differs from `want`, empty if no more than it may."""
+    """Compare a result with the expected one.
+
+    Args:
+        subject: The backend under test; its `tolerance` replaces a smaller default.
+        got: The result.
+        want: The expected result.
+
+    Returns:
+        A sentence that says where and by how much the results differ; empty if they agree.
+    """
     if got.dtype != want.dtype or got.shape != want.shape:
-        return f"gives {dtype_name(got.dtype)}{list(got.shape)} instead of {dtype_name(want.dtype)}{list(want.shape)}"
+        return f"is {dtype_name(got.dtype)}{list(got.shape)} instead of {dtype_name(want.dtype)}{list(want.shape)}"
     if got.numel() == 0:
         return ""
     if want.dtype not in TOLERANCES:
         wrong = got != want
         if not wrong.any():
             return ""
-        place = _place(wrong)
-        return f"{int(wrong.sum())} of {got.numel()} values differ, at {place} {got[place]} instead of {want[place]}"
+        index = _first(wrong)
+        return f"{int(wrong.sum())} of {got.numel()} values differ, at {index} {got[index]} instead of {want[index]}"
     tolerance = TOLERANCES[want.dtype]
     if subject.tolerance is not None:
         tolerance = max(tolerance, subject.tolerance)
-    one, two = got.double(), want.double()
-    usual = two.isfinite()
-    scale = float(two[usual].abs().max()) if usual.any() else 0.0
-    same = (one == two) | (one.isnan() & two.isnan())
-    wrong = ~same & ~((one - two).abs() <= tolerance * max(scale, 1e-6))
+    actual, expected = got.double(), want.double()
+    finite = expected.isfinite()
+    scale = float(expected[finite].abs().max()) if finite.any() else 0.0
+    same = (actual == expected) | (actual.isnan() & expected.isnan())  # also equal infinities, whose difference is NaN
+    wrong = ~same & ~((actual - expected).abs() <= tolerance * max(scale, 1e-6))
     if not wrong.any():
         return ""
-    place = _place(wrong)
+    index = _first(wrong)
     return (
-        f"{int(wrong.sum())} of {got.numel()} values differ by more than {tolerance:g} of the greatest, "
-        f"at {place} {float(one[place]):.6g} instead of {float(two[place]):.6g}"
+        f"{int(wrong.sum())} of {got.numel()} values differ by more than {tolerance:g} of the largest, "
+        f"at {index} {float(actual[index]):.6g} instead of {float(expected[index]):.6g}"
     )
 
 
 def check_results(
-    subject: BackendUnderTest, what: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]
+    subject: BackendUnderTest, description: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]
 ) -> None:
-    """Raise `Failed` if results differ."""
+    """Raise `Failed` if the results `got` differ from the expected results `want`."""
     if len(got) != len(want):
-        raise Failed(f"{what}: {len(got)} results instead of {len(want)}")
-    for index, (one, two) in enumerate(zip(got, want, strict=True)):
-        if problem := difference(subject, one, two):
-            raise Failed(f"{what}, result {index}: {problem}")
+        raise Failed(f"{description}: {len(got)} results instead of {len(want)}")
+    for index, (actual, expected) in enumerate(zip(got, want, strict=True)):
+        if problem := difference(subject, actual, expected):
+            raise Failed(f"{description}, result {index}: {problem}")
 
 
-def took(subject: BackendUnderTest, program: Any) -> list[str]:
-    """Operators that the backend took, once for each call."""
+def delegated_calls(subject: BackendUnderTest, program: Any) -> list[str]:
+    """List the operators of all calls that run in a delegate of the backend, one entry for each call."""
     return [row.operator for row in program.report().rows if row.where == subject.backend_id]
 
 
-def took_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
-    """Dtypes that the calls of an operator which the backend took read and give."""
+def delegated_dtypes(subject: BackendUnderTest, program: Any, operator: str) -> set[str]:
+    """Return the dtypes of the inputs and outputs of all delegated calls of an operator."""
     rows = [row for row in program.report().rows if row.where == subject.backend_id and row.operator == operator]
     return {dtype for row in rows for dtype in row.dtypes}
 
 
-def refusals(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
-    """(operator, the backend's reason) of each call that stayed outside; the reason is empty if it gave none."""
-    found = []
+def undelegated_calls(subject: BackendUnderTest, program: Any) -> list[tuple[str, str]]:
+    """Return (operator, the backend's reason) of each call that is not delegated; the reason is empty if there is none."""
+    calls = []
     for row in program.report().left_outside:
         reasons = [reason for backend_id, reason in row.reasons if subject.backend_id in backend_id]
-        found.append((row.operator, "; ".join(reasons)))
-    return found
+        calls.append((row.operator, "; ".join(reasons)))
+    return calls
 
 
-def check_reasons(subject: BackendUnderTest, program: Any, what: str) -> None:
-    """Raise `Failed` for a call that the backend left without saying why."""
-    silent = [operator for operator, reason in refusals(subject, program) if not reason.strip()]
-    if silent:
-        raise Failed(f"{what}: it leaves {silent[0]} outside without a reason (PartitionResult.unsupported_nodes)")
+def check_reasons(subject: BackendUnderTest, program: Any, description: str) -> None:
+    """Raise `Failed` if a call is not delegated and the backend gave no reason."""
+    unexplained = [operator for operator, reason in undelegated_calls(subject, program) if not reason.strip()]
+    if unexplained:
+        raise Failed(
+            f"{description}: {unexplained[0]} is not delegated, without a reason in PartitionResult.unsupported_nodes"
+        )
 
 
-def _place(wrong: torch.Tensor) -> tuple[int, ...]:
+def _first(wrong: torch.Tensor) -> tuple[int, ...]:
+    """Return the index of the first true element."""
     return tuple(int(index) for index in wrong.nonzero()[0])

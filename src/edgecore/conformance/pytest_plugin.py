@@ -1,4 +1,7 @@
-"""`pytest --edgecore-backend NAME`: each check of the conformance suite is a test. Costs nothing without the option."""
+"""Plugin for pytest: with `--edgecore-backend NAME` each check of the conformance suite is a test.
+
+pytest loads this plugin in every run, so it imports nothing unless the option is given.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the suite."""
+    """Add the options of the suite."""
     group = parser.getgroup("edgecore")
     group.addoption("--edgecore-backend", metavar="NAME", action="append", help="check this installed backend")
     group.addoption("--edgecore-quick", action="store_true", help="fewer sizes and repetitions")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Only with the option does anything else of this plugin exist."""
+    """Register the rest of the plugin if the option is given."""
     if config.getoption("edgecore_backend"):
         config.pluginmanager.register(_plugin(), "edgecore-conformance-checks")
 
@@ -32,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """A backend: runs the chosen checks in one go when the first of its tests runs, and hands out the rows."""
+        """A backend. When the first of its tests runs, it starts all selected checks, which then yield one row each."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)
@@ -48,14 +51,14 @@ def _plugin() -> Any:
             return []
 
         def row(self, check: str) -> Row:
-            """The row of one check."""
+            """Return the row of a check, and run checks until this row is there."""
             if self.rows is None:
-                wanted = [item.check for item in self.session.items if isinstance(item, CheckItem)]
-                self.rows = rows(self.settings, wanted, exactly=True)
+                selected = [item.check for item in self.session.items if isinstance(item, CheckItem)]
+                self.rows = rows(self.settings, selected, exactly=True)
             while check not in self.done:
                 row = next(self.rows)
                 self.done[row.name] = row
-                if row.name == "installation/start":  # the worker cannot even begin: every test says so
+                if row.name == "installation/start":  # the worker cannot start: this row is the result of every test
                     return row
             return self.done[check]
 
@@ -79,7 +82,7 @@ def _plugin() -> Any:
             return f"edgecore conformance {self.name.partition('/')[0]}", None, self.name
 
     class Checks:
-        @pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
+        @pytest.hookimpl(tryfirst=True)  # before -k and -m filter the items
         def pytest_collection_modifyitems(
             self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
         ) -> None:

@@ -1,5 +1,7 @@
-"""The backend's quantization recipes: every row of their results against quantized eager, over numbers of rows and widths
-around the edges of tiles, with each set of kernels that this processor can run.
+"""Check the backend's quantization recipes against quantized eager PyTorch.
+
+Numbers of rows and widths are around the sizes of the tiles of micro-kernels, since errors at the edges of tiles are common
+there. The checks run with each set of kernels that this processor can run.
 """
 
 from __future__ import annotations
@@ -16,20 +18,20 @@ from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
-from edgecore.conformance.programs import compiled, took
+from edgecore.conformance.programs import compiled, delegated_calls
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
 
-MOST = 40
-"""Rows: beyond twice the tallest tile of the kernels that we know, 16."""
-STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MOST)
-"""Numbers of rows for a backend that takes no symbolic sizes."""
+MAX_ROWS = 40
+"""Maximum number of rows: more than twice the height of the largest tile that we know of, 16 rows."""
+STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)
+"""Numbers of rows for a backend that does not support symbolic sizes."""
 WIDTHS = (1, 2, 15, 16, 7, 8, 17, 9, 31, 33, 32, 63, 64, 65, 96)
-"""Every third one for `quick`."""
+"""Numbers of columns. A quick run uses every third width."""
 
 
 class _Linear(nn.Module):
-    """A linear layer for each input width, and one with an activation for each output width."""
+    """Linear layers: one for each input width, and one with an activation for each output width."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
@@ -38,15 +40,15 @@ class _Linear(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(*size) for size in self.sizes)
 
     def forward(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        made = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
-        return (*made[::2], *(torch.relu(one) for one in made[1::2]))
+        results = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+        return (*results[::2], *(torch.relu(y) for y in results[1::2]))
 
     def example(self) -> tuple[torch.Tensor, ...]:
-        return tuple(_rows(seed, MOST, width) for seed, (width, _) in enumerate(self.sizes))
+        return tuple(_rows(seed, MAX_ROWS, width) for seed, (width, _) in enumerate(self.sizes))
 
 
 class _Convolution(nn.Module):
-    """Convolutions of images of 1 to 35 pixels: of single pixels, of neighbours, by channel, in groups, with strides."""
+    """Convolutions of images with 1 to 35 pixels: 1x1, 3x3, depthwise, grouped and strided."""
 
     IMAGES = ((1, 1), (3, 5), (4, 4), (1, 17), (5, 7))
 
@@ -61,20 +63,21 @@ class _Convolution(nn.Module):
         self.channels = [layer.in_channels for layer in layers] * (1 if quick else 2)
 
     def forward(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        made = [self.layers[index % len(self.layers)](x) for index, x in enumerate(inputs)]
-        return (*made[::2], *(torch.relu(one) for one in made[1::2]))
+        results = [self.layers[index % len(self.layers)](x) for index, x in enumerate(inputs)]
+        return (*results[::2], *(torch.relu(y) for y in results[1::2]))
 
     def example(self) -> tuple[torch.Tensor, ...]:
         return tuple(
-            _rows(index, MOST, channels, *self.IMAGES[index % len(self.IMAGES)])
+            _rows(index, MAX_ROWS, channels, *self.IMAGES[index % len(self.IMAGES)])
             for index, channels in enumerate(self.channels)
         )
 
 
 class _Attention(nn.Module):
-    """The halves of a transformer's block over 1 to 40 words: attention, also before its last layer, and two layers.
+    """The parts of a transformer block over 1 to 40 tokens: attention without and with its output layer, and the MLP.
 
-    They stand side by side: bounds grow with each layer, and after six layers in a row they would explain any error.
+    The parts are parallel outputs instead of a sequence. Error bounds grow with each layer; after six layers in sequence
+    they would be so large that they hide any error.
     """
 
     def __init__(self, quick: bool) -> None:
@@ -92,11 +95,11 @@ class _Attention(nn.Module):
         return mixed, x + self.out(mixed), self.down(nn.functional.gelu(self.up(normal)))
 
     def example(self) -> tuple[torch.Tensor, ...]:
-        return (_rows(0, MOST, 64),)
+        return (_rows(0, MAX_ROWS, 64),)
 
 
 class _Embedding(nn.Module):
-    """Words, two layers and an activation."""
+    """An embedding, two linear layers and an activation."""
 
     def __init__(self, quick: bool) -> None:
         super().__init__()
@@ -104,11 +107,11 @@ class _Embedding(nn.Module):
         self.hidden, self.head = nn.Linear(64, 33), nn.Linear(33, 17)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.head(torch.relu(self.hidden(self.words(words))))
-        return made
+        result: torch.Tensor = self.head(torch.relu(self.hidden(self.words(words))))
+        return result
 
     def example(self) -> tuple[torch.Tensor, ...]:
-        return (torch.randint(0, 100, (MOST,), generator=torch.Generator().manual_seed(0)),)
+        return (torch.randint(0, 100, (MAX_ROWS,), generator=torch.Generator().manual_seed(0)),)
 
 
 NETWORKS: dict[str, type[Any]] = {
@@ -117,19 +120,19 @@ NETWORKS: dict[str, type[Any]] = {
 
 
 def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """One input, or a list of several."""
+    """Return the arguments of a network: its only input, or the list of its inputs."""
     return (inputs[0],) if len(inputs) == 1 else (list(inputs),)
 
 
 def _rows(seed: int, *shape: int) -> torch.Tensor:
-    """Random numbers; rows have ranges of their own, and with them scales and zero points."""
+    """Make random rows with different ranges, so that each row gets another scale and zero point."""
     values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     row = torch.arange(shape[0]).reshape([-1] + [1] * (len(shape) - 1))
     return values * (0.3 + (row % 7) / 4) + (row % 5 - 2) * 0.3
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for each recipe and network, and one for the configurations of the backend."""
+    """Yield one check for each recipe and network, and one for the configurations of the backend."""
     if isinstance(subject.compiler, ConfigurableCompiler):
         yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
     for recipe, details in getattr(subject.compiler, "recipes", dict)().items():
@@ -139,7 +142,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 class _Case:
-    """A compiled file, its inputs for each number of rows in a file beside it, and what it may give for them."""
+    """A compiled file, a file with its inputs for each number of rows, and the expected results with their bounds."""
 
     def __init__(self, file: Path, program: Any, example: Sequence[torch.Tensor], rows: Sequence[int]) -> None:
         self.file = file
@@ -147,31 +150,34 @@ class _Case:
         self.quantized = program.quantized["forward"]
         self.example = example
         file.write_bytes(program.buffer)
-        arrays = {f"{rows} {index}": one.numpy() for rows, index, one in self._inputs()}
+        arrays = {f"{rows} {index}": tensor.numpy() for rows, index, tensor in self._inputs()}
         np.savez(file.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
-        self._longest = self._results(max(rows), by_row=True)
-        self._others: dict[int, list[Bounded]] = {}
+        self._all_rows = self._results(max(rows), by_row=True)
+        self._by_tensor: dict[int, list[Bounded]] = {}
 
     def _inputs(self) -> Iterator[tuple[int, int, torch.Tensor]]:
         for rows in self.rows:
-            for index, one in enumerate(self.example):
-                yield rows, index, one[:rows].contiguous()
+            for index, tensor in enumerate(self.example):
+                yield rows, index, tensor[:rows].contiguous()
 
     def _results(self, rows: int, by_row: bool) -> list[Bounded]:
-        given = _arguments([one[:rows] for one in self.example])
-        return bounded_eager(self.quantized.program, given, self.quantized.computes_in, by_row=by_row)
+        arguments = _arguments([tensor[:rows] for tensor in self.example])
+        return bounded_eager(self.quantized.program, arguments, self.quantized.computes_in, by_row=by_row)
 
-    def results(self, rows: int) -> list[Bounded]:
-        """Results with scales found at run time for each row: no row depends on a later one."""
-        return [Bounded(one.value[:rows], one.error[:rows]) for one in self._longest]
+    def results_by_row(self, rows: int) -> list[Bounded]:
+        """Return the results with dynamic scales for each row.
 
-    def others(self, rows: int) -> list[Bounded] | None:
-        """Those with scales of tensors, where the program has such; None if it has not."""
+        No row depends on a later row, so they are the first rows of the results for the maximum number of rows.
+        """
+        return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
+
+    def results_by_tensor(self, rows: int) -> list[Bounded] | None:
+        """Return the results with dynamic scales for whole tensors; None if the program has no dynamic scales."""
         if not chooses_scales(self.quantized.program):
             return None
-        if rows not in self._others:
-            self._others[rows] = self._results(rows, by_row=False)
-        return self._others[rows]
+        if rows not in self._by_tensor:
+            self._by_tensor[rows] = self._results(rows, by_row=False)
+        return self._by_tensor[rows]
 
 
 class _Recipe:
@@ -181,67 +187,70 @@ class _Recipe:
         self.calibrates = calibrates
 
     def __call__(self, subject: BackendUnderTest) -> str:
-        cases, taken = self._cases(subject)
+        cases, sizes = self._cases(subject)
         environments, _ = configurations(subject)
-        run, refused, share = [], list[str](), 0.0
+        tried, not_run, share = [], list[str](), 0.0
         for name, environment in environments.items():
             try:
                 share = max([share, *(self._compare(subject, case, name, environment) for case in cases)])
             except _Refused as reason:
                 if not environment:
                     raise Failed(str(reason)) from None
-                refused.append(f"{name} ({reason})")
+                not_run.append(f"{name} ({reason})")
             else:
-                run.append(name)
+                tried.append(name)
         rows = [row for case in cases for row in case.rows]
-        told = f"{taken}; {len(rows)} numbers of rows up to {max(rows)}; the largest error is {share:.0%} of its bound"
-        told += f"; kernels of {', '.join(filter(None, run))}" if any(run) else ""
-        return told + (f"; NOT RUN: {', '.join(refused)}" if refused else "")
+        text = f"{sizes}; {len(rows)} numbers of rows up to {max(rows)}; the largest error is {share:.0%} of its bound"
+        text += f"; kernels of {', '.join(filter(None, tried))}" if any(tried) else ""
+        return text + (f"; NOT RUN: {', '.join(not_run)}" if not_run else "")
 
     def _cases(self, subject: BackendUnderTest) -> tuple[list[_Case], str]:
         torch.manual_seed(0)
         model = NETWORKS[self.network](subject.quick).eval().requires_grad_(False)
         example = model.example()
-        size = torch.export.Dim("rows", min=1, max=MOST)
-        subject.trying(f"{self.network} with quantize={self.recipe!r} and 1 to {MOST} rows")
+        size = torch.export.Dim("rows", min=1, max=MAX_ROWS)
+        subject.trying(f"{self.network} with quantize={self.recipe!r} and 1 to {MAX_ROWS} rows")
         program = self._compiled(subject, model, example, size)
-        if took(subject, program):
-            return [_Case(self._file(subject, MOST), program, example, range(1, MOST + 1))], "symbolic sizes"
+        if delegated_calls(subject, program):
+            return [_Case(self._file(subject, MAX_ROWS), program, example, range(1, MAX_ROWS + 1))], "symbolic sizes"
         cases = []
         for rows in STATIC[:: 4 if subject.quick else 1]:
             subject.trying(f"{self.network} with quantize={self.recipe!r} and {rows} rows")
-            program = self._compiled(subject, model, [one[:rows] for one in example])
-            if took(subject, program):
+            program = self._compiled(subject, model, [tensor[:rows] for tensor in example])
+            if delegated_calls(subject, program):
                 cases.append(_Case(self._file(subject, rows), program, example, [rows]))
         if not cases:
-            raise Skipped("the backend takes no layer of this network")
+            raise Skipped("the backend supports no layer of this network")
         return cases, "fixed sizes"
 
     def _compiled(self, subject: BackendUnderTest, model: Any, inputs: Sequence[torch.Tensor], size: Any = None) -> Any:
-        """`size`: a symbolic one for the rows."""
-        given = _arguments(inputs)
+        """Compile the model. `size` is the `torch.export.Dim` of the rows, None for fixed sizes."""
+        arguments = _arguments(inputs)
         shapes = None if size is None else _arguments([{0: size} for _ in inputs])
-        samples = [given] if self.calibrates else None
-        return compiled(subject, model, given, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
+        samples = [arguments] if self.calibrates else None
+        return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
 
     def _file(self, subject: BackendUnderTest, rows: int) -> Path:
         return subject.folder / f"{self.recipe}, {self.network}, {rows}.pte"
 
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
-        """The largest error as a part of its bound. Raises `Failed` for one beyond it."""
-        what = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
-        made = run_calls(subject, case.file, case.rows, what, environment)
+        """Return the maximum of error / bound over all results. Raise `Failed` if it is above 1.
+
+        A backend may compute dynamic scales for each row or for the whole tensor. Results of either kind pass.
+        """
+        description = f"{self.recipe}, {self.network}" + (f", kernels of {name}" if name else "")
+        arrays = run_calls(subject, case.file, case.rows, description, environment)
         largest = 0.0
         for rows in case.rows:
-            for index, by_row in enumerate(case.results(rows)):
+            for index, by_row in enumerate(case.results_by_row(rows)):
                 got, want, where = (
-                    torch.from_numpy(made[f"{rows} {index}"]),
+                    torch.from_numpy(arrays[f"{rows} {index}"]),
                     by_row,
-                    f"{what}, {rows} rows, result {index}",
+                    f"{description}, {rows} rows, result {index}",
                 )
                 share = _share(where, got, want)
-                if float(share.max()) > 1 and (others := case.others(rows)) is not None:
-                    want = others[index]
+                if float(share.max()) > 1 and (by_tensor := case.results_by_tensor(rows)) is not None:
+                    want = by_tensor[index]
                     share = _share(where, got, want)
                 if not float(share.max()) <= 1:
                     raise Failed(f"{where}: {_worst(got, share, want)}")
@@ -250,41 +259,45 @@ class _Recipe:
 
 
 def _configurations(subject: BackendUnderTest) -> str:
-    """Which of them this machine can run."""
+    """List the configurations that this machine can run."""
     runs, absent = configurations(subject)
-    told = f"tried: {', '.join(filter(None, runs)) or 'none'}"
-    return told + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
+    text = f"tried: {', '.join(filter(None, runs)) or 'none'}"
+    return text + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
 
 
 class _Refused(Exception):
-    """The file does not load in this environment: the sentence."""
+    """The file does not load in this environment. The text is the error message."""
 
 
-def _share(what: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
-    """Errors as parts of their bounds."""
+def _share(where: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
+    """Return error / bound of each element; 0 if the error is 0, and infinity for NaN."""
     if got.shape != want.value.shape or got.dtype != want.value.dtype:
-        raise Failed(f"{what}: {got.dtype} {list(got.shape)} instead of {want.value.dtype} {list(want.value.shape)}")
+        raise Failed(f"{where}: {got.dtype} {list(got.shape)} instead of {want.value.dtype} {list(want.value.shape)}")
     error = (got.double() - want.value.double()).abs()
     share = torch.where(error == 0, 0.0, error / want.error.clamp(min=1e-30))
     return share.nan_to_num(nan=torch.inf)
 
 
 def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
-    place = tuple(int(index) for index in torch.unravel_index(share.argmax(), share.shape))
+    index = tuple(int(i) for i in torch.unravel_index(share.argmax(), share.shape))
     return (
-        f"{int((share > 1).sum())} of {share.numel()} values differ from quantized eager by more than roundings explain; "
-        f"at {place} {float(got[place]):.6g} instead of {float(want.value[place]):.6g}, "
-        f"where {float(want.error[place]):.2g} is explained"
+        f"{int((share > 1).sum())} of {share.numel()} values differ from quantized eager by more than rounding explains; "
+        f"at {index} {float(got[index]):.6g} instead of {float(want.value[index]):.6g}, "
+        f"where rounding explains {float(want.error[index]):.2g}"
     )
 
 
 QUICK = 3
+"""Number of configurations in a quick run."""
 
 
 def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, str]], list[str]]:
-    """Environments by name, this one named by nothing, and those that this machine cannot run, each with the reason.
+    """Try the configurations that the compiler declares, once per run of the suite.
 
-    With `quick` three of those that it can run, spread over their order.
+    Returns:
+        Environment variables by the name of each configuration that this machine can run; the name "" is the present
+        environment. A quick run gets only `QUICK` of them, evenly chosen. And a text for each configuration that this
+        machine cannot run, with the reason.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}
@@ -305,24 +318,32 @@ def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, st
         if subject.quick and len(names) > QUICK:
             names = [names[round(index * (len(names) - 1) / (QUICK - 1))] for index in range(QUICK)]
         subject.cache["configurations"] = {"": {}, **{name: runs[name] for name in names}}, absent
-    found: tuple[dict[str, Mapping[str, str]], list[str]] = subject.cache["configurations"]
-    return found
+    cached: tuple[dict[str, Mapping[str, str]], list[str]] = subject.cache["configurations"]
+    return cached
 
 
 def run_calls(
-    subject: BackendUnderTest, file: Path, rows: Sequence[int], what: str, environment: Mapping[str, str]
+    subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Results by number of rows and index, of a process with this environment. Raises `_Refused` or `Failed`."""
-    done = file.with_suffix(".results.npz")
+    """Run a file in a child process with these environment variables: see `measure.run_calls`.
+
+    Returns:
+        The results; keys are `ROWS INDEX`.
+
+    Raises:
+        _Refused: The file does not load in this environment.
+        Failed: The process died.
+    """
+    results_file = file.with_suffix(".results.npz")
     arguments = {
         "file": str(file),
-        "results": str(done),
+        "results": str(results_file),
         "rows": list(rows),
         "backend_id": subject.backend_id,
         "load_options": dict(subject.load_options),
     }
     events = call("edgecore.conformance.measure:run_calls", arguments, seconds=120, environment=environment)
-    if refused := results(events, lambda text: subject.trying(f"{what}: {text}")):
-        raise _Refused(refused[0])
-    with np.load(done) as made:
-        return dict(made)
+    if errors := results(events, lambda text: subject.trying(f"{description}: {text}")):
+        raise _Refused(errors[0])
+    with np.load(results_file) as arrays:
+        return dict(arrays)

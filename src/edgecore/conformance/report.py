@@ -1,4 +1,4 @@
-"""What the checks found: a table for people, JUnit and JSON for machines."""
+"""Results of the checks, as text, JUnit XML and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 120
 
 @dataclass(frozen=True)
 class Row:
-    """One check: `name` is `group/what`, `detail` what was found, why it failed or why it was skipped."""
+    """Result of one check. `detail` says what was checked, or why the check failed or was skipped."""
 
     name: str
     group: str
@@ -28,14 +28,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """All rows of one run of the suite, in their order."""
+    """Results of all checks of one run, in their order."""
 
     backend: str
     rows: list[Row] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether something was checked and nothing failed."""
+        """True if at least one check passed and none failed."""
         return any(row.outcome == "passed" for row in self.rows) and not self.failed
 
     @property
@@ -58,13 +58,13 @@ class Report:
             mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[row.outcome]
             head = f"  {mark} {row.name.removeprefix(group + '/')}"
             text = f"{head}: {row.detail}" if row.detail else head
-            # A failure is given whole, on as many lines as it needs.
+            # Only failures are wrapped, since they have to be read in full.
             width = _WIDTH if row.outcome == "failed" else max(_WIDTH, len(text) + 1)
             lines += textwrap.wrap(text, width, subsequent_indent=" " * 10, break_long_words=False) or [text]
         return "\n".join([*lines, self.summary()])
 
     def summary(self) -> str:
-        """One line: how many of each outcome, and how long it took."""
+        """Return one line with the number of checks of each outcome and their time."""
         counts = Counter(row.outcome for row in self.rows)
         parts = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome]]
         return f"{self.backend}: {', '.join(parts) or 'no checks'} in {self.seconds:.0f} s"
@@ -75,7 +75,7 @@ class Report:
         Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def to_junit(self, path: str | Path) -> None:
-        """Write JUnit's XML: a test suite with a test case for each row."""
+        """Write JUnit XML: a test suite with one test case for each row."""
         counts = Counter(row.outcome for row in self.rows)
         suite = ElementTree.Element(
             "testsuite",
@@ -99,5 +99,5 @@ class Report:
 
 
 def _printable(text: str) -> str:
-    """XML holds no control characters, and a damaged blob may have put some into a sentence."""
+    """Replace control characters, which XML does not allow. Messages about damaged blobs may contain some."""
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)

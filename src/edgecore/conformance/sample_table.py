@@ -1,4 +1,4 @@
-"""The samples of operators whose schema does not say enough, and of those with arguments worth trying. Fills `TABLE`."""
+"""Samples of operators for which the schema is not enough, or which have arguments worth testing. Fills `TABLE`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, VOLUME, Make, Sam
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Every tensor with the defaults, and one tensor with each tuple of further arguments."""
+    """Call the operator on every tensor with default arguments, and on one tensor with each tuple of arguments."""
 
     def make_samples(make: Make) -> list[Sample]:
-        found = [Sample((tensor,)) for tensor in make.tensors(low, high)]
-        return [*found, *(Sample((make(3, 5, 7, low=low, high=high), *more)) for more in arguments)]
+        samples = [Sample((tensor,)) for tensor in make.tensors(low, high)]
+        return [*samples, *(Sample((make(3, 5, 7, low=low, high=high), *more)) for more in arguments)]
 
     return make_samples
 
 
 def _on(*calls: tuple[Any, ...], take: int | None = None) -> Samples:
-    """Calls by shape: `((2, 3), dim, ...)` makes a tensor of the first entry. `{}` at the end are keyword arguments."""
+    """Make calls from tuples such as `((2, 3), 1, {"keepdim": True})`: shape of the tensor, arguments, keyword arguments."""
 
     def make_samples(make: Make) -> list[Sample]:
-        found = []
+        samples = []
         for shape, *rest in calls:
             kwargs = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-            found.append(Sample((make(*shape), *rest), kwargs, take))
+            samples.append(Sample((make(*shape), *rest), kwargs, take))
             if len(shape) == 4:
-                found.append(Sample((make(*shape, channels_last=True), *rest), kwargs, take))
-        return found
+                samples.append(Sample((make(*shape, channels_last=True), *rest), kwargs, take))
+        return samples
 
     return make_samples
 
@@ -40,9 +40,9 @@ def _several(*makers: Samples) -> Samples:
 
 def _reduction(make: Make) -> list[Sample]:
     shapes = [shape for shape in make.some(SHAPES) if shape]
-    found = [Sample((make(*shape), [-1], keep)) for shape in shapes for keep in (False, True)]
-    found += [Sample((make(3, 5, 7), dims, True)) for dims in ([0], [0, 2], [1, 2])]
-    return [*found, *(Sample((make(*IMAGE, channels_last=last), [2, 3], True)) for last in (False, True))]
+    samples = [Sample((make(*shape), [-1], keep)) for shape in shapes for keep in (False, True)]
+    samples += [Sample((make(3, 5, 7), dims, True)) for dims in ([0], [0, 2], [1, 2])]
+    return [*samples, *(Sample((make(*IMAGE, channels_last=last), [2, 3], True)) for last in (False, True))]
 
 
 def _one_dim(*more: Any, take: int | None = None) -> Samples:
@@ -168,8 +168,10 @@ TABLE["aten.full_like.default"] = lambda make: [Sample((make(3, 5), 1.5))]
 
 # Layers.
 def _linear(make: Make) -> list[Sample]:
-    found = [Sample((make(*rows, 16), Weight(make(9, 16)), Weight(make(9)))) for rows in ((4,), (2, 3), (1,), (0,), ())]
-    return [*found, Sample((make(3, 130), Weight(make(257, 130)))), Sample((make(3, 4), make(5, 4), make(5)))]
+    samples = [
+        Sample((make(*rows, 16), Weight(make(9, 16)), Weight(make(9)))) for rows in ((4,), (2, 3), (1,), (0,), ())
+    ]
+    return [*samples, Sample((make(3, 130), Weight(make(257, 130)))), Sample((make(3, 4), make(5, 4), make(5)))]
 
 
 TABLE["aten.linear.default"] = _linear
@@ -187,7 +189,7 @@ TABLE["aten.bmm.default"] = lambda make: [
 
 
 def _convolution(make: Make) -> list[Sample]:
-    found = []
+    samples = []
     # input channels, output channels, kernel, stride, padding, dilation, groups, bias
     rows: list[tuple[int, int, tuple[int, int], list[int], list[int], list[int], int, bool]] = [
         (3, 8, (3, 3), [1, 1], [1, 1], [1, 1], 1, True),
@@ -199,8 +201,8 @@ def _convolution(make: Make) -> list[Sample]:
     for channels, outputs, kernel, stride, padding, dilation, groups, bias in make.some(rows):
         weight = Weight(make(outputs, channels // groups, *kernel))
         args = (weight, Weight(make(outputs)) if bias else None, stride, padding, dilation, False, [0, 0], groups)
-        found += [Sample((make(2, channels, 9, 11, channels_last=last), *args)) for last in (False, True)]
-    one = (Weight(make(6, 4, 3)), Weight(make(6)), [2], [1], [1], False, [0], 1)
+        samples += [Sample((make(2, channels, 9, 11, channels_last=last), *args)) for last in (False, True)]
+    conv1d = (Weight(make(6, 4, 3)), Weight(make(6)), [2], [1], [1], False, [0], 1)
     transposed = (Weight(make(4, 6, 3, 3)), Weight(make(6)), [2, 2], [1, 1], [1, 1], True, [1, 1], 1)
     volumes = [
         (
@@ -215,8 +217,8 @@ def _convolution(make: Make) -> list[Sample]:
         )
         for groups in (1, 2)
     ]
-    found += [Sample((make(2, 4, 9), *one)), Sample((make(2, 4, 5, 6), *transposed))]
-    return [*found, *(Sample((make(2, 4, 5, 6, 7), *arguments)) for arguments in volumes)]
+    samples += [Sample((make(2, 4, 9), *conv1d)), Sample((make(2, 4, 5, 6), *transposed))]
+    return [*samples, *(Sample((make(2, 4, 5, 6, 7), *arguments)) for arguments in volumes)]
 
 
 TABLE["aten.convolution.default"] = _convolution
@@ -295,12 +297,12 @@ def _recurrent(kind: Any) -> Samples:
     def make_samples(make: Make) -> list[Sample]:
         if not make.dtype.is_floating_point:
             return []
-        found = []
+        samples = []
         for options in ({}, {"batch_first": True, "bidirectional": True}, {"num_layers": 2}):
             torch.manual_seed(0)
             module = kind(6, 5, **options).to(make.dtype).eval().requires_grad_(False)
-            found.append(Sample((make(4, 3, 6),), take=0, module=module))
-        return found
+            samples.append(Sample((make(4, 3, 6),), take=0, module=module))
+        return samples
 
     return make_samples
 

@@ -1,6 +1,7 @@
-"""Calls of single operators: shapes, layouts, broadcasting, arguments beside the defaults.
+"""Sample calls of operators: shapes, layouts, broadcasting, and arguments other than the defaults.
 
-An operator without a row here is sampled by its schema where that says enough: one tensor, two tensors, tensor and number.
+`sample_table` has the samples of most operators. For any other operator the samples follow from its schema if its required
+arguments are simple: one tensor, two tensors, a tensor and a number.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from edgecore.ir.dtypes import dtype_name
 Shape = tuple[int, ...]
 
 SHAPES: tuple[Shape, ...] = ((3, 5, 7), (1,), (0, 3), (), (2, 3, 1, 5), (257, 129), (1, 8, 33, 31))
-"""Odd, one element, none, no dimension, a dimension of 1, large, an image. The first three are those of a quick run."""
+"""Odd sizes, one element, no elements, rank 0, a size of 1, large, an image. A quick run uses the first three."""
 
 BROADCASTS: tuple[tuple[Shape, Shape], ...] = (
     ((3, 5, 7), (3, 5, 7)),
@@ -45,13 +46,19 @@ class Weight:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call: tensors among the arguments are inputs of the model. `take`: index of the only result that it returns."""
+    """One call of an operator. Its tensors are inputs of the model.
+
+    Attributes:
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        take: Index of the result to compare, if the operator returns several; None: all results.
+        module: A module to call instead of the operator.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     take: int | None = None
     module: torch.nn.Module | None = None
-    """Called instead of the operator."""
 
     def __str__(self) -> str:
         shown = [_show(arg) for arg in self.args] + [f"{key}={_show(value)}" for key, value in self.kwargs.items()]
@@ -64,7 +71,7 @@ class Sample:
 
 
 class Make:
-    """Makes tensors of one dtype; the same ones in every run."""
+    """A maker of random tensors of one dtype. The tensors are the same in every run."""
 
     def __init__(self, dtype: torch.dtype, quick: bool, seed: str) -> None:
         self.dtype = dtype
@@ -72,21 +79,21 @@ class Make:
         self._generator = torch.Generator().manual_seed(zlib.crc32(seed.encode()))
 
     def __call__(self, *shape: int, low: float = -2, high: float = 2, channels_last: bool = False) -> torch.Tensor:
-        """Values between `low` and `high`; integers and bools have whatever lies between."""
-        made = torch.rand(shape, generator=self._generator) * (high - low) + low
+        """Make a tensor with values between `low` and `high`. Integers are rounded towards 0, booleans are true or false."""
+        tensor = torch.rand(shape, generator=self._generator) * (high - low) + low
         if self.dtype == torch.bool:
-            made = made > (low + high) / 2
-        made = made.to(self.dtype)
-        return made.to(memory_format=torch.channels_last) if channels_last else made
+            tensor = tensor > (low + high) / 2
+        tensor = tensor.to(self.dtype)
+        return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
 
     def some(self, values: Sequence[Any], quick: int = 3) -> Sequence[Any]:
-        """All of `values`, or the first few in a quick run."""
+        """Return all values, or the first few in a quick run."""
         return values[:quick] if self.quick else values
 
     def tensors(self, low: float = -2, high: float = 2) -> list[torch.Tensor]:
-        """One tensor of each of `SHAPES`, one of them also in channels-last order."""
-        made = [self(*shape, low=low, high=high) for shape in self.some(SHAPES)]
-        return [*made, self(*IMAGE, low=low, high=high, channels_last=True)]
+        """Make one tensor of each shape of `SHAPES`, and an image with channels last."""
+        tensors = [self(*shape, low=low, high=high) for shape in self.some(SHAPES)]
+        return [*tensors, self(*IMAGE, low=low, high=high, channels_last=True)]
 
 
 Samples = Callable[[Make], list[Sample]]
@@ -98,36 +105,52 @@ RANGES = {
     "logit": (0.1, 0.9),
     "tan": (-1, 1),
 }
-"""Where an operator of one tensor is defined, by its name."""
+"""Range of inputs (min, max) in which an operator with one tensor is defined, by its name."""
 
 TABLE: dict[str, Samples] = {}
-"""Samples by operator as reports name it: `aten.add.Tensor`."""
+"""Makers of samples by the name of the operator, such as "aten.add.Tensor"."""
 
 
 def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
-    """Samples that eager accepts, none if the suite has no idea how the operator is called."""
+    """Make the samples of an operator that eager PyTorch accepts.
+
+    Args:
+        operator: Name such as "aten.add.Tensor".
+        dtype: Dtype of all tensors.
+        quick: Make fewer samples.
+
+    Returns:
+        The samples; empty if neither the table nor the schema says how to call the operator.
+    """
     make = Make(dtype, quick, operator)
     if operator in TABLE:
-        found = TABLE[operator](make)
+        samples = TABLE[operator](make)
     else:
         target = resolve(operator)
-        found = _by_schema(target, make) if target is not None else []
-    return [sample for sample in found if _runs(operator, sample)]
+        samples = _by_schema(target, make) if target is not None else []
+    return [sample for sample in samples if _runs(operator, sample)]
 
 
 def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, quick: bool) -> list[Sample]:
-    """Samples of two tensors, the second one of another dtype."""
-    found = []
+    """Make the samples of an operator with two tensors of different dtypes, `first` and `second`."""
+    samples = []
     for sample in samples_of(operator, first, quick):
-        tensors = [isinstance(arg, torch.Tensor) for arg in sample.args]
-        if tensors == [True, True]:
-            one, two = sample.args
-            found.append(Sample((one, two > 0 if second == torch.bool else two.to(second)), sample.kwargs))
-    return [sample for sample in found if _runs(operator, sample)]
+        is_tensor = [isinstance(arg, torch.Tensor) for arg in sample.args]
+        if is_tensor == [True, True]:
+            left, right = sample.args
+            samples.append(Sample((left, right > 0 if second == torch.bool else right.to(second)), sample.kwargs))
+    return [sample for sample in samples if _runs(operator, sample)]
 
 
 def resolve(operator: str) -> OpOverload | None:
-    """The operator to call for a row of a backend's table: a view for its copying form, None if torch has none."""
+    """Find the operator to call for a row of a backend's table.
+
+    Args:
+        operator: Name such as "aten.view_copy.default".
+
+    Returns:
+        The operator, or for a copying operator its view (`aten.view.default`); None if torch has no such operator.
+    """
     namespace, _, rest = operator.partition(".")
     name, _, overload = rest.partition(".")
     try:
@@ -141,7 +164,7 @@ _VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not view._sc
 
 
 def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> Any:
-    """The call with other tensors in the place of its inputs."""
+    """Call the operator of a sample with other tensors in place of its inputs."""
     rest = iter(inputs)
 
     def fill(value: Any) -> Any:
@@ -153,16 +176,16 @@ def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> A
 
     function = sample.module or resolve(operator)
     assert function is not None
-    made = function(*(fill(arg) for arg in sample.args), **{key: fill(arg) for key, arg in sample.kwargs.items()})
-    return made if sample.take is None else made[sample.take]
+    result = function(*(fill(arg) for arg in sample.args), **{key: fill(arg) for key, arg in sample.kwargs.items()})
+    return result if sample.take is None else result[sample.take]
 
 
 def _runs(operator: str, sample: Sample) -> bool:
     try:
-        made = evaluate(operator, sample, sample.inputs)
+        result = evaluate(operator, sample, sample.inputs)
     except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
-        return False  # no such dtype or shape, in torch neither
-    return all(isinstance(one, torch.Tensor) for one in (made if isinstance(made, (tuple, list)) else [made]))
+        return False  # torch does not support this dtype or shape either
+    return all(isinstance(value, torch.Tensor) for value in (result if isinstance(result, (tuple, list)) else [result]))
 
 
 def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
@@ -174,9 +197,10 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
     if required == ["Tensor", "Tensor"]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
-        numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)  # with 2, truth values become integers
+        # A quick run uses only the first number. With 2, a boolean tensor gives integers; with 0.5 it gives floats.
+        numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
         return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
-    if required == ["Tensor", "int"]:  # mostly a dimension
+    if required == ["Tensor", "int"]:  # the int is mostly a dim
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]
@@ -184,18 +208,25 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
 
 
 def binary(make: Make, low: float = -2, high: float = 2, **kwargs: Any) -> list[Sample]:
-    """Two tensors whose shapes go together, the second one also as a constant of the model."""
-    found = []
+    """Make samples with two tensors of broadcastable shapes; in one sample the second tensor is a constant.
+
+    Args:
+        make: Makes the tensors.
+        low: Minimum of the second tensor.
+        high: Maximum of the second tensor.
+        **kwargs: Keyword arguments of the call.
+    """
+    samples = []
     for left, right in make.some(BROADCASTS):
-        found.append(Sample((make(*left), make(*right, low=low, high=high)), kwargs))
+        samples.append(Sample((make(*left), make(*right, low=low, high=high)), kwargs))
     last = make(*IMAGE, low=low, high=high, channels_last=True)
-    found.append(Sample((make(*IMAGE, channels_last=True), last), kwargs))
-    found.append(Sample((make(*IMAGE), Weight(make(1, 3, 1, 1, low=low, high=high))), kwargs))
-    return found
+    samples.append(Sample((make(*IMAGE, channels_last=True), last), kwargs))
+    samples.append(Sample((make(*IMAGE), Weight(make(1, 3, 1, 1, low=low, high=high))), kwargs))
+    return samples
 
 
 def _flat(args: Sequence[Any]) -> list[Any]:
-    return [one for arg in args for one in (_flat(arg) if isinstance(arg, list) else [arg])]
+    return [item for arg in args for item in (_flat(arg) if isinstance(arg, list) else [arg])]
 
 
 def _show(value: Any) -> str:

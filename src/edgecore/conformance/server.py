@@ -1,10 +1,11 @@
-"""Starts workers quickly: a process that has imported torch and the compiler, and forks for each worker.
+"""A server process that has imported torch and the compiler, and forks a worker for each request.
 
-Importing them takes seconds, which every worker that follows one that died would pay again. The server itself computes
-nothing, so that it has no threads when it forks, and never imports the backend's package.
+Importing torch takes seconds. Without the server, each worker that replaces a crashed worker would pay them again. The
+server itself computes nothing, so it has no threads when it forks, and it never imports the backend's package.
 
-Over the socket: a message of JSON `{target, arguments, environment}` with two descriptors (events, output), answered by
-the child's process id and, when it has ended, its status as `subprocess` has it.
+A request is a JSON message `{target, arguments, environment}` over a socket, with two file descriptors (events, output).
+The server answers with the process id of the worker and, after the worker has ended, with its return code as `subprocess`
+defines it.
 """
 
 from __future__ import annotations
@@ -26,32 +27,32 @@ _running: dict[tuple[str, ...], Server] = {}
 
 
 class Server:
-    """The other end, in the process that runs the suite."""
+    """The client of the server process, in the process that runs the suite."""
 
     def __init__(self) -> None:
-        mine, its = socket.socketpair()
-        self._socket = mine
-        self._answers = mine.makefile("r")
+        own_end, other_end = socket.socketpair()
+        self._socket = own_end
+        self._answers = own_end.makefile("r")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "edgecore.conformance.server", str(its.fileno())],
-            pass_fds=[its.fileno()],
+            [sys.executable, "-m", "edgecore.conformance.server", str(other_end.fileno())],
+            pass_fds=[other_end.fileno()],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(searched())},
         )
-        its.close()
+        other_end.close()
         atexit.register(self.close)
 
     def start(self, request: Mapping[str, Any], descriptors: tuple[int, int]) -> Worker:
-        """Fork a worker that calls `request["target"]`. One at a time."""
+        """Fork a worker that calls `request["target"]`. Wait for a worker before starting the next one."""
         socket.send_fds(self._socket, [json.dumps(dict(request)).encode() + b"\n"], list(descriptors))
         return Worker(int(self._answers.readline()), self._answers)
 
     @property
     def alive(self) -> bool:
-        """Whether it can start workers."""
+        """True if the server process runs."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it."""
+        """Kill the server process."""
         self._answers.close()
         self._socket.close()
         self._process.kill()
@@ -59,7 +60,7 @@ class Server:
 
 
 class Worker:
-    """A forked worker: what `subprocess.Popen` has, as far as it is used."""
+    """A forked worker, with those methods of `subprocess.Popen` that the suite uses."""
 
     def __init__(self, pid: int, answers: Any) -> None:
         self.pid = pid
@@ -67,20 +68,20 @@ class Worker:
         self._status: int | None = None
 
     def wait(self) -> int:
-        """Its exit status, negative if a signal ended it."""
+        """Wait for the end of the worker. Return its exit status, or minus the number of the signal that killed it."""
         if self._status is None:
             self._status = int(self._answers.readline())
         return self._status
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker if it still runs."""
         if self._status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, 9)
 
 
 def server() -> Server:
-    """The server for this process and its module path, started when it is needed first."""
+    """Return the server for the present `sys.path`, and start it on first use."""
     key = tuple(sys.path)
     if key not in _running or not _running[key].alive:
         _running[key] = Server()
@@ -88,7 +89,7 @@ def server() -> Server:
 
 
 def main(descriptor: int) -> None:
-    """Serve until the other end closes."""
+    """Serve requests on the socket until the client closes it."""
     from edgecore.conformance.child import serve
 
     faulthandler.enable()
@@ -114,8 +115,8 @@ def main(descriptor: int) -> None:
             os.environ.clear()
             os.environ.update(request.pop("environment"))
             serve(events, request)
-        for one in descriptors:
-            os.close(one)
+        for received in descriptors:
+            os.close(received)
         connection.sendall(b"%d\n" % child)
         connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 

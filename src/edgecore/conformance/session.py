@@ -1,4 +1,4 @@
-"""Runs the suite: one worker process at a time, and another one for the rest when it dies or hangs."""
+"""Run the suite in a worker process. If the worker crashes or hangs, a new worker runs the remaining checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore.conformance.process import Event, call
 from edgecore.conformance.report import Report, Row
 
 START_SECONDS = 120
-"""How long importing the package and listing its checks may take."""
+"""Time limit for importing the package and listing the checks."""
 
 
 def run(
@@ -28,18 +28,28 @@ def run(
     """Check an installed backend.
 
     Args:
-        name: As users write it: the backend's name, its backend_id or its distribution.
-        options: Of the backend for compiling, as in `Backend("acme", soc="A1")`.
-        load_options: Of the backend for loading, as in `edgecore.load(..., options={"acme": {...}})`.
-        only: Run the checks whose name holds this text, or one of these, or matches it as a pattern (`operators/*`).
-        quick: Fewer sizes and repetitions.
-        tolerance: Greatest difference from eager of floating-point results, relative to the greatest value; for a
-            backend that computes in less precision than its inputs have. By default by dtype (float32 1e-4).
-        seconds: How long a check may be silent before it counts as hanging, in place of its own time.
-        on_row: Called with each row as soon as it is there.
+        name: Name of the backend, its backend id or its distribution.
+        options: Options of the backend for compiling, as in `Backend("acme", soc="A1")`.
+        load_options: Options of the backend for loading, as in `edgecore.load(..., options={"acme": {...}})`.
+        only: Run only checks whose name contains this text (or one of these texts), or matches it as a pattern such as
+            `operators/*`.
+        quick: Use fewer sizes and repetitions.
+        tolerance: Maximum difference of floating-point results from eager PyTorch, relative to the largest value, for a
+            backend that computes in lower precision than the inputs have. The default depends on the dtype; it is 1e-4
+            for float32.
+        seconds: Time limit without progress after which any check counts as hanging; by default each check has its own.
+        on_row: Called with the result of each check as soon as the check has ended.
+
+    Returns:
+        The results of all checks.
 
     Raises:
         BackendNotFound: No installed backend is called `name`.
+
+    Example:
+        >>> report = edgecore.conformance.run("xnnpack", only="operators/", quick=True)
+        >>> report.ok
+        True
     """
     _find(name)
     settings = make_settings(
@@ -54,11 +64,16 @@ def run(
 
 
 def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: bool = False) -> list[str]:
-    """Names of all checks for an installed backend, in their order.
+    """List the names of all checks for an installed backend, in their order.
+
+    Args:
+        name: As for `run`.
+        options: As for `run`.
+        quick: As for `run`.
 
     Raises:
         BackendNotFound: No installed backend is called `name`.
-        BackendBroken: The package, or its compiler, does not import.
+        BackendBroken: The package or its compiler cannot be imported.
     """
     from edgecore.errors import BackendBroken
 
@@ -73,14 +88,20 @@ def list_checks(name: str, *, options: Mapping[str, Any] | None = None, quick: b
 
 
 def _find(name: str) -> None:
-    """Raise BackendNotFound for a name of none; packages are imported elsewhere first, so that none hangs the suite."""
+    """Raise `BackendNotFound` if no backend has this name. Packages are imported in a child first, as they may hang."""
     from edgecore.plugin import isolated_import, registry
 
     registry.select(name, isolated_import.installed()[0])
 
 
 def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool = False) -> Iterator[Row]:
-    """The rows of all checks that one of `patterns` names, as they are done. `exactly`: the patterns are whole names."""
+    """Run all checks that a pattern selects, and yield the result of each check as soon as it has ended.
+
+    Args:
+        settings: Result of `make_settings`.
+        patterns: Parts of names, or patterns such as `operators/*`.
+        exactly: True if `patterns` are complete names.
+    """
     done: list[str] = []
     chosen_checks: list[str] | None = None
     retry = ""
@@ -103,7 +124,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
         if not died:
             return
         if not current:
-            # It died while the package was imported, asked what it supports, or between two checks.
+            # The process died while it imported the package or listed the checks, or between two checks.
             yield Row("installation/start", "installation", "failed", f"the process {died}", 0.0)
             return
         if retry == current or not _tries_many(current):
@@ -116,7 +137,7 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
 
 
 def _tries_many(check: str) -> bool:
-    """Whether a check gives its inputs together at first: after a death it is run again, one by one."""
+    """Return True if the check tries its inputs together. After a crash it runs again and tries them one by one."""
     return check.startswith("operators/")
 
 
@@ -149,7 +170,7 @@ def make_settings(
     tolerance: float | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """What the worker needs to know; see `run`."""
+    """Collect the arguments of `run` in a dict for the worker process."""
     return {
         "name": name,
         "options": dict(options or {}),
@@ -161,5 +182,5 @@ def make_settings(
 
 
 def chosen(check: str, patterns: Sequence[str], exactly: bool) -> bool:
-    """Whether a pattern names the check."""
+    """Return True if a pattern selects the check; see `rows`."""
     return check in patterns if exactly else any(pattern in check or fnmatch(check, pattern) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""Symbolic sizes: the least, one between, the greatest, and back again, by one loaded model."""
+"""Check symbolic sizes: run one loaded program with its min size, its max size and sizes between, in changing order."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import NETWORKS
 from edgecore.conformance.operators import COMPANIONS
-from edgecore.conformance.programs import check_reasons, check_results, compiled, eager, load, outputs, took
+from edgecore.conformance.programs import check_reasons, check_results, compiled, delegated_calls, eager, load, outputs
 from edgecore.conformance.samples import RANGES, resolve
 from edgecore.errors import EdgecoreError
 
-LEAST, MOST = 1, 9
-ORDER = (LEAST, 4, MOST, 3, LEAST, MOST)
+MIN_SIZE, MAX_SIZE = 1, 9
+ORDER = (MIN_SIZE, 4, MAX_SIZE, 3, MIN_SIZE, MAX_SIZE)
 
-# Which dimension of the inputs varies.
-VARIES = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
+# The dim of the inputs that has a symbolic size.
+SYMBOLIC_DIM = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """A row for each network, and one for the operators that the backend claims."""
+    """Yield one check for each network, and one for the operators that the backend claims."""
     for name in NETWORKS:
         yield Check(f"shapes/{name}", _Network(name), needs_run=True)
     yield Check("shapes/operators", operators, seconds=120, needs_run=True)
@@ -35,12 +35,12 @@ class _Network:
 
     def __call__(self, subject: BackendUnderTest) -> str:
         model, example = NETWORKS[self.name]()
-        return _vary(subject, self.name, model, example, VARIES[self.name])
+        return _vary(subject, self.name, model, example, SYMBOLIC_DIM[self.name])
 
 
 def operators(subject: BackendUnderTest) -> str:
-    """The claimed operators of one or two tensors, [rows, 8], in one model."""
-    found: list[tuple[Any, int]] = []
+    """Check all claimed elementwise operators with one or two inputs [rows, 8] in one model."""
+    targets: list[tuple[Any, int]] = []
     for row in subject.compiler.operator_support():
         target = resolve(row.operator)
         name = row.operator.split(".")[1]
@@ -51,11 +51,11 @@ def operators(subject: BackendUnderTest) -> str:
         ]
         results = [str(result.type) for result in target._schema.returns]
         if required in (["Tensor"], ["Tensor", "Tensor"]) and results == ["Tensor"] and "copy" not in name:
-            found.append((target, len(required)))
-    found = [(target, count) for target, count in found if str(target) in COMPANIONS or _keeps_shape(target, count)]
-    if not found:
-        raise Skipped("it claims no operator that takes one or two tensors of any size")
-    model = _Each(found).eval()
+            targets.append((target, len(required)))
+    targets = [(target, count) for target, count in targets if str(target) in COMPANIONS or _keeps_shape(target, count)]
+    if not targets:
+        raise Skipped("it claims no operator whose arguments are one or two tensors of any size")
+    model = _Each(targets).eval()
     example = (torch.linspace(-2, 2, 32).reshape(4, 8), torch.linspace(1, 3, 32).reshape(4, 8))
     return _vary(subject, "the model of all claimed elementwise operators", model, example, 0)
 
@@ -66,17 +66,17 @@ class _Each(torch.nn.Module):
         self.targets = targets
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Each operator of the same inputs."""
+        """Apply each operator to the same inputs."""
         return tuple(target(x, y) if count == 2 else target(x) for target, count in self.targets)
 
 
 def _keeps_shape(target: Any, count: int) -> bool:
-    one = torch.ones(2, 3)
+    ones = torch.ones(2, 3)
     try:
-        made = target(*[one] * count)
+        result = target(*[ones] * count)
     except (RuntimeError, NotImplementedError):
         return False
-    return isinstance(made, torch.Tensor) and made.shape == one.shape and made.dtype == one.dtype
+    return isinstance(result, torch.Tensor) and result.shape == ones.shape and result.dtype == ones.dtype
 
 
 def _vary(
@@ -84,7 +84,7 @@ def _vary(
 ) -> str:
     subject.trying(name)
     example = tuple(_sized(tensor, dim, 4) for tensor in example)
-    size = torch.export.Dim("size", min=LEAST, max=MOST)
+    size = torch.export.Dim("size", min=MIN_SIZE, max=MAX_SIZE)
     shapes = tuple({dim: size} for _ in example)
     program = compiled(subject, model, example, dynamic_shapes=shapes)
     check_reasons(subject, program, name)
@@ -93,24 +93,24 @@ def _vary(
         subject.trying(f"{name}, size {count}")
         inputs = tuple(_sized(tensor, dim, count) for tensor in example)
         check_results(subject, f"{name}, size {count}", outputs(loaded.forward(*inputs)), eager(model, inputs))
-    subject.trying(f"{name}, size {MOST + 1}")
-    _refuse_larger(loaded, name, tuple(_sized(tensor, dim, MOST + 1) for tensor in example))
+    subject.trying(f"{name}, size {MAX_SIZE + 1}")
+    _expect_error(loaded, name, tuple(_sized(tensor, dim, MAX_SIZE + 1) for tensor in example))
     inputs = tuple(_sized(tensor, dim, 4) for tensor in example)
-    check_results(subject, f"{name} after a refused call", outputs(loaded.forward(*inputs)), eager(model, inputs))
-    taken = took(subject, program)
-    return f"{len(taken)} of {len(program.report().rows)} operators taken; sizes {', '.join(map(str, ORDER))}"
+    check_results(subject, f"{name} after a rejected call", outputs(loaded.forward(*inputs)), eager(model, inputs))
+    calls = delegated_calls(subject, program)
+    return f"{len(calls)} of {len(program.report().rows)} operators delegated; sizes {', '.join(map(str, ORDER))}"
 
 
-def _refuse_larger(loaded: edgecore.Program, name: str, inputs: tuple[torch.Tensor, ...]) -> None:
+def _expect_error(loaded: edgecore.Program, name: str, inputs: tuple[torch.Tensor, ...]) -> None:
     try:
         loaded.forward(*inputs)
     except (EdgecoreError, ValueError):
         return
-    raise Failed(f"{name}, size {MOST + 1}: accepted, although the model was exported for at most {MOST}")
+    raise Failed(f"{name}, size {MAX_SIZE + 1}: accepted, although the model was exported for at most {MAX_SIZE}")
 
 
 def _sized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """The tensor repeated or cut to this size; another size holds other values."""
+    """Repeat or truncate a tensor to this size, and scale its values by a factor that depends on the size."""
     repeats = [1] * tensor.dim()
     repeats[dim] = -(-size // tensor.shape[dim])
     return (tensor.repeat(repeats).narrow(dim, 0, size) * (1 + size / 16)).contiguous()

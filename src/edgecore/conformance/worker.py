@@ -1,4 +1,4 @@
-"""The worker process: makes the list of checks for the backend, and runs those that are asked for."""
+"""The worker process of the suite: list the checks for a backend, and run the selected checks."""
 
 from __future__ import annotations
 
@@ -42,15 +42,28 @@ def main(
     list_only: bool,
     exactly: bool,
 ) -> None:
-    """Emit `checks` (their names), then for each chosen one that is not `done` a `begin`, `input`s and a `row`."""
+    """List the checks that the patterns select, and run those that are not done.
+
+    Emits an event `checks` with the names of all selected checks; then, for each check, the events `seconds`, `begin`,
+    `input` (any number) and `row`.
+
+    Args:
+        emit: Sends an event to the parent process.
+        settings: Result of `session.make_settings`.
+        patterns: See `session.rows`.
+        done: Names of checks that have ended already.
+        retry: Name of the check that has crashed a worker before, and now tries its inputs one by one.
+        list_only: Only emit `checks`.
+        exactly: See `session.rows`.
+    """
     from edgecore.conformance.session import chosen
 
-    warnings.simplefilter("error", FallbackWarning)  # what a user's compilation survives is a failure here
+    warnings.simplefilter("error", FallbackWarning)  # a fallback is a warning for users and a failure here
     with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
         subject = _subject(settings, Path(folder), emit)
-        found = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
-        emit("checks", [check.name for check in found])
-        for check in found if not list_only else ():
+        selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
+        emit("checks", [check.name for check in selected])
+        for check in selected if not list_only else ():
             if check.name in done:
                 continue
             emit("seconds", settings["seconds"] or check.seconds)
@@ -91,7 +104,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
     compiler = registry.load_compiler(info)
     library, cannot_run, declared = None, "", Declared()
     if info.native_library is None:
-        cannot_run = "it compiles only: BackendInfo names no native_library"
+        cannot_run = "the backend only compiles: its BackendInfo has no native_library"
     else:
         library = Path(info.native_library())
         declared = _declared(library)
@@ -121,10 +134,10 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
 
 
 def _declared(library: Path) -> Declared:
-    """What the library's table says, asked in a process of its own."""
+    """Read the table of the native library in a child process."""
     from edgecore.plugin.doctor import probe
 
-    answer = probe(str(library))
-    if isinstance(answer, str):
-        return Declared()  # the group `installation` tells why
-    return Declared(frozenset(answer.get("flags", ())), tuple(answer.get("options", ())))
+    table = probe(str(library))
+    if isinstance(table, str):
+        return Declared()  # the checks of the group `installation` report the reason
+    return Declared(frozenset(table.get("flags", ())), tuple(table.get("options", ())))

@@ -1,4 +1,4 @@
-"""For PyInstaller, which finds this by the entry point `hook-dirs` of the group `pyinstaller40`."""
+"""Hooks for PyInstaller, which finds this module by the entry point `hook-dirs` of the group `pyinstaller40`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def hook_dirs() -> list[str]:
-    """The folder of `hook-edgecore.py`."""
+    """Return the folder that contains `hook-edgecore.py`."""
     return [str(Path(__file__).absolute().parent)]

@@ -1,8 +1,9 @@
-"""What PyInstaller puts into an application that imports edgecore: the runtime, and the installed backends and kernels.
+"""PyInstaller's hook for applications that import edgecore: add the runtime, and the installed backends and kernels.
 
-Of a backend's package that is its hook, its metadata, by which it is found, and the libraries in its folder; a package that
-needs more has a hook of its own. EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY choose. The compiler stays out: an
-application that compiles says `--collect-submodules edgecore` and imports torch.
+From a backend's package the application gets the module of its entry point, its metadata (by which edgecore finds the
+backend) and the native libraries in its folder. A package that needs more files provides its own hook.
+EDGECORE_BACKENDS_ALLOW and EDGECORE_BACKENDS_DENY choose the backends. The compiler is left out; an application that
+compiles models is frozen with `--collect-submodules edgecore` and imports torch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, co
 
 from edgecore.plugin import entry_points, registry
 
-# Imported by name, or by the native module.
+# PyInstaller cannot see these imports: they are made by importlib, or by the native module.
 hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]
 excludedimports = [
     *(f"edgecore.{name}" for name in ("cli", "conformance", "emit", "freezing", "ir", "memory", "partition", "passes")),

@@ -2,17 +2,24 @@
 
 | module | holds |
 |---|---|
-| `backend_info` | what the `__init__` of a backend's package needs: `BackendInfo`, `hookimpl` |
-| `api` | the compile side of a backend: protocols and the data that they exchange |
-| `options`, `documentation`, `byte_reader` | fields of options, tables for a README, a reader of blobs |
-| `hookspecs` | the hook, for pluggy |
-| `entry_points`, `registry`, `known_backends` | entry points of installed packages; choosing and importing one; who provides what is missing |
+| `backend_info` | `BackendInfo` and `hookimpl`, which the `__init__` of a backend's package uses |
+| `api` | the protocols of a backend's compiler, and the data classes that they exchange |
+| `options` | types for the options of a backend |
+| `documentation` | tables of options and operators for a README |
+| `byte_reader` | a reader of blobs that may be damaged |
+| `hookspecs` | the specification of the hook, for pluggy |
+| `entry_points` | the entry points of installed packages |
+| `registry` | choose a backend and import its package |
+| `known_backends` | names of the packages to install for missing backends |
 | `kernel_libraries` | libraries of custom operators |
-| `isolated_import`, `inspect_library` | importing packages, and loading libraries, in other processes |
-| `doctor`, `loader_errors`, `manifests` | diagnosis; messages of a system's loader; files by which C++ finds backends |
+| `isolated_import` | import packages in a child process |
+| `inspect_library` | load a native library in a child process |
+| `doctor` | the checks of `edgecore doctor` |
+| `loader_errors` | explain the error messages of the system's dynamic loader |
+| `manifests` | write the files by which a C++ application finds backends |
 
-Loading a file imports `backend_info`, `entry_points` and `registry`. They do without the modules that take milliseconds to
-import, `typing` among them: hence `TYPE_CHECKING = False`, which type checkers take for `typing.TYPE_CHECKING`.
+Loading a file imports `backend_info`, `entry_points` and `registry`. Therefore these modules import no module that takes
+milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
 """
 
 from __future__ import annotations

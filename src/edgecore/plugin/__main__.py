@@ -1,4 +1,4 @@
-"""Paths for the build of a plugin: `python -m edgecore.plugin --include-dir | --cmake-dir`."""
+"""Print paths for the build of a plugin: `python -m edgecore.plugin --include-dir | --cmake-dir`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import edgecore
 
-# In the installed package, and in the source tree that edgecore may run from. An editable installation is both.
+# For each option: the folder in the installed package, and the folder in the source tree. An editable installation
+# has its Python files in the source tree, so both are tried.
 _FOLDERS = {"--include-dir": ("native/include", "runtime_cpp/include"), "--cmake-dir": ("cmake", "cmake")}
 
 
 def main(arguments: list[str]) -> int:
-    """Print the path that is asked for; 2 for wrong usage, 1 if this edgecore holds no such folder."""
+    """Print the requested path. Return the exit status: 2 for wrong usage, 1 if the folder does not exist, else 0."""
     if len(arguments) != 1 or arguments[0] not in _FOLDERS:
         print("usage: python -m edgecore.plugin --include-dir | --cmake-dir", file=sys.stderr)
         return 2

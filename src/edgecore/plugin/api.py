@@ -1,7 +1,7 @@
-"""The compile side of a backend: its protocols, and the records that it hands to edgecore. Imports no torch.
+"""The protocols of a backend's compiler, and the data classes that it exchanges with edgecore. Imports no torch.
 
-`edgecore.format` has tables named `CompileSpec`, `MemoryNeed` and `NamedBlob` as well. Those follow the schemas of the files,
-field by field; these are what packages are written against, so a change of a file does not reach them.
+`edgecore.format` also has classes named `CompileSpec`, `MemoryNeed` and `NamedBlob`. Those classes mirror the schemas of
+the files. The classes here are the interface for packages, which does not change when a file format changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ State = Literal["ok", "broken", "disabled"]
 
 @dataclass(frozen=True)
 class CompileSpec:
-    """A key and bytes that travel with a delegate in the `.pte`, for the backend's own use."""
+    """A key and bytes that the `.pte` stores with a delegate. Only the backend interprets them."""
 
     key: str
     value: bytes
@@ -31,9 +31,14 @@ class CompileSpec:
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Memory that a delegate will ask for at its maximum shapes; `bytes` and `alignment` in bytes.
+    """Memory that a delegate will allocate when its tensors have their maximum shapes.
 
-    Needs that share a non-empty `shared_group` count as their maximum.
+    Attributes:
+        kind: "scratch" is used during a run only, "persistent" between runs too, "staging" holds copies of arguments.
+        bytes: Size in bytes.
+        space: Number of the memory space: 0 is host memory, the backend numbers the others.
+        alignment: Alignment in bytes.
+        shared_group: Needs of the same non-empty group share memory: the report counts the maximum of the group.
     """
 
     kind: MemoryKind
@@ -45,9 +50,12 @@ class MemoryNeed:
 
 @dataclass(frozen=True)
 class NamedBlob:
-    """Bytes stored once in the file under a key, shared by every delegate that names the key.
+    """Bytes that the file stores once under a key, for all delegates that use the key.
 
-    `sha256`: the hash of `data` (32 bytes), from a backend that has computed it; else it is computed for the file.
+    Attributes:
+        data: The bytes.
+        alignment: Alignment in bytes of `data` in the file.
+        sha256: SHA-256 of `data` (32 bytes) if the backend has computed it; if empty, edgecore computes it.
     """
 
     data: bytes | memoryview
@@ -57,11 +65,17 @@ class NamedBlob:
 
 @dataclass(frozen=True)
 class PreprocessResult:
-    """What `preprocess` made of one partition.
+    """Result of `BackendCompiler.preprocess` for one partition.
 
-    `debug_handle_map` maps the blob's own identifiers to the `debug_handle`s of the nodes that they came from.
-    `compatibility` names target, library and format versions; the plugin's native side judges it before loading.
-    `unread_results`: `val`s of tensors that the delegate writes after the partition's results, though nothing reads them.
+    Attributes:
+        blob: The compiled partition.
+        named_data: Data that several delegates may share, by key.
+        debug_handle_map: Maps the blob's own identifiers to the `debug_handle`s of the nodes that they came from.
+        compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
+            the blob, and refuses what it cannot run.
+        memory: Memory that the delegate will allocate.
+        unread_results: `val`s of additional outputs that follow the partition's outputs. The delegate writes them, but
+            no node reads them.
     """
 
     blob: bytes
@@ -74,7 +88,7 @@ class PreprocessResult:
 
 @dataclass(frozen=True)
 class OperatorSupport:
-    """One row of a backend's table: what it takes of one operator, for reports and documentation."""
+    """Supported dtypes and the restrictions of one operator: a row of a backend's table for reports and documentation."""
 
     operator: str
     dtypes: tuple[str, ...]
@@ -83,7 +97,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is missing on this machine, and the command that mends it."""
+    """Something that is missing on this machine (`what`), and the command that installs or repairs it (`remedy`)."""
 
     what: str
     remedy: str
@@ -91,11 +105,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class InstalledBackend:
-    """One backend of one installed package, and whether it can be used.
+    """One backend of one installed package, and its state.
 
-    `problem` is the exception's text if the state is `broken`, the variable's name if `disabled`. `ambiguous`: another
-    package provides the same backend_id, and using it needs a choice. `name` and `summary` are empty and `info` is
-    None unless the state is `ok`.
+    Attributes:
+        backend_id: Id in the `.pte`, such as "XnnpackBackend".
+        distribution: Normalised name of the package.
+        version: Version of the package.
+        state: "ok", "broken" (importing the package failed) or "disabled" (by an environment variable).
+        name: Name that users write, such as "xnnpack"; empty unless the state is "ok".
+        summary: One line about the backend; empty unless the state is "ok".
+        problem: Text of the exception if the backend is broken, name of the environment variable if it is disabled.
+        ambiguous: True if another package provides the same `backend_id` and the user chose none of the packages.
+        info: Declaration of the backend; None unless the state is "ok".
     """
 
     backend_id: str
@@ -110,32 +131,57 @@ class InstalledBackend:
 
 
 class BackendCompiler(Protocol):
-    """The compile side of a backend: the object that `BackendInfo.compiler` names (a class without arguments)."""
+    """Compiler of a backend. `BackendInfo.compiler` names a class that follows this protocol and has no arguments."""
 
     Options: type[BaseModel]
-    """Options of the backend, each typed and documented: the values of `Backend("name", key=value)`."""
+    """Pydantic model of the backend's options, each with a type and a description: the keywords of `Backend(name, ...)`."""
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Partitioner for one compilation. `runtime` is the profile: `executorch-1.5` or `edgecore`."""
+        """Make the partitioner for one compilation.
+
+        Args:
+            options: An instance of `Options` with the values of the user.
+            runtime: The target runtime: "executorch-1.5" or "edgecore".
+        """
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition. `program` is an edge program of its own: lifted, its weights as placeholders."""
+        """Compile one partition.
+
+        Args:
+            program: The partition as an edge program of its own. Its weights are placeholders, as `torch.export` lifts
+                them.
+            specs: The compile specs that the partitioner gave to this partition.
+
+        Raises:
+            Exception: The partition cannot be compiled. Its nodes then run elsewhere, and a `FallbackWarning` is issued.
+        """
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """The operators that it takes."""
+        """List the supported operators, for reports and documentation."""
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Sentences about what in `blob` the runtime profile does not allow; empty if nothing."""
+        """Check that `blob` uses only what the target runtime can run.
+
+        Args:
+            blob: A blob that `preprocess` returned.
+            named_data: Named data of the whole file, by key.
+            runtime: The target runtime: "executorch-1.5" or "edgecore".
+
+        Returns:
+            One sentence for each violation; empty if the blob is allowed.
+        """
 
     def check(self) -> Sequence[Problem]:
-        """What this machine lacks for compiling or running."""
+        """List what this machine lacks for compiling or running, for `edgecore doctor`."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One word for `edgecore.compile(quantize=...)`: a function that makes torchao's `Quantizer` for it.
+    """A recipe of `edgecore.compile(quantize=...)` that quantizes by a `Quantizer` of torchao.
 
-    `calibrates`: it needs samples, for the ranges of values.
+    Attributes:
+        make_quantizer: Makes the quantizer.
+        calibrates: True if the recipe needs samples to record the ranges of activations.
     """
 
     make_quantizer: Callable[[], Any]
@@ -144,9 +190,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class RewriteRecipe:
-    """One word for `edgecore.compile(quantize=...)` that needs no samples: `rewrite` makes another program of an exported
-    one, which stays as it is, and may raise `CompileError`. `options` of its backend that go with it; the user's go before.
-    `computes_in`: what these options make of floating-point values, for the quantization report.
+    """A recipe of `edgecore.compile(quantize=...)` that rewrites the exported program and needs no samples.
+
+    Attributes:
+        rewrite: Returns a rewritten copy of a program. It may raise `CompileError`.
+        options: Options of the backend that the recipe needs. Options that the user sets take precedence.
+        computes_in: Dtype in which the backend computes floating-point values with these options, for the quantization
+            report.
     """
 
     rewrite: Callable[[ExportedProgram], ExportedProgram]
@@ -156,38 +206,46 @@ class RewriteRecipe:
 
 @runtime_checkable
 class QuantizingCompiler(BackendCompiler, Protocol):
-    """A compiler that also knows recipes of `edgecore.compile(quantize=...)`."""
+    """A compiler with recipes for `edgecore.compile(quantize=...)`."""
 
     def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
-        """By name, such as `int8`."""
+        """Return the recipes by name, such as "int8"."""
 
 
 @runtime_checkable
 class ConfigurableCompiler(BackendCompiler, Protocol):
-    """A compiler whose backend has other code for other processors or drivers, which this machine may run as well."""
+    """A compiler whose backend has several implementations, for other processors or drivers, that can be chosen here."""
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """Environment variables by the name of a configuration, such as that of a processor that it stands for.
+        """Return the environment variables that choose each implementation, by the name of the configuration.
 
-        The conformance suite repeats its checks of recipes in a process with each. One that this machine cannot run
-        refuses to load a file, in a sentence.
+        The conformance suite repeats its checks of recipes in one process for each configuration. If this machine cannot
+        run a configuration, the backend must refuse to load a file with an error message.
         """
 
 
 @runtime_checkable
 class ReportingCompiler(BackendCompiler, Protocol):
-    """A compiler that adds to the report of a compilation what only it knows: cycles, use of its memories, its warnings."""
+    """A compiler that adds lines to the report of a compilation, such as cycles, use of its memories, or warnings."""
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Lines about its delegates, in the order of the program."""
+        """Return lines about the backend's delegates. `results` are theirs, in the order of the program."""
 
 
 @runtime_checkable
 class BlobReader(BackendCompiler, Protocol):
-    """A compiler that can say what one of its blobs holds, for `edgecore inspect --blobs`."""
+    """A compiler that can describe the content of its blobs, for `edgecore inspect --blobs`."""
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Lines: inputs, outputs, nodes with shapes, whatever helps who looks for a mistake.
+        """Describe a blob: its inputs, outputs, nodes with shapes, and what else helps in debugging.
 
-        `named_data` is the named data of the whole file, by key. Raises FormatError with a sentence if the blob is damaged.
+        Args:
+            blob: The blob of one delegate.
+            named_data: Named data of the whole file, by key.
+
+        Returns:
+            Lines of text.
+
+        Raises:
+            FormatError: The blob is damaged.
         """

@@ -1,4 +1,7 @@
-"""What the `__init__` of a backend's package needs. Loading a file imports this, so it imports nothing itself."""
+"""`BackendInfo` and `hookimpl`, for the `__init__` of a backend's package.
+
+Loading a file imports this module, so it imports no other module.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,26 @@ if TYPE_CHECKING:
 
 
 def hookimpl(function: Hook) -> Hook:
-    """Mark the implementation of a hook, as `pluggy.HookimplMarker("edgecore")` does without options."""
+    """Mark a function as the implementation of a hook, like `pluggy.HookimplMarker("edgecore")` without options."""
     function.edgecore_impl = {}  # type: ignore[attr-defined]
     return function
 
 
 class BackendInfo:
-    """One backend that a package provides.
+    """Declaration of one backend that a package provides.
 
-    `name` is what users write (`backends=["xnnpack"]`), `backend_id` what the `.pte` holds and what the entry point is
-    called. `compiler` is `"module:attribute"`, imported on first use. `native_library` gives the absolute path of the
-    delegate's shared library and is called when a file needs it. `load_options`, called after it, gives options for loading
-    under those of the user: what Python finds and the delegate cannot, such as where a package keeps the vendor's library.
-    `self_test` computes on this machine, within seconds and without torch, and gives (what, whether it is right, detail)
-    rows for `edgecore doctor`, which calls it in a process of its own.
+    Args:
+        name: Name that users write: `backends=["xnnpack"]`. Lower-case letters, digits, `-` and `_`.
+        backend_id: Id in the `.pte`, which is also the name of the entry point: "XnnpackBackend".
+        summary: One line about the backend.
+        compiler: `"module:attribute"` of the compiler class (see `BackendCompiler`), imported on first use.
+        native_library: Returns the absolute path of the delegate's shared library. Called when a file needs the backend.
+            None for a backend that only compiles.
+        load_options: Returns default options for loading, which the user's options override. Called after
+            `native_library`. It serves for what Python can find and the native library cannot, such as the folder in
+            which another package keeps the vendor's library.
+        self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
+            check, passed, detail). `edgecore doctor` calls it in a child process.
     """
 
     __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary")

@@ -1,4 +1,4 @@
-"""Checks of the installed backends: what works, what does not, and the command that mends it."""
+"""Check the installed backends, and name the command that repairs each problem: `edgecore doctor`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,15 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of one backend. `remedy` is a command, empty if there is nothing to mend. `is_part` of a self-test."""
+    """Result of one check of one backend.
+
+    Attributes:
+        check: Name of the check.
+        ok: False if the check failed.
+        detail: What the check found, in one sentence or less.
+        remedy: Command that repairs the problem; empty if there is nothing to repair.
+        is_part: True for a row of the backend's self-test.
+    """
 
     check: str
     ok: bool
@@ -48,12 +56,12 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed. A backend that is disabled on purpose is well."""
+        """True if no check failed. A backend that the user disabled counts as working."""
         return all(finding.ok for finding in self.findings)
 
 
 Trials = dict[str, isolated_import.Trial]
-"""What one package answered, by kind of task."""
+"""Results of the tasks of one package, by `Task.kind`."""
 
 
 def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:
@@ -61,22 +69,28 @@ def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECO
 
     Args:
         name: The backend, None for all.
-        seconds: How long importing a package may take, and each question to it.
+        seconds: Time limit for importing one package, and for each function of the package that is called.
+
+    Returns:
+        One diagnosis for each backend of each package.
 
     Raises:
-        BackendNotFound: There is none of that name.
+        BackendNotFound: No installed backend is called `name`.
     """
-    found, hooks = isolated_import.installed(seconds)
+    backends, hooks = isolated_import.installed(seconds)
     if name is not None:
-        found = select(name, found)
-    answers: dict[tuple[str, str], Trials] = {key: {"hook": one} for key, one in hooks.items()}
-    tasks = [task for backend in found if backend.info for task in _questions(backend)]
-    for task, one in zip(tasks, isolated_import.run(tasks, seconds)):
-        answers[task.provider.name, task.provider.distribution][task.kind] = one
-    return [Diagnosis(one, tuple(_check(one, answers.get((one.backend_id, one.distribution), {})))) for one in found]
+        backends = select(name, backends)
+    trials: dict[tuple[str, str], Trials] = {key: {"hook": trial} for key, trial in hooks.items()}
+    tasks = [task for backend in backends if backend.info for task in _tasks(backend)]
+    for task, trial in zip(tasks, isolated_import.run(tasks, seconds)):
+        trials[task.provider.name, task.provider.distribution][task.kind] = trial
+    return [
+        Diagnosis(backend, tuple(_check(backend, trials.get((backend.backend_id, backend.distribution), {}))))
+        for backend in backends
+    ]
 
 
-def _questions(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
+def _tasks(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
     provider = _provider(backend)
     yield isolated_import.Task("library", provider)
     yield isolated_import.Task("self_test", provider)
@@ -85,21 +99,21 @@ def _questions(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
 
 
 def diagnose_kernels(seconds: float = isolated_import.STEP_SECONDS) -> list[tuple[entry_points.Provider, Finding]]:
-    """Check every installed library of custom operators. `seconds`: how long importing a package may take."""
+    """Check every installed library of custom operators. `seconds`: time limit for importing one package."""
     providers = entry_points.scan(entry_points.KERNELS)
     trials = isolated_import.run([isolated_import.Task("kernels", provider) for provider in providers], seconds)
-    return [(provider, _check_kernels(provider, tried)) for provider, tried in zip(providers, trials)]
+    return [(provider, _check_kernels(provider, trial)) for provider, trial in zip(providers, trials)]
 
 
-def _check_kernels(provider: entry_points.Provider, tried: isolated_import.Trial) -> Finding:
+def _check_kernels(provider: entry_points.Provider, trial: isolated_import.Trial) -> Finding:
     remedy = _reinstall(provider)
-    if tried.problem:
-        remedy = f"pip install --upgrade {provider.distribution}" if tried.hangs else remedy
-        return Finding("kernel library", False, kernel_libraries.broken(provider, tried.problem), remedy)
-    return _check_file(Path(tried.answer), remedy, provider.distribution)
+    if trial.problem:
+        remedy = f"pip install --upgrade {provider.distribution}" if trial.hangs else remedy
+        return Finding("kernel library", False, kernel_libraries.broken(provider, trial.problem), remedy)
+    return _check_file(Path(trial.answer), remedy, provider.distribution)
 
 
-def _check(backend: InstalledBackend, answers: Trials) -> Iterator[Finding]:
+def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
     if backend.state == "disabled":
         yield Finding("enabled", True, f"excluded by {backend.problem}", f"unset {backend.problem}")
         return
@@ -114,26 +128,26 @@ def _check(backend: InstalledBackend, answers: Trials) -> Iterator[Finding]:
             f"export {variable}={backend.distribution}",
         )
     yield from _check_copies(provider)
-    tried = answers["hook"]
+    trial = trials["hook"]
     if backend.info is None:
-        if tried.hangs:
+        if trial.hangs:
             yield Finding("import and hook", False, backend.problem, _leave_out(backend))
             return
         lacks_another = (
-            tried.missing_module and tried.missing_module.partition(".")[0] != provider.module.partition(".")[0]
+            trial.missing_module and trial.missing_module.partition(".")[0] != provider.module.partition(".")[0]
         )
-        # pip installs what the package depends on and is not there.
+        # Without --force-reinstall pip installs the missing dependencies of the package.
         remedy = f"pip install {backend.distribution}" if lacks_another else reinstall
         yield Finding("import and hook", False, backend.problem, remedy)
         return
     yield _check_hooks(backend, provider, reinstall)
-    if tried.printed:
-        said = f"importing {provider.module} prints {tried.printed[:80]!r}, which spoils the output of programs that use it"
-        yield Finding("quiet import", False, said, f"pip install --upgrade {backend.distribution}")
+    if trial.printed:
+        text = f"importing {provider.module} prints {trial.printed[:80]!r}, which spoils the output of programs that use it"
+        yield Finding("quiet import", False, text, f"pip install --upgrade {backend.distribution}")
     yield _check_fields(backend.info, reinstall)
-    yield _check_library(backend, answers["library"], reinstall)
-    yield from _check_results(answers["self_test"], f"pip install --upgrade {backend.distribution}")
-    yield from _check_compiler(backend, answers.get("check"))
+    yield _check_library(backend, trials["library"], reinstall)
+    yield from _check_self_test(trials["self_test"], f"pip install --upgrade {backend.distribution}")
+    yield from _check_compiler(backend, trials.get("check"))
 
 
 def _provider(backend: InstalledBackend) -> entry_points.Provider:
@@ -142,7 +156,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 
 def _reinstall(provider: entry_points.Provider) -> str:
-    """The command that installs the package again, as it was installed."""
+    """Return the command that installs the package again, editable if it was editable."""
     # https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
@@ -154,28 +168,29 @@ def _reinstall(provider: entry_points.Provider) -> str:
 
 
 def _leave_out(backend: InstalledBackend) -> str:
-    """The command after which nothing imports the package."""
+    """Return the command after which edgecore no longer imports the package."""
     denied = filter(None, (os.environ.get("EDGECORE_BACKENDS_DENY"), backend.distribution))
     return f"export EDGECORE_BACKENDS_DENY={','.join(denied)}"
 
 
 def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
-    """Several copies on `sys.path`: the first one is used, and people wonder why."""
+    """Report several copies of the package on `sys.path`: Python imports the first one, which may be the wrong version."""
     (version, location), *others = entry_points.copies(provider.distribution) or [("", "")]
     if not others:
         return
-    hidden = " and ".join(f"{other} in {place}" for other, place in others)
+    hidden = " and ".join(f"{other} in {folder}" for other, folder in others)
     used = f"version {version} in {location} is used; it hides {hidden}"
-    if any(place == location for _, place in others):
+    if any(folder == location for _, folder in others):
         broken = f"{used}: an installation was interrupted"
-        twice = f"pip uninstall --yes {provider.distribution} && pip install {provider.distribution}"
-        yield Finding("one version", False, broken, f"pip uninstall --yes {provider.distribution}; {twice}")
+        # Each `pip uninstall` removes one of the two copies.
+        reinstall = f"pip uninstall --yes {provider.distribution} && pip install {provider.distribution}"
+        yield Finding("one version", False, broken, f"pip uninstall --yes {provider.distribution}; {reinstall}")
         return
     yield Finding("one version", True, used, f"pip uninstall --yes {provider.distribution}")
 
 
 def _check_hooks(backend: InstalledBackend, provider: entry_points.Provider, remedy: str) -> Finding:
-    """Loading a file calls the hook directly; pluggy also finds wrong arguments and hooks that edgecore does not have."""
+    """Check the hooks with pluggy, which finds wrong arguments and unknown hooks. Loading a file does without pluggy."""
     manager = pluggy.PluginManager("edgecore")
     manager.add_hookspecs(hookspecs)
     try:
@@ -198,43 +213,50 @@ def _check_fields(info: BackendInfo, remedy: str) -> Finding:
     return Finding("declaration", not problems, detail, remedy if problems else "")
 
 
-def _check_library(backend: InstalledBackend, tried: isolated_import.Trial, remedy: str) -> Finding:
+def _check_library(backend: InstalledBackend, trial: isolated_import.Trial, remedy: str) -> Finding:
     check, info = "native library", backend.info
     assert info is not None
     if info.native_library is None:
         return Finding(check, True, "none: it compiles only")
-    if tried.problem:
-        return Finding(check, False, tried.problem, _leave_out(backend) if tried.hangs else remedy)
-    path = Path(tried.answer)
+    if trial.problem:
+        return Finding(check, False, trial.problem, _leave_out(backend) if trial.hangs else remedy)
+    path = Path(trial.answer)
     if not path.is_absolute():
         return Finding(check, False, f"{path} is not an absolute path", remedy)
     return _check_file(path, remedy, backend.distribution, info.backend_id)
 
 
 def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "") -> Finding:
-    """Check a library of delegates (with `backend_id`) or of kernels."""
+    """Check the native library of a backend, or, if `backend_id` is empty, a library of kernels."""
     check = "native library" if backend_id else "kernel library"
     if problem := loader_errors.wrong_file(path):
         return Finding(check, False, problem, remedy)
     declared = probe(str(path))
     if isinstance(declared, str):
-        words = declared.partition(" does not load: ")[2]
-        why, remedy = loader_errors.explain(words, remedy, distribution)
-        return Finding(check, False, f"{path} does not load: {why} ({words})" if why else declared, remedy)
+        message = declared.partition(" does not load: ")[2]
+        why, remedy = loader_errors.explain(message, remedy, distribution)
+        return Finding(check, False, f"{path} does not load: {why} ({message})" if why else declared, remedy)
     abi = ".".join(map(str, declared["abi"]))
     if (host := host_abi()) and abi != host:
         is_newer = declared["abi"] > [int(number) for number in host.split(".")]
         older = "edgecore" if is_newer else distribution
         text = f"{path} was built for interface {abi}, this edgecore has {host}: {older} is too old"
         return Finding(check, False, text, f"pip install --upgrade {older}")
-    if backend_id and (given := declared.get("backend_id", backend_id)) != backend_id:
-        return Finding(check, False, f"{path} is the library of {given}", remedy)
+    if backend_id and (declared_id := declared.get("backend_id", backend_id)) != backend_id:
+        return Finding(check, False, f"{path} is the library of {declared_id}", remedy)
     kernels_of = "" if backend_id else f"{declared.get('kernels')} kernels, "
     return Finding(check, True, f"{path}, {kernels_of}interface {abi}")
 
 
 def probe(path: str) -> dict[str, Any] | str:
-    """What the library's table declares, or why it does not load."""
+    """Load a library in a child process and read the table that it exports.
+
+    Args:
+        path: Absolute path of the library of a backend or of kernels.
+
+    Returns:
+        The table as `edgecore.plugin.inspect_library` prints it, or a sentence that says why the library does not load.
+    """
     try:
         done = subprocess.run(
             [sys.executable, "-m", "edgecore.plugin.inspect_library", path],
@@ -253,25 +275,24 @@ def probe(path: str) -> dict[str, Any] | str:
     return declared
 
 
-def _check_results(tried: isolated_import.Trial, remedy: str) -> Iterator[Finding]:
-    """What the package computed on this machine, row by row."""
-    if tried.problem:
-        yield Finding("self-test", False, tried.problem, remedy)
+def _check_self_test(trial: isolated_import.Trial, remedy: str) -> Iterator[Finding]:
+    if trial.problem:
+        yield Finding("self-test", False, trial.problem, remedy)
         return
-    for what, is_right, detail in tried.answer or []:
+    for what, is_right, detail in trial.answer or []:
         yield Finding(what, is_right, detail, "" if is_right else remedy, is_part=True)
 
 
-def _check_compiler(backend: InstalledBackend, tried: isolated_import.Trial | None) -> Iterator[Finding]:
+def _check_compiler(backend: InstalledBackend, trial: isolated_import.Trial | None) -> Iterator[Finding]:
     assert backend.info is not None
     extra = f'"{backend.distribution}[compile]"'
-    if tried is None:
+    if trial is None:
         detail = "torch is not installed: it runs files, it does not compile"
         yield Finding("compiler", True, detail, f"pip install {extra}")
-    elif tried.problem:
-        remedy = f"pip install --upgrade {extra}" if tried.hangs else f"pip install {extra}"
-        yield Finding("compiler", False, tried.problem, remedy)
+    elif trial.problem:
+        remedy = f"pip install --upgrade {extra}" if trial.hangs else f"pip install {extra}"
+        yield Finding("compiler", False, trial.problem, remedy)
     else:
         yield Finding("compiler", True, backend.info.compiler)
-        for what, remedy in tried.answer:
+        for what, remedy in trial.answer:
             yield Finding("machine", False, what, remedy)

@@ -1,4 +1,4 @@
-"""Options and operators of a backend as tables, for its README, the terminal and the report. Imports no torch."""
+"""Tables of the options and operators of a backend, for its README, the terminal and the report. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPERATOR_TITLES = ("operator", "dtypes", "constraints")
 
 
 def option_rows(options: type[BaseModel]) -> list[tuple[str, str, str, str]]:
-    """Name, type, default and description of each option."""
+    """Return (name, type, default, description) of each option."""
     return [
         (name, _type(field.annotation), _default(field), field.description or "")
         for name, field in options.model_fields.items()
@@ -23,24 +23,32 @@ def option_rows(options: type[BaseModel]) -> list[tuple[str, str, str, str]]:
 
 
 def operator_rows(support: Sequence[OperatorSupport]) -> list[tuple[str, str, str]]:
-    """Operator, dtypes and constraints of each row."""
+    """Return (operator, dtypes, constraints) of each row."""
     return [(row.operator, ", ".join(row.dtypes), row.constraints) for row in support]
 
 
 def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first column is code."""
+    """Format a Markdown table whose first column is code.
+
+    Args:
+        titles: Titles of the columns.
+        rows: Cells of each row.
+
+    Returns:
+        The text of the table, with a line feed after each line.
+    """
     head = [" | ".join(titles), " | ".join("---" for _ in titles)]
     body = [" | ".join((f"`{first}`", *(cell.replace("|", "\\|") for cell in rest))) for first, *rest in rows]
     return "".join(f"| {line} |\n" for line in head + body)
 
 
 def options_markdown(options: type[BaseModel]) -> str:
-    """The options as a Markdown table."""
+    """Format the options of a backend as a Markdown table. `options` is `BackendCompiler.Options`."""
     return markdown(OPTION_TITLES, option_rows(options))
 
 
 def operators_markdown(support: Sequence[OperatorSupport]) -> str:
-    """The operators as a Markdown table."""
+    """Format the operators of a backend as a Markdown table. `support` is what `operator_support()` returned."""
     return markdown(OPERATOR_TITLES, operator_rows(support))
 
 

@@ -1,11 +1,12 @@
-"""The entry points in our groups of the installed packages: `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
+"""Find the entry points of installed packages in the groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
-Finds what `importlib.metadata.entry_points` finds, in its order, without importing it where packages lie in plain
-folders: its imports take several times as long as loading a small file. The format of `entry_points.txt`:
-https://packaging.python.org/en/latest/specifications/entry-points/
+The result is that of `importlib.metadata.entry_points`, in the same order. But importing `importlib.metadata` takes
+several times as long as loading a small file, so this module reads `entry_points.txt` itself if the packages are plain
+folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
-One difference: the current directory is passed over where nobody named it, and plugins are not imported from there. A
-folder that somebody unpacked must not become a backend because a shell stands in it. See `_unnamed`.
+There is one difference: the current directory is skipped if Python added it to `sys.path` by default, and plugins are not
+imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory. See
+`_implicit_entries`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     Reader = Callable[[str], str | None]
-    """The text of a file of the distribution's metadata folder, None if there is none."""
+    """Function from the name of a file in a distribution's metadata folder to its text; None if there is no such file."""
 
 GROUP = "edgecore.backends"
 KERNELS = "edgecore.kernels"
-"""Named after the namespace of the operators; the value is a function that gives the library's absolute path."""
+"""Group for libraries of operators. An entry is named after the operators' namespace; its value is a function that
+returns the absolute path of the library.
+"""
 COMMANDS = "edgecore.commands"
-"""Named after a command of `edgecore`: see `edgecore.cli.plugin_commands`."""
+"""Group for commands of the `edgecore` command line. An entry has the name of its command: see
+`edgecore.cli.plugin_commands`.
+"""
 
 
 class Provider:
@@ -33,9 +38,9 @@ class Provider:
 
     Args:
         name: Name of the entry point: a backend_id in GROUP, a namespace of operators in KERNELS, a command in COMMANDS.
-        value: The object that it refers to, as `module:attribute`.
-        location: The folder or file of `sys.path` that holds the package.
-        read: Returns the text of a file of the package's metadata.
+        value: The object that the entry point refers to, as `module:attribute`.
+        location: The entry of `sys.path` (folder or archive) that contains the package.
+        read: Returns the text of a file of the package's metadata, or None.
     """
 
     def __init__(self, name: str, value: str, location: str, read: Reader) -> None:
@@ -47,7 +52,7 @@ class Provider:
 
     @property
     def distribution(self) -> str:
-        """Normalised name of the package; read when asked for, as is the version."""
+        """Normalised name of the package. The metadata file is read on first use."""
         return normalised(self._metadata("Name"))
 
     @property
@@ -57,17 +62,17 @@ class Provider:
 
     @property
     def module(self) -> str:
-        """Name of the module that `value` names."""
+        """The module part of `value`."""
         return self.value.partition("[")[0].partition(":")[0].strip()
 
     def load(self) -> Any:
         """Import the object that `value` names."""
         _, _, attributes = self.value.partition("[")[0].partition(":")
         _import(self.module)
-        found = sys.modules[self.module]
+        loaded = sys.modules[self.module]
         for attribute in filter(None, attributes.strip().split(".")):
-            found = getattr(found, attribute)
-        return found
+            loaded = getattr(loaded, attribute)
+        return loaded
 
     def _metadata(self, key: str) -> str:
         if self._fields is None:
@@ -76,8 +81,11 @@ class Provider:
 
 
 def scan(group: str = GROUP) -> list[Provider]:
-    """Every entry point of the group. Of a distribution that `sys.path` holds twice the first one counts."""
-    found: list[Provider] = []
+    """List every entry point of a group.
+
+    If `sys.path` contains several copies of a distribution, only the first copy counts, because Python imports that one.
+    """
+    providers: list[Provider] = []
     seen = set()
     for distribution, location, read in _distributions():
         if distribution in seen:
@@ -85,18 +93,22 @@ def scan(group: str = GROUP) -> list[Provider]:
         seen.add(distribution)
         text = read("entry_points.txt")
         if text and group in text:
-            found += [Provider(name, value, location, read) for name, value in _group(text, group)]
-    return found
+            providers += [Provider(name, value, location, read) for name, value in _group(text, group)]
+    return providers
 
 
 def copies(distribution: str) -> list[tuple[str, str]]:
-    """(version, location) of each installed copy of a distribution, given by its normalised name; the first one counts."""
-    found = [(_metadata_fields(read), location) for name, location, read in _distributions() if name == distribution]
-    return [(fields.get("Version", "unknown"), location) for fields, location in found]
+    """Return (version, location) of each installed copy of a distribution. Python imports the first copy.
+
+    Args:
+        distribution: Normalised name of the distribution.
+    """
+    metadata = [(_metadata_fields(read), location) for name, location, read in _distributions() if name == distribution]
+    return [(fields.get("Version", "unknown"), location) for fields, location in metadata]
 
 
 def normalised(distribution: str) -> str:
-    """The name as PEP 503 has it."""
+    """Normalise the name of a distribution as PEP 503 defines: lower case, and runs of `-`, `_`, `.` become one `-`."""
     return "-".join(filter(None, distribution.lower().replace("_", "-").replace(".", "-").split("-")))
 
 
@@ -117,64 +129,65 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 
 def _import(module: str) -> None:
-    """`import module`, but not from the current directory."""
-    left_out = [(index, sys.path[index]) for index in _unnamed()]
-    for index, _ in reversed(left_out):
+    """Import a module, but not from an implicit current directory."""
+    removed = [(index, sys.path[index]) for index in _implicit_entries()]
+    for index, _ in reversed(removed):
         del sys.path[index]
     try:
         __import__(module)
     finally:
-        for index, entry in left_out:
+        for index, entry in removed:
             sys.path.insert(index, entry)
 
 
-def _unnamed() -> list[int]:
-    """Indices in `sys.path` of the current directory where the interpreter put it, and nobody meant a place of packages.
+def _implicit_entries() -> list[int]:
+    """Return the indices in `sys.path` of the current directory where the interpreter added it and no user asked for it.
 
-    They are empty entries (`python -c`, a prompt), the first entry of `python -m`, and what became of an empty part of
-    PYTHONPATH (`PYTHONPATH=:/more`). Any other entry counts, such as the folder of a script or one that PYTHONPATH or a
-    `.pth` file names, also if it is the current directory.
+    These are: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that an empty part of
+    PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the current directory: the
+    folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
     """
-    found = [index for index, entry in enumerate(sys.path) if not entry]
+    implicit = [index for index, entry in enumerate(sys.path) if not entry]
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     by_module = sys.path and _runs_module() and not getattr(sys.flags, "safe_path", sys.flags.isolated)
-    by_part = len(parts) > 1 and "" in parts and not sys.flags.ignore_environment
-    if not by_module and not by_part:
-        return found
+    by_pythonpath = len(parts) > 1 and "" in parts and not sys.flags.ignore_environment
+    if not by_module and not by_pythonpath:
+        return implicit
     try:
         here = os.getcwd()
-    except OSError:  # it was removed
-        return found
+    except OSError:  # the current directory was removed
+        return implicit
     if by_module and sys.path[0] == here:
-        found.insert(0, 0)
-    if by_part and here not in [os.path.abspath(part) for part in parts if part]:
-        start = 1 if found[:1] == [0] else 0
-        found += [index for index in range(start, len(sys.path)) if sys.path[index] == here][:1]
-    return sorted(found)
+        implicit.insert(0, 0)
+    if by_pythonpath and here not in [os.path.abspath(part) for part in parts if part]:
+        start = 1 if implicit[:1] == [0] else 0
+        implicit += [index for index in range(start, len(sys.path)) if sys.path[index] == here][:1]
+    return sorted(implicit)
 
 
 def _runs_module() -> bool:
-    """Whether this is `python -m`; the main module of a folder or an archive is called `__main__`."""
+    """Return True for `python -m MODULE`. For `python FOLDER` or `python ARCHIVE` the main module is called `__main__`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name != "__main__"
 
 
 def searched() -> list[str]:
-    """The entries of `sys.path` that packages are searched in."""
-    unnamed = _unnamed()
-    return [os.fsdecode(entry) for index, entry in enumerate(sys.path) if index not in unnamed]
+    """Return the entries of `sys.path` in which packages are searched: all but an implicit current directory."""
+    implicit = _implicit_entries()
+    return [os.fsdecode(entry) for index, entry in enumerate(sys.path) if index not in implicit]
 
 
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
-    """Normalised name of each installed distribution, the entry of `sys.path` that holds it, and its reader."""
-    # PathFinder is of this module; any other finder of distributions has ways of its own to find them.
+    """Yield each installed distribution: its normalised name, the entry of `sys.path` that contains it, its reader."""
+    # Python's own PathFinder is defined in this module. If another finder provides distributions (an editable
+    # installation may add one), only importlib.metadata can ask it.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(searched())
         return
     for path in searched():
         try:
-            # An .egg names its metadata folder otherwise.
+            # In an .egg the metadata folder is called EGG-INFO, which importlib.metadata understands.
             names = None if path.endswith(".egg") else os.listdir(path)
         except NotADirectoryError:
             names = None
@@ -205,5 +218,5 @@ def _of_importlib(paths: Iterable[str]) -> Iterator[tuple[str, str, Reader]]:
 
     for distribution in distributions(path=list(paths)):
         name = normalised(_metadata_fields(distribution.read_text).get("Name", ""))
-        # Of a zip file this is the file itself: a location is for people to read.
+        # For a zip file, locate_file("") is the path of the archive. The location is only shown to users.
         yield name, os.path.normpath(str(distribution.locate_file(""))), distribution.read_text

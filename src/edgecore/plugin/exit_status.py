@@ -1,4 +1,4 @@
-"""Exit statuses of other processes in words."""
+"""Describe the exit status of a child process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 
 def exit_text(status: int) -> str:
-    """`signal 11 (SIGSEGV)` for -11, `status 3` for 3: statuses as `subprocess` gives them."""
+    """Describe a return code of `subprocess`: "signal 11 (SIGSEGV)" for -11, "status 3" for 3."""
     if status >= 0:
         return f"status {status}"
     try:

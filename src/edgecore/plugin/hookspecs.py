@@ -1,4 +1,4 @@
-"""The hooks that a package implements, for `edgecore doctor`, which lets pluggy judge an implementation."""
+"""Specifications of the hooks that a package implements. `edgecore doctor` lets pluggy check an implementation."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ hookspec = pluggy.HookspecMarker("edgecore")
 
 @hookspec
 def edgecore_backends() -> Sequence[BackendInfo]:  # type: ignore[empty-body]
-    """The backends of this package."""
+    """Return the declarations of all backends of the package."""

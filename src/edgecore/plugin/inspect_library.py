@@ -1,6 +1,6 @@
-"""Load the library of a delegate or of kernels and print its table as JSON: `python -m edgecore.plugin.inspect_library PATH`.
+"""Load the library of a backend or of kernels and print its table as JSON: `python -m edgecore.plugin.inspect_library PATH`.
 
-A program of its own, because a library that dies while loading must not take `edgecore doctor` with it.
+This is a separate program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-# Mirrors of the structs of edgecore/abi.h, backend.h and kernel.h, members by their names there, from the start as far as
-# they are read here. tests/plugin/test_inspect_library.py compares them with the headers.
+# The structs of edgecore/abi.h, backend.h and kernel.h, with the same member names, up to the last member that is read
+# here. tests/plugin/test_inspect_library.py compares them with the headers.
 
 
 class _Header(ctypes.Structure):
@@ -31,7 +31,7 @@ class _Str(ctypes.Structure):
 
 
 class _Backend(ctypes.Structure):
-    """The head of `edgecore_backend` (edgecore/backend.h), up to the options."""
+    """The first members of `edgecore_backend` (edgecore/backend.h), up to the options."""
 
     _fields_ = (
         ("header", _Header),
@@ -71,7 +71,7 @@ _FLAGS = (
     "MAY_ALIAS_INPUT",
     "OWN_HEAP",
 )
-"""Names of the bits of `flags`, lowest first."""
+"""Names of the bits of `flags`, from the lowest bit."""
 
 _OPTION_TYPES = ("bool", "int", "float", "string", "bytes", "list")
 
@@ -88,7 +88,7 @@ class _KernelLibrary(ctypes.Structure):
     )
 
 
-def _describe(head: _Backend, index: int) -> dict[str, object]:
+def _describe_option(head: _Backend, index: int) -> dict[str, object]:
     option = _Option.from_address(head.options + index * head.option_stride)
     kind = _OPTION_TYPES[option.type] if option.type < len(_OPTION_TYPES) else f"unknown type {option.type}"
     when = [name for bit, name in enumerate(("load", "run")) if option.when >> bit & 1]
@@ -96,7 +96,10 @@ def _describe(head: _Backend, index: int) -> dict[str, object]:
 
 
 def host_abi() -> str:
-    """The interface version of this edgecore, from the header in its wheel; empty in a source tree."""
+    """Return the version of this edgecore's native interface, such as "0.3".
+
+    The version comes from the header in the wheel. In a source tree, which has no such header, it is empty.
+    """
     header = Path(__file__).absolute().parent.parent / "native" / "include" / "edgecore" / "abi.h"
     if not header.is_file():
         return ""
@@ -105,7 +108,7 @@ def host_abi() -> str:
 
 
 def main(path: str) -> int:
-    """Print the table, or one sentence on stderr and 1."""
+    """Print the table and return 0; or print one sentence on stderr and return 1."""
     try:
         library = ctypes.CDLL(path)
         name = "edgecore_kernels_v0" if hasattr(library, "edgecore_kernels_v0") else "edgecore_backend_v0"
@@ -120,7 +123,7 @@ def main(path: str) -> int:
         return 1
     head = table.contents
     abi = f"{head.header.major}.{head.header.minor}"
-    if abi != (host_abi() or abi):  # of another version no more is known than where its number stands
+    if abi != (host_abi() or abi):  # a table of another version may differ in all members but the header
         print(json.dumps({"abi": [head.header.major, head.header.minor]}))
         return 0
     if isinstance(head, _KernelLibrary):
@@ -131,7 +134,7 @@ def main(path: str) -> int:
         answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}
         answer["flags"] = [name for bit, name in enumerate(_FLAGS) if head.flags >> bit & 1]
     if head.header.struct_size >= ctypes.sizeof(_Backend):
-        answer["options"] = [_describe(head, index) for index in range(head.option_count)]
+        answer["options"] = [_describe_option(head, index) for index in range(head.option_count)]
     print(json.dumps(answer))
     return 0
 

@@ -1,7 +1,7 @@
-"""Calls what packages provide in a process of its own: one that hangs, dies or prints must not spoil a command for all.
+"""Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
 
-The child (`main`) writes a line of JSON before each step and after each task. When it dies or falls silent, the package
-that it was at is to blame, and a new child goes on with the rest.
+The child (`main`) writes a line of JSON before each step and after each task. If the child dies or exceeds the time limit
+of a step, the package of this step is to blame, and a new child continues with the remaining tasks.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from edgecore.plugin.entry_points import Provider
 from edgecore.plugin.exit_status import exit_text
 
 STEP_SECONDS = 20.0
-_COMPILER_PATIENCE = 3
-"""Times as long may importing a compiler take: torch comes with it."""
+_COMPILER_TIMEOUT_FACTOR = 3
+"""Multiplier of the time limit for importing a backend's compiler, because that imports torch."""
 _START_SECONDS = 60.0
-_PRINTED_AT_MOST = 1000
-# The path of this process, so that both find the same packages; nothing is imported before it is set.
+_MAX_PRINTED_BYTES = 1000
+# The child gets the sys.path of this process before it imports anything, so that both find the same packages.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin import isolated_import; isolated_import.main(sys.argv[1])"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to ask of a package.
+    """A request to a package. `kind` decides what happens and what `Trial.answer` is.
 
-    `hook`: import it and call its hook, no answer. `library`: the path that its `native_library()` gives, None if it has
-    none; its `load_options` are called too. `kernels`: the
-    path of its library of operators. `check`: [what, remedy] of each problem that its compiler reports. `self_test`: [what, right, detail] rows of
-    its `self_test()`, none without one. `tables`: rows of
-    its options and its operators, see `documentation`.
+    - `hook`: import the package and call its hook. The answer is None.
+    - `library`: call `native_library()` and `load_options()`. The answer is the path of the library, or None.
+    - `kernels`: the answer is the path of the package's library of operators.
+    - `check`: call `check()` of the compiler. The answer is a list of [what, remedy].
+    - `self_test`: call `self_test()`. The answer is its list of [check, passed, detail]; empty if there is no self-test.
+    - `tables`: the answer is {"options": rows, "operators": rows}, see `documentation`.
     """
 
     kind: Literal["hook", "library", "kernels", "check", "self_test", "tables"]
@@ -53,7 +54,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a task: a problem, whether that is a hang, a Python module that the package lacks, what it printed."""
+    """Result of a task.
+
+    Attributes:
+        problem: Why the task failed; empty if it succeeded.
+        hangs: True if a step exceeded its time limit.
+        missing_module: Name of the Python module whose absence made the import fail; else empty.
+        printed: The first bytes that the package wrote to stdout and stderr.
+        answer: See `Task`.
+    """
 
     problem: str = ""
     hangs: bool = False
@@ -63,39 +72,49 @@ class Trial:
 
 
 def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], dict[tuple[str, str], Trial]]:
-    """`registry.installed`, but what does not survive a trial is not imported here; trials by backend_id and distribution.
+    """List the installed backends as `registry.installed` does, but try to import each package in a child first.
+
+    A package that fails in the child is broken, and is not imported in this process.
 
     Args:
-        seconds: How long importing a package may take.
+        seconds: Time limit for importing one package.
+
+    Returns:
+        The backends, and the results of the imports by (backend id, distribution).
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
-    # What a package prints is in its trial.
+    # Output of a package is in its trial already; here it would spoil the output of the command.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        found = registry.installed()
+        listed = registry.installed()
     keys = [(provider.name, provider.distribution) for provider in providers]
-    return found, dict(zip(keys, trials))
+    return listed, dict(zip(keys, trials))
 
 
 def backends(seconds: float) -> list[InstalledBackend]:
-    """List the installed backends, with one warning for each that is broken.
+    """List the installed backends, and warn about each that is broken.
 
-    Packages that this process has not imported yet are tried in a process of their own first, where that can be.
+    Packages that this process has not imported yet are imported in a child first, if this process can start one.
+
+    Args:
+        seconds: Time limit for importing one package.
     """
-    if possible():
+    if can_start_python():
         new = [
-            one for one in registry.providers_here() if not registry.is_loaded(one) and not registry.excluded_by(one)
+            provider
+            for provider in registry.providers_here()
+            if not registry.is_loaded(provider) and not registry.excluded_by(provider)
         ]
         mark_broken(new, seconds)
-    found = registry.installed()
-    for backend in found:
+    listed = registry.installed()
+    for backend in listed:
         if backend.state == "broken":
             warnings.warn(f"{backend.problem}; `edgecore doctor` tells more", category=RuntimeWarning, stacklevel=3)
-    return found
+    return listed
 
 
 def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
-    """Try the hook of each; those that have a problem are broken in this process from now on, without an import."""
+    """Call the hook of each package in a child, and mark those that fail as broken, without importing them here."""
     trials = run([Task("hook", provider) for provider in providers], seconds)
     for provider, trial in zip(providers, trials):
         if trial.problem:
@@ -103,27 +122,36 @@ def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
     return trials
 
 
-def possible() -> bool:
-    """Whether this process can start another Python: not in a frozen application, nor where Python is embedded."""
+def can_start_python() -> bool:
+    """Return False in a frozen application and where Python is embedded: these cannot start another Python."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
-    """Try each one.
+    """Run tasks in child processes.
+
+    Args:
+        tasks: The tasks.
+        seconds: Time limit for each step of a task.
+
+    Returns:
+        The result of each task, in their order.
 
     Raises:
         EdgecoreError: This process cannot start another Python.
     """
-    if not possible():
-        raise EdgecoreError("a frozen application cannot check its backends; check them where it is made")
+    if not can_start_python():
+        raise EdgecoreError(
+            "a frozen application cannot check its backends; check them where the application is frozen"
+        )
     trials: list[Trial] = []
     while len(trials) < len(tasks):
-        trials += _run_until_it_fails(tasks[len(trials) :], seconds)
+        trials += _run_in_child(tasks[len(trials) :], seconds)
     return trials
 
 
-def _run_until_it_fails(tasks: Sequence[Task], seconds: float) -> list[Trial]:
-    """Trials of the first ones, up to the first that the child does not survive."""
+def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
+    """Run tasks in one child, up to the first task that kills it or exceeds the time limit. Return their results."""
     request = json.dumps([(task.kind, task.provider.name, task.provider.value) for task in tasks])
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD, request, *entry_points.searched()],
@@ -139,11 +167,11 @@ def _run_until_it_fails(tasks: Sequence[Task], seconds: float) -> list[Trial]:
             line = lines.get(timeout=limit)
             if not line:
                 return [*trials, Trial(f"{step} ends the process with {exit_text(child.wait())}")]
-            said = json.loads(line)
-            if isinstance(said, list):
-                step, limit = said[0], seconds * said[1]
+            message = json.loads(line)
+            if isinstance(message, list):
+                step, limit = message[0], seconds * message[1]
             else:
-                trials.append(Trial(**said))
+                trials.append(Trial(**message))
     except queue.Empty:
         trials.append(Trial(f"{step} does not end within {limit:g} s", hangs=True))
     finally:
@@ -156,36 +184,37 @@ def _run_until_it_fails(tasks: Sequence[Task], seconds: float) -> list[Trial]:
 
 
 def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
-    """Put each line into the queue, then an empty one."""
-    with contextlib.suppress(ValueError):  # closed meanwhile
+    """Put each line of the stream into the queue, then an empty string."""
+    with contextlib.suppress(ValueError):  # the parent has closed the stream
         for line in stream:
             lines.put(line)
     lines.put("")
 
 
 def main(request: str) -> None:
-    """The child: lines for each (kind, backend_id, value) in `request`.
+    """Run tasks in the child, and write one JSON value per line: [step, timeout factor] before each step, then a `Trial`.
 
-    They are [step, times the usual patience] before each step, and the fields of the `Trial` at the end.
+    Args:
+        request: JSON list of (kind, name of the entry point, value of the entry point).
     """
-    # Whatever packages write, by Python or C, goes to a file.
+    # Packages may write to the descriptors 1 and 2 from Python or C, so these are redirected to a file.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
 
-    def say(what: object) -> None:
-        print(json.dumps(what, default=str), file=results, flush=True)
+    def send(message: object) -> None:
+        print(json.dumps(message, default=str), file=results, flush=True)
 
     with tempfile.TemporaryFile() as file:
         output = file.fileno()
         os.dup2(output, 1)
         os.dup2(output, 2)
-        for kind, backend_id, value in json.loads(request):
+        for kind, name, value in json.loads(request):
             os.lseek(output, 0, os.SEEK_SET)
             os.ftruncate(output, 0)
             problem = missing_module = ""
             answer = None
             try:
                 answer = _answer(
-                    kind, Provider(backend_id, value, "", lambda _: None), lambda step, times=1: say([step, times])
+                    kind, Provider(name, value, "", lambda _: None), lambda step, factor=1: send([step, factor])
                 )
             except (Exception, SystemExit) as error:
                 problem = registry.text_of(error)
@@ -193,12 +222,12 @@ def main(request: str) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os.lseek(output, 0, os.SEEK_SET)
-            printed = os.read(output, _PRINTED_AT_MOST).decode(errors="replace").strip()
-            say({"problem": problem, "missing_module": missing_module, "printed": printed, "answer": answer})
+            printed = os.read(output, _MAX_PRINTED_BYTES).decode(errors="replace").strip()
+            send({"problem": problem, "missing_module": missing_module, "printed": printed, "answer": answer})
 
 
 def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
-    """What the package gives for a task; `begin` is called before each step of it."""
+    """Return the answer to a task. `begin` is called before each step, with its description and timeout factor."""
     if kind == "kernels":
         begin(f"importing {provider.module} and asking for its library")
         return str(provider.load()())
@@ -213,7 +242,7 @@ def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
             return []
         begin(f"calling self_test() of {provider.module}")
         return [list(row) for row in info.self_test()]
-    begin(f"importing {info.compiler}", _COMPILER_PATIENCE)
+    begin(f"importing {info.compiler}", _COMPILER_TIMEOUT_FACTOR)
     compiler = registry.load_compiler(info)
     if kind == "check":
         begin(f"calling check() of {info.compiler}")
@@ -231,8 +260,8 @@ def _library(info: BackendInfo, module: str, begin: Callable[..., None]) -> str 
         if function := getattr(info, name):
             begin(f"calling {name}() of {module}")
             try:
-                given = function()
+                result = function()
             except Exception as error:
                 raise BackendError(f"{name}() raised {type(error).__name__}: {error}") from error
-            path = str(given) if name == "native_library" else path
+            path = str(result) if name == "native_library" else path
     return path

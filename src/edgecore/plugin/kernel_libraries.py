@@ -1,11 +1,11 @@
-"""Libraries of custom operators in installed packages. Loading a file imports this only if it calls such operators.
+"""Find the libraries of custom operators in installed packages. Imported only for a file that calls such operators.
 
-A package declares an entry point in group `edgecore.kernels`, named after the namespace of its operators:
+A package declares an entry point in the group `edgecore.kernels`, named after the namespace of its operators:
 
     [project.entry-points."edgecore.kernels"]
     my_ops = "my_package:kernels_library"
 
-where `kernels_library()` gives the absolute path of a shared library that exports `edgecore_kernels_v0`.
+`kernels_library()` returns the absolute path of a shared library that exports `edgecore_kernels_v0`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ if TYPE_CHECKING:
 
 
 def libraries(operators: Iterable[str]) -> list[str]:
-    """Paths of the libraries of every package that declares the namespace of one of these operators.
+    """Find the libraries of all packages that declare a namespace of these operators.
 
     Args:
-        operators: Names as in a `.pte`: `my_ops::multiply_add.out`.
+        operators: Names as in a `.pte`: "my_ops::multiply_add.out".
+
+    Returns:
+        Absolute paths.
 
     Raises:
-        BackendBroken: Such a package does not give its library.
+        BackendBroken: A package cannot be imported, or its function fails.
     """
     namespaces = {name.partition("::")[0] for name in operators}
     return [library(provider) for provider in scan(KERNELS) if provider.name in namespaces]
 
 
 def library(provider: Provider) -> str:
-    """Path of the library of one package.
+    """Return the absolute path of the library of one package.
 
     Raises:
-        BackendBroken: The package does not give it.
+        BackendBroken: The package cannot be imported, or its function fails.
     """
     try:
         return str(provider.load()())
@@ -44,5 +47,5 @@ def library(provider: Provider) -> str:
 
 
 def broken(provider: Provider, why: str) -> str:
-    """The sentence for a package that does not give its library."""
+    """Make the error message for a package whose library cannot be located."""
     return f"the kernels {provider.name!r} of {provider.distribution} {provider.version} cannot be loaded: {why}"

@@ -1,4 +1,4 @@
-"""Which package provides a backend that is not installed: `known_backends.toml`, read when somebody asks."""
+"""Look up the package that provides a backend which is not installed, in `known_backends.toml`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 @dataclass(frozen=True)
 class KnownBackend:
-    """A row of the table."""
+    """A backend that has a published package: its id, its name for users, its package, and one line about it."""
 
     backend_id: str
     name: str
@@ -25,11 +25,11 @@ class KnownBackend:
 
 @cache
 def known_backends() -> tuple[KnownBackend, ...]:
-    """All rows, in the order of the file."""
+    """Return all known backends, in the order of the file."""
     table = tomllib.loads(Path(__file__).with_name("known_backends.toml").read_text(encoding="utf-8"))
     return tuple(KnownBackend(backend_id, **row) for backend_id, row in table.items())
 
 
 def lookup(name_or_id: str) -> KnownBackend | None:
-    """The row of a backend id or of a backend's name."""
+    """Find a known backend by its name or its id. Return None if there is none."""
     return next((row for row in known_backends() if name_or_id in (row.backend_id, row.name)), None)

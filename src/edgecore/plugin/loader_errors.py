@@ -1,4 +1,4 @@
-"""Why a shared library does not load, in words of those who can mend it, and the command that does."""
+"""Explain why the system's dynamic loader cannot load a shared library, and name the command that repairs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 _MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 8: "mips", 20: "ppc", 21: "ppc64le"}
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86", "armv7l": "arm", "armv8l": "arm"}
 
-# Libraries that are not on every machine and that backends need, by the beginning of their names.
+# Commands that install libraries which backends need and which are not on every machine, by the start of their file names.
 _PACKAGES = {
     "libOpenCL.": "apt-get install ocl-icd-libopencl1",
     "libvulkan.": "apt-get install libvulkan1",
@@ -42,7 +42,14 @@ _SYMBOL = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 def wrong_file(path: Path) -> str:
-    """What keeps the file from being a library of this machine; empty if nothing can be seen."""
+    """Check that a file exists, is not in an archive, and is for this machine's processor.
+
+    Args:
+        path: Absolute path of the library.
+
+    Returns:
+        A sentence about the first problem; empty if there is none.
+    """
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     if archive:
         return f"{path} lies in the archive {archive}, and a system loads libraries from files of their own only"
@@ -56,7 +63,7 @@ def wrong_file(path: Path) -> str:
 
 
 def machine_of(path: Path) -> str:
-    """The processor that an ELF file is for, such as `aarch64`; empty if this is no ELF file."""
+    """Return the processor of an ELF file, such as "aarch64"; empty if the file is not an ELF file."""
     with path.open("rb") as file:
         head = file.read(20)
     if len(head) < 20 or head[:4] != b"\x7fELF":
@@ -66,26 +73,29 @@ def machine_of(path: Path) -> str:
 
 
 def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
-    """A sentence for what the system's loader said about a library, and a command.
+    """Explain an error message of the system's dynamic loader.
 
     Args:
-        message: The loader's words.
-        reinstall: The command for what has no better one.
-        distribution: The package of the library.
+        message: The loader's message.
+        reinstall: Command to return if the message tells no better one.
+        distribution: The package that contains the library.
+
+    Returns:
+        An explanation (empty if the message is unknown), and a command that repairs the problem.
     """
-    if found := _MISSING.search(message):
-        library = next(filter(None, found.groupdict().values()))
+    if match := _MISSING.search(message):
+        library = next(filter(None, match.groupdict().values()))
         return f"it needs {library}, which the system's loader does not find", _package_of(library)
-    if found := _TOO_OLD.search(message):
-        what = f"it was built for a newer system than this: {found['version']} is missing"
-        return what, f"pip install --force-reinstall --no-deps --no-binary {distribution} {distribution}"
-    if found := _SYMBOL.search(message):
-        return f"no library that it is linked with has {found['name']}: they are of other versions", reinstall
+    if match := _TOO_OLD.search(message):
+        reason = f"it was built for a newer system than this one: {match['version']} is missing"
+        return reason, f"pip install --force-reinstall --no-deps --no-binary {distribution} {distribution}"
+    if match := _SYMBOL.search(message):
+        return f"none of its libraries has the symbol {match['name']}: their versions do not match", reinstall
     return "", reinstall
 
 
 def _package_of(library: str) -> str:
-    """The command that installs a library, or finds its package."""
+    """Return the command that installs a library, or that finds the system package which contains it."""
     name = library.rpartition("/")[2]
     for start, command in _PACKAGES.items():
         if name.startswith(start):

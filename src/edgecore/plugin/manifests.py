@@ -1,7 +1,11 @@
-"""Manifests, by which a C++ application finds the backends of installed packages: see `Module::find_backend` in edgecore/module.h.
+"""Write manifests, by which a C++ application finds installed backends: see `Module::find_backend` in edgecore/module.h.
 
-A manifest is a JSON file `NAME.json`: `abi`, what the library was built for, asked from the library itself; `backend_id`;
-`library`, its absolute path; `options` for loading, where the package gives any.
+A manifest is a JSON file `NAME.json` with the keys
+
+- `abi`: version of the native interface that the library was built for, as the library itself declares;
+- `backend_id`: id of the backend;
+- `library`: absolute path of the library;
+- `options`: options for loading, only if the package declares any.
 """
 
 from __future__ import annotations
@@ -18,10 +22,13 @@ from edgecore.plugin.doctor import probe
 
 
 def write_manifests(folder: Path) -> tuple[list[Path], list[str]]:
-    """Write one for each usable backend that has a library, into a folder that is made if it does not exist.
+    """Write the manifests of all usable backends that have a native library.
+
+    Args:
+        folder: Folder for the files; it is created if it does not exist.
 
     Returns:
-        The files, and a sentence for each installed backend that cannot be used.
+        The paths of the files, and one sentence for each installed backend that cannot be used.
     """
     from edgecore.plugin import isolated_import
 
@@ -30,26 +37,29 @@ def write_manifests(folder: Path) -> tuple[list[Path], list[str]]:
     for backend_id in dict.fromkeys(backend.backend_id for backend in isolated_import.installed()[0]):
         try:
             info = registry.find(backend_id)
-            (tried,) = isolated_import.run([isolated_import.Task("library", registry.provider_of(info))])
-            if tried.hangs:
-                raise BackendError(f"backend {info.name!r} cannot be asked for its library: {tried.problem}")
+            (trial,) = isolated_import.run([isolated_import.Task("library", registry.provider_of(info))])
+            if trial.hangs:
+                raise BackendError(f"backend {info.name!r} cannot be asked for its library: {trial.problem}")
             content = manifest(info)
         except BackendError as error:
             problems.append(str(error))
             continue
         if content is not None:
             path = folder / f"{info.name}.json"
-            # Paths may hold bytes that are no UTF-8; a reader takes them as they are.
+            # A path may contain bytes that are not UTF-8. os.fsencode writes them unchanged, as the C++ reader expects.
             path.write_bytes(os.fsencode(json.dumps(content, indent=2, ensure_ascii=False) + "\n"))
             written.append(path)
     return written, problems
 
 
 def manifest(info: BackendInfo) -> dict[str, Any] | None:
-    """The manifest of a backend; None if it compiles only.
+    """Make the manifest of a backend.
+
+    Returns:
+        The content of the JSON file; None if the backend only compiles.
 
     Raises:
-        BackendError: The library does not load, or an option is of a type that a manifest does not have.
+        BackendError: The library does not load, or an option has a type that a manifest cannot hold.
     """
     if info.native_library is None:
         return None
@@ -65,7 +75,7 @@ def manifest(info: BackendInfo) -> dict[str, Any] | None:
         if not isinstance(value, (bool, int, str)):
             raise BackendError(
                 f"backend {info.name!r} gives the option {name} as {type(value).__name__}; "
-                "a manifest holds strings, integers and truth values"
+                "a manifest can hold strings, integers and booleans"
             )
     abi = ".".join(map(str, declared["abi"]))
     content: dict[str, Any] = {"abi": abi, "backend_id": info.backend_id, "library": library}

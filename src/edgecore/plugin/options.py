@@ -1,4 +1,4 @@
-"""Types for the options of a backend (fields of its pydantic model)."""
+"""Types for the fields of a backend's options, which are a pydantic model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ def _split(value: Any) -> Any:
 
 
 SplitNames = BeforeValidator(_split)
-"""Annotation of a tuple of names that makes a text of names, joined by `+`, such a tuple: `Annotated[tuple[Kind,
-...], SplitNames]`."""
+"""Validator that splits a string at `+` into a tuple of names, as users write it on the command line.
+
+For a field whose elements have another type than `str`: `Annotated[tuple[Kind, ...], SplitNames]`.
+"""
 
 Names = Annotated[tuple[str, ...], SplitNames]
-"""Any number of names; on the command line `+` joins them."""
+"""Type of an option that holds any number of names; on the command line they are joined by `+`: `-b acme:only=conv+relu`."""

@@ -1,10 +1,10 @@
-"""Which backends are installed, and getting at one of them. Loading a file imports this: nothing heavy at the top.
+"""List the installed backends, and import the package of a backend. Loading a file imports this module: keep it light.
 
-Entry points of group `edgecore.backends` are named after the backend_id, so `find` imports one package only. Every
-package is loaded in its own `try`: a broken one concerns those who use it.
+An entry point of the group `edgecore.backends` is named after its backend id, so `find` imports only one package. An
+exception of one package is caught, so that a broken package affects only its own users.
 
-Environment: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated backend ids or distributions;
-`EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution where several provide one id.
+Environment variables: `EDGECORE_BACKENDS_ALLOW` and `EDGECORE_BACKENDS_DENY` are comma-separated lists of backend ids or
+distributions. `EDGECORE_PROVIDER_<BACKEND_ID>` (upper case) names the distribution to use if several provide one id.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 _registered: dict[str, Provider] = {}
 
-# Loaded once a process, also when it failed: importing a broken package again would not mend it. By backend_id and
-# entry point value.
+# The backends that this process has imported, or failed to import, by (backend id, value of the entry point). A package
+# that failed is not imported again: it would fail again.
 _loaded: dict[tuple[str, str], BackendInfo | BackendBroken] = {}
 
 
 def register(plugin: Any) -> None:
-    """Add the backends of an imported package, for applications whose packages cannot be found by their metadata.
+    """Add the backends of an imported package, for applications in which entry points cannot be found.
 
-    A frozen application (PyInstaller and the like) or an archive may hold `edgecore_acme` without its `.dist-info`:
+    A frozen application (PyInstaller) or an archive may contain `edgecore_acme` without the metadata folder
+    `.dist-info`, in which entry points are declared.
 
-        import edgecore_acme
-        from edgecore.plugin import register
-
-        register(edgecore_acme)
-
-    Its backends go before installed ones of the same ids, without a choice.
+    A registered backend takes precedence over an installed one with the same id.
 
     Args:
         plugin: The module with the hook `edgecore_backends`.
 
     Raises:
-        BackendError: It has no such hook, or the hook gives something else than `BackendInfo`.
+        BackendError: The module has no such hook, or the hook returns anything other than `BackendInfo`.
+
+    Example:
+        >>> import edgecore_acme
+        >>> edgecore.plugin.register(edgecore_acme)
     """
     name = plugin.__name__
     for info in _infos(plugin, name):
@@ -58,16 +58,16 @@ def register(plugin: Any) -> None:
 
 
 def providers_here() -> list[Provider]:
-    """What `register` was given, then the entry points of installed packages for other backends."""
-    return [*_registered.values(), *(one for one in scan() if one.name not in _registered)]
+    """List the registered backends, then the entry points of installed packages for other backend ids."""
+    return [*_registered.values(), *(provider for provider in scan() if provider.name not in _registered)]
 
 
 def find(backend_id: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
-    """The backend with this id. Imports the package that provides it and no other.
+    """Find the backend with this id. Imports the package that provides the backend, and no other package.
 
     Args:
-        backend_id: As in the `.pte`, for example `XnnpackBackend`.
-        providers: Distribution by backend_id, where several installed ones provide it.
+        backend_id: Id as in the `.pte`, for example "XnnpackBackend".
+        providers: Maps a backend id to the distribution to use if several installed distributions provide the id.
 
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
@@ -85,10 +85,14 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
 
 
 def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
-    """The backend that users call `name` (or that has this backend_id, or comes from this distribution).
+    """Find the backend that has this name, backend id or distribution.
 
-    Imports `edgecore-NAME`, and the other packages only if that is not it: one that hangs when imported concerns those
-    who use it.
+    Imports the package `edgecore-NAME` first, and the other packages only if `name` is not one of its names: a package
+    that hangs during import must not affect users of other backends.
+
+    Args:
+        name: What the user wrote.
+        providers: As in `find`.
 
     Raises:
         BackendNotFound, BackendDisabled, BackendBroken, BackendAmbiguous: All are BackendError.
@@ -101,47 +105,52 @@ def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> Backe
                 continue
             if info and name in (info.name, info.backend_id, provider.distribution):
                 return find(info.backend_id, providers)
-    found = select(name)
-    if len({backend.backend_id for backend in found}) > 1:
-        owners = " and ".join(f"{backend.backend_id} of {backend.distribution}" for backend in found)
-        raise BackendAmbiguous(f"{name!r} may be {owners}; say which one by its backend id")
-    return find(found[0].backend_id, providers)
+    matches = select(name)
+    if len({backend.backend_id for backend in matches}) > 1:
+        owners = " and ".join(f"{backend.backend_id} of {backend.distribution}" for backend in matches)
+        raise BackendAmbiguous(f"{name!r} may be {owners}; use the backend id instead of the name")
+    return find(matches[0].backend_id, providers)
 
 
 def is_loaded(provider: Provider) -> bool:
-    """Say if this process has imported the package, or failed to."""
+    """Return True if this process has imported the package, or has failed to import it."""
     return (provider.name, provider.value) in _loaded
 
 
 def provider_of(info: BackendInfo) -> Provider:
-    """The entry point that `find` or `find_by_name` got `info` from."""
-    return next(one for one in providers_here() if _loaded.get((one.name, one.value)) is info)
+    """Return the entry point from which `find` or `find_by_name` loaded `info`."""
+    return next(row for row in providers_here() if _loaded.get((row.name, row.value)) is info)
 
 
 def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[InstalledBackend]:
-    """The installed backends (or `among` these) that are called `name`: its name, its backend_id or its distribution.
+    """Find the backends whose name, backend id or distribution is `name`.
+
+    Args:
+        name: What the user wrote.
+        among: Backends to search; all installed backends by default.
 
     Raises:
-        BackendNotFound: There is none.
+        BackendNotFound: No backend is called `name`.
     """
     from edgecore.plugin.known_backends import lookup
 
     row = lookup(name)
-    # A backend that is broken or disabled does not tell its name: the table or the custom edgecore-NAME may.
+    # The name of a broken or disabled backend is not known, because its hook was not called. It is found by the table of
+    # known backends, or by the usual name of its package.
     others = {name, f"edgecore-{name}", row.backend_id if row else name}
-    found = [
+    matches = [
         backend
         for backend in (installed() if among is None else among)
         if name in (backend.name, backend.backend_id, backend.distribution)
         or (not backend.name and others & {backend.backend_id, backend.distribution})
     ]
-    if not found:
+    if not matches:
         raise BackendNotFound(_not_found(name))
-    return found
+    return matches
 
 
 def installed() -> list[InstalledBackend]:
-    """Every backend of every installed package with its state, sorted by id. Imports them all."""
+    """List every backend of every installed package with its state, sorted by id. Imports all packages."""
     from edgecore.plugin.api import InstalledBackend
 
     providers = sorted(providers_here(), key=lambda provider: (provider.name, provider.distribution))
@@ -167,10 +176,10 @@ def installed() -> list[InstalledBackend]:
 
 
 def load_compiler(info: BackendInfo) -> BackendCompiler:
-    """Import and create the compile side of a backend.
+    """Import and create the compiler of a backend.
 
     Raises:
-        BackendBroken: Its module cannot be imported, or lacks the attribute.
+        BackendBroken: The module cannot be imported, lacks the attribute, or the class raises an error.
     """
     from importlib import import_module
 
@@ -185,7 +194,7 @@ def load_compiler(info: BackendInfo) -> BackendCompiler:
 
 
 def _load(provider: Provider) -> BackendInfo:
-    """Import the package and call its hook."""
+    """Import the package and call its hook, once per process."""
     key = (provider.name, provider.value)
     if key not in _loaded:
         try:
@@ -199,14 +208,22 @@ def _load(provider: Provider) -> BackendInfo:
 
 
 def set_broken(provider: Provider, why: str) -> BackendBroken:
-    """From now on the backend is broken in this process; its package is not imported again."""
+    """Mark a backend as broken for the rest of this process: its package is not imported again.
+
+    Args:
+        provider: The entry point of the backend.
+        why: The reason, for error messages.
+
+    Returns:
+        The exception that using the backend raises.
+    """
     broken = BackendBroken(f"backend {provider.name!r} of {provider.distribution} {provider.version} is broken: {why}")
     _loaded[provider.name, provider.value] = broken
     return broken
 
 
 def excluded_by(provider: Provider) -> str:
-    """Name of the environment variable that excludes it, or nothing."""
+    """Return the name of the environment variable that excludes a backend; empty if none does."""
     allow, deny = "EDGECORE_BACKENDS_ALLOW", "EDGECORE_BACKENDS_DENY"
     if os.environ.get(deny) and _listed(provider, deny):
         return deny
@@ -214,17 +231,24 @@ def excluded_by(provider: Provider) -> str:
 
 
 def call_hook(provider: Provider) -> BackendInfo:
-    """Import the package and ask it for the backend, whatever came of it before. Raises whatever the package raises."""
+    """Import a package and call its hook, even if that was done before. Exceptions of the package pass through.
+
+    Returns:
+        The declaration of the backend whose id is the name of the entry point.
+
+    Raises:
+        BackendError: The hook is missing or declares no such backend.
+    """
     infos = _infos(provider.load(), provider.value)
     for info in infos:
         if info.backend_id == provider.name:
             return info
-    given = ", ".join(info.backend_id for info in infos) or "nothing"
-    raise BackendError(f"its entry point is named {provider.name!r} but its hook edgecore_backends gave {given}")
+    declared = ", ".join(info.backend_id for info in infos) or "nothing"
+    raise BackendError(f"its entry point is named {provider.name!r} but its hook edgecore_backends returned {declared}")
 
 
 def _infos(plugin: Any, value: str) -> list[BackendInfo]:
-    """What the hook of a package gives."""
+    """Call the hook of a package and check the types of the result."""
     if not hasattr(getattr(plugin, "edgecore_backends", None), "edgecore_impl"):
         marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "edgecore_impl")]
         instead = f", only {', '.join(marked)}" if marked else ""
@@ -232,7 +256,7 @@ def _infos(plugin: Any, value: str) -> list[BackendInfo]:
     infos = list(plugin.edgecore_backends())
     for info in infos:
         if not isinstance(info, BackendInfo):
-            raise BackendError(f"its hook edgecore_backends gave a {type(info).__name__}, not a BackendInfo")
+            raise BackendError(f"its hook edgecore_backends returned a {type(info).__name__}, not a BackendInfo")
     return infos
 
 
@@ -277,7 +301,7 @@ def _not_found(name_or_id: str) -> str:
         package, module = (row.package, row.package.replace("-", "_")) if row else ("its package", "it")
         return (
             f"backend {name_or_id!r} is not in this frozen application: install {package} where it is frozen, with PyInstaller, "
-            f"or import {module} and give it to edgecore.plugin.register"
+            f"or import {module} and pass it to edgecore.plugin.register"
         )
     if row:
         return f"backend {name_or_id!r} ({row.summary}) is not installed; run: pip install {row.package}"
@@ -286,7 +310,7 @@ def _not_found(name_or_id: str) -> str:
 
 
 def _name_of(provider: Provider) -> str:
-    """What users call a backend, as far as that is known without importing its package; else its id."""
+    """Return the name of a backend if it is known without an import of its package; else the backend id."""
     from edgecore.plugin.known_backends import lookup
 
     known = _loaded.get((provider.name, provider.value)) or lookup(provider.name)
@@ -294,6 +318,6 @@ def _name_of(provider: Provider) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """The exception in a line; our own speak for themselves."""
+    """Format an exception in one line; the class name is omitted for a `BackendError`, whose text is a full sentence."""
     text = " ".join(str(error).split())
     return text if isinstance(error, BackendError) else f"{type(error).__name__}: {text}"

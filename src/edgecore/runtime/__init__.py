@@ -1,4 +1,4 @@
-"""Load and run `.pte` files. Importing this imports neither torch nor numpy."""
+"""Load and run `.pte` files. Importing this module imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ __all__ = ["DimInfo", "Method", "Program", "Run", "Tensor", "TensorInfo", "kerne
 
 
 class Program:
-    """A loaded file: its methods as `program["forward"]`, or `program.forward` for a name that is no other attribute.
+    """A loaded file. `load` returns it.
 
-    `load` makes it. Iterating gives the names of the methods, `len` their number. Each method is a `Method`: call it to
-    run it, `start` it to wait for a device later; its `inputs` and `outputs` describe what it takes and returns.
-    Different methods may run in several threads at the same time; calls of one method, and of methods that share
-    mutable buffers, run one after the other.
+    Get a method by `program["forward"]`, or by `program.forward` if no other attribute has this name. Iterating yields
+    the names of the methods, `len` returns their number. Each method is a `Method`: call it to run it, or use its
+    `start` to wait for a device later; `inputs` and `outputs` describe its arguments and results. Different methods may
+    run in several threads at the same time; calls of one method, and of methods that share mutable buffers, run one
+    after the other.
 
     Example:
         >>> program = edgecore.load("model.pte")
@@ -55,7 +56,7 @@ class Program:
     def write_trace(self, path: Any) -> None:
         """Write the times of all runs since `load(..., trace=True)` as an ETDump, which ExecuTorch's Inspector reads.
 
-        No method may run meanwhile.
+        No method may run during this call.
 
         Args:
             path: Path of the file, usually `NAME.etdp`.
@@ -66,7 +67,7 @@ class Program:
         self._program.write_trace(os.fsencode(path))
 
     def reset(self) -> None:
-        """Give all mutable buffers (a cache, a counter) their initial values, after all runs have finished.
+        """Wait for all runs, then give all mutable buffers (a cache, a counter) their initial values.
 
         Raises:
             ExecutionError: A backend cannot reset the state that it keeps.
@@ -74,7 +75,7 @@ class Program:
         self._program.reset()
 
     def export_state(self) -> bytes:
-        """Save all mutable buffers and the state that backends keep, after all runs have finished.
+        """Wait for all runs, then save all mutable buffers and the state that backends keep.
 
         Returns:
             Bytes for `import_state`.
@@ -85,18 +86,20 @@ class Program:
         return self._program.export_state()
 
     def import_state(self, state: Buffer) -> None:
-        """Restore what `export_state` returned, after all runs have finished. An error leaves the state unchanged.
+        """Wait for all runs, then restore a state that `export_state` returned. An error leaves the state unchanged.
 
         Args:
-            state: Bytes of this program, or of one whose buffers have the same names, dtypes and shapes.
+            state: Bytes of this program, or of a program whose buffers have the same names, dtypes and shapes.
 
         Raises:
-            ExecutionError: `state` is damaged or of another program, or a backend refuses it.
+            ExecutionError: `state` is damaged or belongs to another program, or a backend rejects it.
         """
         self._program.import_state(state)
 
     def set_options(self, backend: str, options: Mapping[str, Any]) -> None:
-        """Set options of a backend that may change after loading, for all methods, after all runs have finished.
+        """Wait for all runs, then set options of a backend for all methods.
+
+        Only options that the backend allows to change after loading can be set.
 
         Args:
             backend: Name or id of the backend: "xnnpack" or "XnnpackBackend".
@@ -104,8 +107,8 @@ class Program:
 
         Raises:
             BackendError: The file does not need this backend.
-            ExecutionError: An option is unknown (the error lists the known ones), has a value of another type, or is
-                refused by the backend.
+            ExecutionError: An option is unknown (the error lists the known options), has a value of another type, or is
+                rejected by the backend.
 
         Example:
             >>> program.set_options("xnnpack", {"profile": True})
@@ -161,23 +164,23 @@ def load(
 ) -> Program:
     """Load a `.pte` file and the backends that it needs, and build its methods.
 
-    The packages of these backends, and no others, are imported in this process: if such an import hangs, this call hangs.
-    `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY makes needing it an error.
+    The packages of these backends, and no others, are imported in this process. If such an import hangs, this call hangs;
+    `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY makes `load` raise an error instead of importing it.
 
     Args:
-        path: The file: a path (it is mapped, and must not be shortened while the program is in use), its bytes, a
-            binary file object, or the result of `edgecore.compile`, together with its `.ptd` files. From a `.bpte` file
-            the program in it is loaded.
-        data: `.ptd` files with weights that the program keeps outside: paths, bytes or binary file objects.
-        threads: Number of threads that each method computes on, the calling one included; by default the performance
-            cores that this process may use, within its CPU quota.
+        path: The file: a path (the file is memory-mapped, and must not be truncated while the program is in use), its
+            bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From a
+            `.bpte` file the contained program is loaded.
+        data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
+        threads: Number of threads that each method uses, including the calling thread; by default the number of
+            performance cores that this process may use, limited by its CPU quota.
         options: Options of backends by backend name or id: `{"xnnpack": {...}}`.
-        providers: Package to take a backend from if several provide it: `{"XnnpackBackend": "edgecore-xnnpack"}`.
+        providers: Package to use if several packages provide a backend: `{"XnnpackBackend": "edgecore-xnnpack"}`.
         trust: Accept delegates without a SHA-256 in the file, for backends that do not validate their blobs.
-        share_state: True: mutable buffers of equal qualified name are shared by all methods. False: each method has its
-            own. None: as the file was compiled. Methods that share a buffer run one after the other.
-        limits: Bounds on what the file may ask for: flatbuffer_bytes, nesting, tables, methods, items, rank,
-            tensor_bytes, planned_bytes (of a method; by default the physical memory), instructions (of one run).
+        share_state: True: mutable buffers with the same qualified name are shared by all methods. False: each method has
+            its own buffers. None: as the file was compiled. Methods that share a buffer run one after the other.
+        limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables, methods,
+            items, rank, tensor_bytes, planned_bytes (per method; by default the physical memory), instructions (per run).
         trace: Record the times of all instructions for `Program.write_trace`.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
             reads all of them, at about 0.2 GB per second.
@@ -186,9 +189,9 @@ def load(
         The program with all its methods, ready to run.
 
     Raises:
-        FormatError: The file is no `.pte`, or it is damaged.
+        FormatError: The file is not a `.pte` file, or it is damaged.
         BackendError: A backend that the file needs is not installed, broken or disabled.
-        ExecutionError: Any other reason why the file cannot run: no access, a missing kernel, an unknown option.
+        ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option.
         ValueError: `threads` is below 1.
 
     Example:
@@ -215,12 +218,12 @@ def load(
 
 
 def _parts(data: Any) -> Sequence[Any]:
-    """Return `data` as a sequence: a single file may be given without brackets."""
+    """Return `data` as a sequence: the caller may pass a single file instead of a list."""
     return [data] if isinstance(data, (str, os.PathLike, bytes)) or hasattr(data, "read") else data
 
 
 def _source(file: Any) -> Any:
-    """Return a file as `open_program` takes it: a tuple with a path as bytes, or an object with the buffer protocol."""
+    """Convert a file for `open_program`: to a tuple with the path as bytes, or to an object with the buffer protocol."""
     if isinstance(file, (str, os.PathLike)):
         return (os.fsencode(file),)
     if hasattr(file, "read"):
@@ -240,7 +243,7 @@ def _load_backends(
     options: Mapping[str, Mapping[str, Any]],
     providers: Mapping[str, str] | None,
 ) -> dict[str, str]:
-    """Load the backends into the program. Return their ids by name and by id."""
+    """Load the backends into the program. Return a map from the names and ids of the backends to their ids."""
     from edgecore.errors import BackendBroken, BackendError, ErrorCode, ExecutionError
     from edgecore.plugin import registry
 

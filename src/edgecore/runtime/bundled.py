@@ -26,10 +26,10 @@ class OutputResult:
         method: Name of the method.
         case: Index of the test case.
         output: Index of the output.
-        passed: True or false, or None if the test case has no expected outputs.
+        passed: True or False; None if the test case has no expected outputs.
         max_abs: Largest absolute difference from the expected elements.
         max_rel: Largest difference divided by the magnitude of the expected element, over elements that are not 0.
-        problem: Why it failed; empty otherwise.
+        problem: Why the comparison failed; empty if it passed.
     """
 
     method: str
@@ -108,10 +108,10 @@ def verify_bundled(
         limits: As for `edgecore.load`.
 
     Returns:
-        The results. `report.passed` tells whether all is well, `print(report)` shows each output.
+        The results. `report.passed` is True if all comparisons passed; `print(report)` shows each output.
 
     Raises:
-        FormatError: The file is no `.bpte`, or it is damaged.
+        FormatError: The file is not a `.bpte` file, or it is damaged.
         ExecutionError: The file has no test case, or none for `method`.
 
     Example:
@@ -134,7 +134,7 @@ def verify_bundled(
 
 
 def read_bundled(path: Any) -> fmt.BpteFile:
-    """Parse a `.bpte` file. A file that is passed as a path is mapped.
+    """Parse a `.bpte` file. A file that is passed as a path is memory-mapped.
 
     Args:
         path: The file: a path, bytes or a binary file object.
@@ -143,7 +143,7 @@ def read_bundled(path: Any) -> fmt.BpteFile:
         The program and its test cases.
 
     Raises:
-        FormatError: The file is no `.bpte`, or it is damaged.
+        FormatError: The file is not a `.bpte` file, or it is damaged.
     """
     if isinstance(path, (str, os.PathLike)):
         with Path(path).open("rb") as file:
@@ -169,7 +169,11 @@ def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, ato
             yield OutputResult(name, number, 0, None)
         elif len(outputs) != len(expected):
             yield OutputResult(
-                name, number, 0, False, problem=f"{len(expected)} outputs are expected, it gave {len(outputs)}"
+                name,
+                number,
+                0,
+                False,
+                problem=f"{len(expected)} outputs are expected, but the method returned {len(outputs)}",
             )
         else:
             for index, (output, value) in enumerate(zip(outputs, expected, strict=True)):
@@ -196,7 +200,7 @@ def _argument(value: Any) -> Any:
 
 
 def _array(tensor: fmt.BundledTensor) -> Any:
-    """Return a numpy view of the tensor's bytes. bfloat16, which numpy lacks, becomes float32."""
+    """Return a numpy view of the tensor's bytes. bfloat16, which numpy does not have, is converted to float32."""
     import numpy
 
     if tensor.scalar_type == fmt.ScalarType.BFLOAT16:

@@ -1,4 +1,4 @@
-"""Signature of a method for `inspect.signature`, editors and notebooks."""
+"""Make the signature of a method, for `inspect.signature`, editors and notebooks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from edgecore._runtime import Method
 def signature(method: Method) -> inspect.Signature:
     r"""Build the signature of a method: one parameter for each input, and `out`.
 
-    Parameters have the names of the inputs. If one of the names is no identifier, such as `past[0].key`, all are
-    positional: `input_0`, `input_1` and so on.
+    Parameters have the names of the inputs. If a name is not an identifier, such as `past[0].key`, all parameters are
+    positional and called `input_0`, `input_1` and so on.
 
     Args:
         method: A method of a loaded program.

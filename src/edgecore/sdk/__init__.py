@@ -1,39 +1,40 @@
-"""The Python interface for packages of backends, as far as it needs the compiler. Importing it imports no torch.
+"""The Python interface for packages of backends: functions and classes of the compiler. Importing it imports no torch.
 
-A package imports nothing of edgecore but `edgecore`, `edgecore.sdk`, `edgecore.plugin` (what its `__init__` and its
-compiler class declare), `edgecore.errors` and, in its tests, `edgecore.conformance`. Each name is imported from its
-module when it is first used. `docs/compatibility.md` says how long names live.
+A backend's package imports only these modules of edgecore: `edgecore`, `edgecore.sdk`, `edgecore.plugin` (for its
+`__init__` and its compiler class), `edgecore.errors` and, in its tests, `edgecore.conformance`. Each name is imported from
+its module when it is first used. `docs/compatibility.md` says for how long names stay.
 
-Partitioning: the choice of the nodes that a backend compiles.
+Partitioning: choose the nodes that the backend compiles.
 
-- `OperatorTable` of `OperatorRow`s: supported operators as data, from which it makes a partitioner and documentation;
-  `Constraint`: the type of a row's restrictions, of which `at_most_dims` and `contiguous_only` are common ones;
-  `NodeQuery`: what restrictions ask of a node.
-- `CapabilityPartitioner`: the fewest partitions, from a function that says why a node is not supported, or None:
-  `UnsupportedReason` is its type.
-- `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol, for a partitioner of one's own.
+- `OperatorTable` of `OperatorRow`s: the supported operators as data. The table makes the partitioner and the documentation.
+- `Constraint`: the type of a function that restricts a row; `at_most_dims` and `contiguous_only` are common constraints.
+- `NodeQuery`: answers the questions of a constraint about a node.
+- `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
+  why a node is not supported, or None.
+- `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol, for writing a partitioner.
 
-Compiling a partition: `preprocess`.
+Compiling a partition, in `preprocess`.
 
-- `PartitionView`: inputs, constants and outputs of a partition with the upper bounds of their shapes; `debug_handles`.
+- `PartitionView`: inputs, constants and outputs of a partition, with the upper bounds of their shapes; `debug_handles`.
 - `Constants`: read, replace and add weights.
 - `Bounds`: minimum and maximum of symbolic sizes; `dim_order` of a tensor.
-- `argument`, `arguments_by_name`: values of the schema arguments of a node; `for_each`: one number or one per dimension.
-- `is_quantize`, `is_dequantize`, `parameters_of`: quantized patterns of the edge dialect.
-- `describe`, `operator_name`, `dtype_name`: a node, an operator and a dtype in messages.
+- `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
+- `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
+- `is_quantize`, `is_dequantize`, `parameters_of`: recognize quantized patterns of the edge dialect.
+- `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages.
 
-Rewriting a program: recipes of `quantize=`.
+Rewriting a program, in recipes of `quantize=`.
 
-- `copy_program`, `functionalize`: an independent, functional copy of an exported program.
-- `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit its graph in place, with each new node's `val`.
+- `copy_program`, `functionalize`: make an independent, functional copy of an exported program.
+- `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit a graph in place, and compute the `val` of each new node.
 
 Options, blobs, documentation.
 
-- `Names`: an option that holds several names; `SplitNames`: its validator, for other types of elements.
+- `Names`: type of an option that holds several names; `SplitNames`: its validator, for elements of other types.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
-Marks: `deprecated`, `experimental`.
+Decorators for functions of a package's own interface: `deprecated`, `experimental`.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ __all__ = [
     "replace",
 ]
 
-_HOMES = {
+_NAMES_OF = {
     "edgecore.ir.constants": ("Constants",),
     "edgecore.ir.dtypes": ("dtype_name",),
     "edgecore.ir.graph": ("Editor", "calls", "describe", "edit", "fake_mode", "for_each", "operator_name", "replace"),
@@ -134,9 +135,9 @@ _HOMES = {
     "edgecore.plugin.options": ("Names", "SplitNames"),
 }  # fmt: skip
 
-__getattr__ = lazy_names("edgecore.sdk", {name: home for home, names in _HOMES.items() for name in names})
+__getattr__ = lazy_names("edgecore.sdk", {name: module for module, names in _NAMES_OF.items() for name in names})
 
 
 def __dir__() -> list[str]:
-    """The public names, imported or not, for completion."""
+    """Return the public names, imported or not, for completion in editors."""
     return sorted({*globals(), *__all__})

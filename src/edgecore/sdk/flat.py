@@ -1,4 +1,4 @@
-"""Flatbuffers whose tables are dataclasses, for the blob of a backend; see `edgecore.format.flat`. Imports no torch.
+"""Declare flatbuffers as dataclasses, for the blob of a backend: see `edgecore.format.flat`. Imports no torch.
 
 Experimental: may change in any release.
 """

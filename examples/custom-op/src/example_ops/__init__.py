@@ -1,8 +1,8 @@
-"""The operator `example_ops::multiply_add`. Importing this imports nothing heavy: running a file needs the library only."""
+"""The operator `example_ops::multiply_add`. Running a file imports this module, so it must not import torch."""
 
 from pathlib import Path
 
 
 def kernels_library() -> str:
-    """Where the kernels are: what the entry point in group `edgecore.kernels` names."""
+    """Return the path of the library of kernels. The entry point in pyproject.toml names this function."""
     return str(Path(__file__).resolve().parent / "libexample_ops.so")

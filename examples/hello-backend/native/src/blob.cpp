@@ -18,7 +18,7 @@ Constant read_constant(ByteReader &reader, uint32_t index) {
   for (uint32_t d = 0; d < constant.shape.rank; ++d) {
     const uint32_t size = reader.u32();
     constant.shape.sizes[d] = size;
-    // More than all that is left means a damaged size, and the product stays within 64 bits.
+    // A constant cannot have more elements than bytes are left. With this check the product stays below 2^64, too.
     if (size != 0 && elements > reader.left() / size) damaged("the shape of constant %u", index);
     elements *= size;
   }
@@ -53,7 +53,7 @@ Graph read_blob(edgecore_bytes blob) {
   for (uint32_t i = 0; i < outputs; ++i) {
     const uint32_t value = reader.u32();
     if (value < graph.first_node() || value - graph.first_node() >= nodes) damaged("the value of output %u", i);
-    if (written[value - graph.first_node()]) damaged("a value that is output before, too: output %u", i);
+    if (written[value - graph.first_node()]) damaged("output %u, whose value is an output before", i);
     written[value - graph.first_node()] = true;
     graph.outputs.push_back(value);
   }

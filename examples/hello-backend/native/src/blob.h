@@ -1,4 +1,4 @@
-// The blob that src/edgecore_hello/blob.py writes, checked: whatever the bytes are, a Graph that comes out can be run.
+// Reads and checks the blob that src/edgecore_hello/blob.py writes. Every Graph that read_blob returns can be run.
 #ifndef EDGECORE_HELLO_BLOB_H_
 #define EDGECORE_HELLO_BLOB_H_
 
@@ -27,21 +27,21 @@ struct Constant {
 // Values are numbered: inputs, constants, then the result of each node. A node reads values with lower numbers only.
 struct Node {
   Op op;
-  bool clamp;            // a relu follows
-  uint32_t operands[2];  // of a unary operator both are the same
+  bool clamp;            // apply relu to the result
+  uint32_t operands[2];  // a unary operator has its operand twice
 };
 
 struct Graph {
   std::vector<uint32_t> input_ranks;
   std::vector<Constant> constants;
   std::vector<Node> nodes;
-  std::vector<uint32_t> outputs;  // values; each is the result of another node
+  std::vector<uint32_t> outputs;  // values, which are results of different nodes
 
   uint32_t first_constant() const { return static_cast<uint32_t>(input_ranks.size()); }
   uint32_t first_node() const { return first_constant() + static_cast<uint32_t>(constants.size()); }
 };
 
-// Throws edgecore::backend::Failure with a sentence if the bytes are no blob of this version.
+// Throws edgecore::backend::Failure if the bytes are not a blob of this version, or damaged.
 Graph read_blob(edgecore_bytes blob);
 
 }  // namespace edgecore_hello

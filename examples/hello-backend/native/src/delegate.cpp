@@ -1,5 +1,5 @@
-// The delegate: runs the nodes of a blob one after the other, each with the host's threads. To be replaced by calls of
-// your driver or library: open it in Driver, compile or upload in Delegate, run in Instance::execute.
+// The delegate runs the nodes of a blob one after the other, each on the host's threads. Replace this code by calls of
+// your driver or library: open it in Driver, compile or upload the blob in Delegate, run in Instance::execute.
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +33,7 @@ uint64_t elements(const Shape &shape) {
   return count;
 }
 
-// Shape of an elementwise operator's result, as in PyTorch: dims are aligned at the end, and one of size 1 repeats.
+// Broadcasts two shapes as PyTorch does: dims are aligned at the end, and a dim of size 1 is repeated.
 Shape broadcast(const Shape &a, const Shape &b, size_t node) {
   Shape result;
   result.rank = std::max(a.rank, b.rank);
@@ -49,23 +49,23 @@ Shape broadcast(const Shape &a, const Shape &b, size_t node) {
   return result;
 }
 
-// Steps in elements through an operand as the dims of the result advance; 0 where it repeats.
-void steps(const Shape &operand, const Shape &result, int64_t *out) {
-  int64_t step = 1;
+// Computes the strides of an operand for each dim of the result, in elements; 0 for a dim that is broadcast.
+void strides_of(const Shape &operand, const Shape &result, int64_t *out) {
+  int64_t stride = 1;
   for (uint32_t d = result.rank; d-- > 0;) {
-    const bool has = d + operand.rank >= result.rank;
-    const int64_t size = has ? operand.sizes[d + operand.rank - result.rank] : 1;
-    out[d] = size == 1 ? 0 : step;
-    step *= size;
+    const bool has_dim = d + operand.rank >= result.rank;
+    const int64_t size = has_dim ? operand.sizes[d + operand.rank - result.rank] : 1;
+    out[d] = size == 1 ? 0 : stride;
+    stride *= size;
   }
 }
 
 struct Operand {
   const float *data;
-  int64_t steps[kMaxRank];
+  int64_t strides[kMaxRank];
 };
 
-// Elements [begin, end) of a node's result.
+// Computes the elements [begin, end) of a node's result.
 template <typename Function>
 void compute(const Shape &shape, const Operand &a, const Operand &b, float *out, uint64_t begin, uint64_t end,
              const Function &function) {
@@ -75,31 +75,31 @@ void compute(const Shape &shape, const Operand &a, const Operand &b, float *out,
     const auto size = static_cast<uint64_t>(shape.sizes[d]);
     index[d] = static_cast<int64_t>(rest % size);
     rest /= size;
-    at_a += index[d] * a.steps[d];
-    at_b += index[d] * b.steps[d];
+    at_a += index[d] * a.strides[d];
+    at_b += index[d] * b.strides[d];
   }
   for (uint64_t i = begin; i < end; ++i) {
     out[i] = function(a.data[at_a], b.data[at_b]);
     for (uint32_t d = shape.rank; d-- > 0;) {
-      at_a += a.steps[d];
-      at_b += b.steps[d];
+      at_a += a.strides[d];
+      at_b += b.strides[d];
       if (++index[d] < shape.sizes[d]) break;
-      at_a -= shape.sizes[d] * a.steps[d];
-      at_b -= shape.sizes[d] * b.steps[d];
+      at_a -= shape.sizes[d] * a.strides[d];
+      at_b -= shape.sizes[d] * b.strides[d];
       index[d] = 0;
     }
   }
 }
 
-float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays, as in PyTorch
+float relu(float x) { return x < 0 ? 0 : x; }  // returns NaN for NaN, as PyTorch does
 
 // --- The four handles ------------------------------------------------------------------------------------------------
 
-// The process: where a driver or device would be opened.
+// One object per process. Open your driver or device here.
 struct Driver {
   explicit Driver(const Host &) {}
 
-  // `compatibility` is what preprocess.py wrote.
+  // `compatibility` is the string that preprocess.py wrote into the file.
   int32_t check_compatibility(std::string_view compatibility) const {
     const std::string readable = "hello-blob " + std::to_string(kVersion);
     if (compatibility == readable) return EDGECORE_COMPATIBLE;
@@ -109,7 +109,7 @@ struct Driver {
   }
 };
 
-// One loaded file: its options.
+// One object per loaded file, with its options.
 struct Program {
   Program(Driver &, const Host &, const Options &options) : grain(options.integer("grain", 4096)) {
     if (grain < 1) fail(EDGECORE_INVALID_ARGUMENT, "option grain is %lld; it must be at least 1", (long long)grain);
@@ -117,11 +117,11 @@ struct Program {
   int64_t grain;
 };
 
-// One blob.
+// One object per blob.
 struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : grain(static_cast<uint64_t>(program.grain)), graph(read_blob(info.blob)) {
-    info.release_blob(info.scope);  // the graph has a copy of all that it needs
+    info.release_blob(info.scope);  // the graph has copied all data that it needs
   }
   uint64_t argument_count() const noexcept { return graph.input_ranks.size() + graph.outputs.size(); }
 
@@ -129,7 +129,7 @@ struct Delegate {
   Graph graph;
 };
 
-// What one method needs to run: the shapes of its last prepare, and where each value lies.
+// One object per method: the shapes of the last `prepare`, and the address of each value.
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host) : delegate_(delegate), graph_(delegate.graph), host_(host) {
@@ -201,8 +201,8 @@ class Instance {
   void run(const Node &node, const Shape &shape, float *out) const {
     if (elements(shape) == 0) return;
     Operand a{values_[node.operands[0]], {}}, b{values_[node.operands[1]], {}};
-    steps(shapes_[node.operands[0]], shape, a.steps);
-    steps(shapes_[node.operands[1]], shape, b.steps);
+    strides_of(shapes_[node.operands[0]], shape, a.strides);
+    strides_of(shapes_[node.operands[1]], shape, b.strides);
     const auto parallel = [&](const auto &function) {
       host_.parallel_for(elements(shape), delegate_.grain, [&](uint64_t begin, uint64_t end, uint32_t) {
         compute(shape, a, b, out, begin, end, function);
@@ -222,10 +222,10 @@ class Instance {
   const Delegate &delegate_;
   const Graph &graph_;
   Host host_;
-  std::vector<size_t> output_of_;  // by node: the argument that takes its result
-  std::vector<Shape> shapes_;      // by value
-  std::vector<uint64_t> offsets_;  // by node: bytes from the start of the scratch memory
-  std::vector<const float *> values_;
+  std::vector<size_t> output_of_;      // for each node: index of the argument for its result, or kNone
+  std::vector<Shape> shapes_;          // for each value
+  std::vector<uint64_t> offsets_;      // for each node: offset of its result in the scratch memory, in bytes
+  std::vector<const float *> values_;  // for each value: its elements
   bool prepared_ = false;
 };
 
@@ -235,14 +235,14 @@ class Instance {
 extern "C" EDGECORE_BACKEND(hello) {
   using namespace edgecore_hello;
   static const edgecore_option_spec options[] = {edgecore::backend::option(
-      "grain", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD, "Elements that a thread takes at least at a time.")};
+      "grain", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD, "Min number of elements for a thread at a time.")};
   static const edgecore_backend table = [] {
-    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+    edgecore_backend backend = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"HelloBackend", "edgecore-hello", EDGECORE_HELLO_VERSION, EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS});
-    made.options = options;
-    made.option_count = std::size(options);
-    made.option_stride = sizeof(options[0]);
-    return made;
+    backend.options = options;
+    backend.option_count = std::size(options);
+    backend.option_stride = sizeof(options[0]);
+    return backend;
   }();
   return &table;
 }

@@ -1,4 +1,4 @@
-"""The Hello backend. Loading a file imports this module, so it imports neither torch nor anything else that is heavy."""
+"""The Hello backend. Loading a file imports this module, so it must not import torch or other large packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgecore.plugin import BackendInfo, hookimpl
 
 
 def native_library() -> str:
-    """Return the absolute path of the delegate's shared library; editable installations have it in another folder."""
+    """Return the absolute path of the library. An editable installation has several folders in `__path__`."""
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_hello{suffix}") for folder in __path__]
     return next(filter(os.path.isfile, paths), paths[0])

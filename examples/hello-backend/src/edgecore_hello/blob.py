@@ -1,15 +1,16 @@
-"""Write and read the blob in the `.pte`, version 1. `native/src/blob.cpp` reads it, too; both check everything.
+"""Write, read and check the blob in the `.pte`, version 1. `native/src/blob.cpp` reads and checks the same format.
 
-Little-endian numbers of 32 bits, without padding:
+All numbers are little-endian and have 32 bits. There is no padding between them.
 
-    magic "HELLO" padded with zeros to 8 bytes; version; number of inputs, constants, nodes, outputs
+    header:    magic "HELLO" padded with zeros to 8 bytes; version; numbers of inputs, constants, nodes and outputs
     input:     rank
-    constant:  rank, that many sizes, and its elements as float32
-    node:      operator, 1 if a relu follows else 0, two operands (of a unary operator twice the same)
+    constant:  rank, its sizes, its elements as float32
+    node:      operator, 1 if a relu follows else 0, two operands (a unary operator has its operand twice)
     output:    value
 
-Values are numbered: inputs, constants, then the result of each node. An operand has a lower number than its node's result;
-an output is the result of a node, of each at most once. Shapes of inputs come with the call: sizes may change, ranks not.
+Values have numbers: first inputs, then constants, then the result of each node. Operands have lower numbers than the
+node's result. Outputs are results of different nodes. The blob has no shapes of inputs, since sizes may change between
+runs; only their ranks are fixed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Constant:
 
 @dataclass
 class Operation:
-    """A node of the graph; `relu`: a relu follows it at once."""
+    """A node of the graph. `relu`: apply relu to the result."""
 
     op: Op
     operands: tuple[int, int]
@@ -73,7 +74,7 @@ def encode(graph: Graph) -> bytes:
 
 
 def decode(blob: bytes) -> Graph:
-    """Read the graph in a blob; FormatError with a sentence if it is none, or damaged."""
+    """Read a blob. Raise `FormatError` if the bytes are not a blob of this version, or damaged."""
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-hello")
     inputs, constants, nodes, outputs = (reader.count(min_bytes) for min_bytes in (4, 4, 16, 4))
@@ -96,7 +97,7 @@ def decode(blob: bytes) -> Graph:
 
 
 def describe(blob: bytes) -> list[str]:
-    """Describe a blob: a line for each input, constant and node; FormatError if it is damaged."""
+    """Describe a blob with one line for each input, constant and node. Raise `FormatError` if it is damaged."""
     graph = decode(blob)
     lines = [f"input %{index}: rank {rank}" for index, rank in enumerate(graph.input_ranks)]
     for index, constant in enumerate(graph.constants, len(lines)):

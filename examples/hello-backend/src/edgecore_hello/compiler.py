@@ -1,4 +1,4 @@
-"""The compile side of the Hello backend, which `edgecore.compile` calls."""
+"""The compiler of the Hello backend, which `edgecore.compile` calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from edgecore_hello.quantizer import recipes
 
 
 class HelloCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
+    """Compiler that implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
 
     Options = HelloOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for what the operator table supports and the options allow."""
+        """Make a partitioner for the operators in the table that the options allow."""
         chosen = HelloOptions.model_validate(options.model_dump())
         return TABLE.partitioner(
             "HelloBackend",
@@ -36,7 +36,7 @@ class HelloCompiler:
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition; the only compile spec is `FUSE_RELU`."""
+        """Compile one partition. The only possible compile spec is `FUSE_RELU`."""
         return preprocess(program, fuse_relu=FUSE_RELU in specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
@@ -44,7 +44,7 @@ class HelloCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List what the delegate would refuse. Any runtime that loads this package's library may run the blob."""
+        """List what the delegate would reject. Blobs do not depend on the target runtime."""
         try:
             decode(blob)
         except FormatError as error:
@@ -60,13 +60,13 @@ class HelloCompiler:
         return recipes()
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines for the report; say what your compiler knows, such as cycles and use of memories."""
+        """Return lines for the report, such as cycles or use of memories."""
         nodes = [node for result in results for node in decode(result.blob).nodes]
         size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
         return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing delegate's library, which running needs. Look for your driver and tools here, too."""
+        """Report a missing library of the delegate. Add checks of your driver and tools."""
         if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-hello"

@@ -1,6 +1,7 @@
-"""The operators that the Hello backend supports: partitioner, reasons, the README's table and blobs come from here.
+"""The table of supported operators, from which the partitioner, its reasons, the README and the blobs are made.
 
-To add an operator: a number in `blob.py` and `native/src/blob.h`, a row with it here, and its code in `native/src/delegate.cpp`.
+To add an operator: add its number to `blob.py` and `native/src/blob.h`, a row with the number here, and its code to
+`native/src/delegate.cpp`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of `Backend("hello", ...)`; README and error messages are made from the fields."""
+"""Options of `Backend("hello", ...)`. The README and error messages are made from these fields."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class HelloOptions(BaseModel):
 
     operators: Names = Field(
         default=(),
-        description="Take only these operators, such as `add` or `aten.add.Tensor`; all if empty.",
+        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all.",
     )
     min_operators: int = Field(
-        default=1, ge=1, description="Leave a partition outside that has fewer operators than this."
+        default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
     )
-    fuse_relu: bool = Field(default=True, description="Compute a relu together with the operator before it.")
+    fuse_relu: bool = Field(default=True, description="Fuse a relu with the operator before it.")
 
     @field_validator("operators")
     @classmethod

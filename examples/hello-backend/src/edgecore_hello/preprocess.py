@@ -1,4 +1,4 @@
-"""Compile a partition into a blob: the work of your compiler."""
+"""Compile a partition into a blob. Replace this by a call of your compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIGNMENT = 16
 
 
 def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult:
-    """Compile one partition: a program of its own whose weights are placeholders, as its inputs are."""
+    """Compile one partition, which is a separate program: its inputs and its weights are placeholders."""
     part, graph = PartitionView(program), Graph()
     values: dict[Node, int] = {}
     for node in part.inputs:
@@ -28,11 +28,11 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
         graph.constants.append(Constant(tuple(tensor.shape), tensor.contiguous().numpy().tobytes()))
 
     first_node = len(values)
-    origins: list[list[Node]] = []  # of each node of the blob; the last one's result is its result
+    origins: list[list[Node]] = []  # for each node of the blob: its graph nodes, of which the last gives the result
     for node in part.calls:
         source = node.args[0]
         assert isinstance(source, Node)
-        if fuse_relu and _fits_behind(source, node):
+        if fuse_relu and _can_fuse(source, node):
             values[node] = values[source]
             graph.nodes[values[node] - first_node].relu = True
             origins[values[node] - first_node].append(node)
@@ -54,7 +54,7 @@ def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult
     )
 
 
-def _fits_behind(source: Node, node: Node) -> bool:
-    """Return True for a relu that is the only reader of an add's or mul's result."""
-    has_result = source.target in (aten.add.Tensor, aten.mul.Tensor)
-    return node.target is aten.relu.default and has_result and len(source.users) == 1
+def _can_fuse(source: Node, node: Node) -> bool:
+    """Return True if `node` is a relu and the only user of `source`, an add or mul."""
+    is_arithmetic = source.target in (aten.add.Tensor, aten.mul.Tensor)
+    return node.target is aten.relu.default and is_arithmetic and len(source.users) == 1

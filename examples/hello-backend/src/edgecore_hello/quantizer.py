@@ -1,12 +1,13 @@
-"""Quantization. There is none yet: `edgecore.compile(quantize="int8", backends=["hello"])` says that it has no recipe.
+"""Recipes for quantization. There is none yet: `edgecore.compile(quantize="int8", backends=["hello"])` raises an error.
 
-To add it:
+To add a recipe:
 
-1. A class `HelloQuantizer(torchao.quantization.pt2e.quantizer.Quantizer)` whose `annotate` says which values of a model
-   become integers, with which scale and range.
-2. Rows for `quantized_decomposed.quantize_per_tensor` and `dequantize_per_tensor` in `operators.py`, or a partitioner that
-   takes an operator between them as one; the blob keeps scale and zero point, the delegate computes with integers.
-3. An entry below, such as `{"int8": Recipe(HelloQuantizer, calibrates=True)}`.
+1. Write a class `HelloQuantizer(torchao.quantization.pt2e.quantizer.Quantizer)` whose `annotate` marks the values of a
+   model that become integers, with their scales and ranges.
+2. Add rows for `quantized_decomposed.quantize_per_tensor` and `dequantize_per_tensor` to `operators.py`, or write a
+   partitioner that tags dequantize, operator and quantize together. The blob stores scale and zero point, and the
+   delegate computes with integers.
+3. Add an entry below, such as `{"int8": Recipe(HelloQuantizer, calibrates=True)}`.
 """
 
 from __future__ import annotations
@@ -17,5 +18,5 @@ from edgecore.plugin import Recipe, RewriteRecipe
 
 
 def recipes() -> Mapping[str, Recipe | RewriteRecipe]:
-    """Return the recipes by the word that users write as `quantize=`: none yet."""
+    """Return the recipes by the name that users pass as `quantize=`."""
     return {}
