@@ -122,7 +122,7 @@ TEST_F(DeviceBuffers, AnErrorNamesWhatTheHostOrTheBackendLacks) {
   backend.table = &table;
   old.config.backends = {&backend, 1};
   EXPECT_FALSE(load(old));
-  EXPECT_SENTENCE(old, "backend 'NullBackend' wants arguments in memory of its device, but lacks functions");
+  EXPECT_SENTENCE(old, "backend 'NullBackend' needs arguments in memory of its device, but lacks functions");
 }
 
 TEST_F(DeviceBuffers, CanBeSharedByAHandle) {

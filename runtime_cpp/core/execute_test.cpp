@@ -113,7 +113,7 @@ TEST(Execute, AnOutputThatIsAnInputKeepsItsShape) {
   std::vector<float> data(8, 1.0f);
   ASSERT_TRUE(loaded.set_floats(0, {4}, data));
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot take shape [8]");
+  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot have shape [8]");
 }
 
 // A small file may list its metadata under one key a million times.

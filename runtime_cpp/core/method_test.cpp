@@ -59,7 +59,7 @@ TEST(Method, CopiesPlannedInputsWhichMustBeSetEachTime) {
   EXPECT_FALSE(loaded.execute());
   EXPECT_SENTENCE(loaded, "Input 0 of method 'forward' was not set before this run.");
   EXPECT_FALSE(loaded.set_floats_output(0, y));
-  EXPECT_SENTENCE(loaded, "has its memory from the program");
+  EXPECT_SENTENCE(loaded, "gets its memory from the program");
 }
 
 TEST(Method, DynamicShapesFollowTheInput) {
@@ -322,7 +322,7 @@ TEST(Method, AValueWithoutMemoryIsAnError) {
   std::vector<float> y(6);
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "argument 0 (value 0) is used before it has memory");
+  EXPECT_SENTENCE(loaded, "argument 0 (value 0) has no memory: the file plans none for it");
 }
 
 TEST(Method, AKernelErrorNamesInstructionAndOperator) {

@@ -127,7 +127,7 @@ TEST(SavedState, DamagedStateIsRefusedAndChangesNothing) {
   EXPECT_EQ(opened.import(longer), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(opened.sentence(), "This state of " + std::to_string(longer.size()) + " bytes is damaged or incomplete.");
   EXPECT_EQ(opened.import({1, 2}), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(opened.sentence(), "These 2 bytes are no state that export_state gave.");
+  EXPECT_EQ(opened.sentence(), "These 2 bytes are not a state that export_state returned.");
   EXPECT_EQ(opened.state(), (Floats{12, 6}));
 }
 
@@ -137,9 +137,10 @@ TEST(SavedState, StateOfAnotherProgramIsRefused) {
   EXPECT_EQ(other.import(opened.exported()), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(other.sentence(),
             "This state is of another program: it has the buffer '' float32 [2] dim order [0] of method 'forward', "
-            "here is the buffer '' float32 [3] dim order [0] of method 'forward'.");
+            "this program has the buffer '' float32 [3] dim order [0] of method 'forward'.");
   EXPECT_EQ(other.import(two.exported()), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(other.sentence(), "This state is of another program: it has 3 buffers and backends, here are 1 and 1.");
+  EXPECT_EQ(other.sentence(),
+            "This state is of another program: it has 3 buffers and backends, this program has 1 and 1.");
   EXPECT_EQ(other.state(), (Floats{2, 1}));
 }
 
