@@ -31,8 +31,8 @@ struct ExecutionLocks {
   std::vector<std::shared_ptr<ExecutionLock>> locks;
 };
 
-// The locks are a base class before Module because they must be destroyed after it: destroying the module ends pending
-// runs, which the locks own.
+// The native class of edgecore.Program. The locks are a base class before Module because they must be destroyed after
+// it: destroying the module ends pending runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {};
 
 // One dim of an input or output. Its strings are in the module's memory.
@@ -40,7 +40,7 @@ struct PyDimInfo {
   std::shared_ptr<const Module> module;
   DimInfo info;
 
-  // "batch: 4..8", "6"
+  // Returns "batch: 4..8" for a symbolic size, "6" for a fixed size.
   nb::str description() const {
     if (info.min == info.max) return nb::str("{}").format(info.max);
     return nb::str("{}{}{}..{}").format(text(info.name), info.name.empty() ? "" : ": ", info.min, info.max);
@@ -79,7 +79,7 @@ struct PyTensorInfo {
     for (const DimInfo &dim : dim_infos) dims.append(nb::cast(PyDimInfo{module, dim}));
     return nb::tuple(dims);
   }
-  // "float32 [batch: 4..8, 6]"
+  // Returns a text such as "float32 [batch: 4..8, 6]".
   nb::str description() const {
     if (!is_tensor()) return dtype();
     nb::list dims;
@@ -151,7 +151,7 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// Borrows the bytes of an object with the buffer protocol for its own lifetime.
+// Borrows the bytes of an object with the buffer protocol while this object exists.
 class BytesOf {
  public:
   explicit BytesOf(nb::handle object) {
@@ -199,7 +199,7 @@ void set_limits(Module &module, const nb::dict &values) {
   module.set_limits(limits);
 }
 
-// `file` and the entries of `data` are each a tuple with a path as bytes, or an object with the buffer protocol.
+// Opens a program: see docs::kOpenProgram.
 std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits) {
   auto module = std::make_shared<PyProgram>();
   set_limits(*module, limits);
@@ -355,7 +355,7 @@ nb::tuple outputs(const PyMethod &method) {
   return nb::tuple(values);
 }
 
-// "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]"
+// Returns a text such as "forward(x: float32 [batch: 4..8, 6]) -> logits: float32 [batch: 4..8, 10]".
 nb::str description(const PyMethod &method) {
   const auto join = [](const nb::tuple &values) {
     nb::list parts;
@@ -403,7 +403,7 @@ nb::list kernels(const nb::object &path) {
 
 NB_MODULE(_runtime, module) {
   using namespace edgecore::python;
-  // Static types and functions that the module keeps for its whole life are no leak.
+  // nanobind would report the types and functions of this module, which live until the process ends, as leaks.
   nb::set_leak_warnings(false);
   bind_tensor(module);
   bind_run(module);

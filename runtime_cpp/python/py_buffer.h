@@ -1,5 +1,6 @@
-// Python's buffer protocol. It joined the stable ABI in 3.11 with the layout and functions that 3.10 has, but headers
-// hide it from an extension whose floor is 3.10: declared here for that case.
+// Python's buffer protocol. It is part of the stable ABI since Python 3.11, with the same layout and functions as
+// in 3.10. The headers hide it from an extension that is built for 3.10 and later, so it is declared here for that
+// case.
 #ifndef EDGECORE_PYTHON_PY_BUFFER_H_
 #define EDGECORE_PYTHON_PY_BUFFER_H_
 
