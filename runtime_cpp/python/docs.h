@@ -110,7 +110,11 @@ Raises:
 Calls of one method from several threads run one after the other; the GIL is released meanwhile.
 
 Example:
-    
+    >>> forward = edgecore.load("model.pte").forward
+    >>> forward
+    <edgecore.Method forward(x: float32 [batch: 1..8, 16]) -> logits: float32 [batch: 1..8, 10]>
+    >>> logits = forward(numpy.zeros((4, 16), "float32"))
+    >>> logits = forward(x=numpy.ones((4, 16), "float32"), out=logits))";
 constexpr const char *kMethodStart = R"(Start a run, and return while a device works on it.
 
 A tensor that a backend may still read later is copied, so the caller may change it at once. A run that uses no device

@@ -173,7 +173,12 @@ class Method:
     Calls of one method from several threads run one after the other; the GIL is released meanwhile.
 
     Example:
-        
+        >>> forward = edgecore.load("model.pte").forward
+        >>> forward
+        <edgecore.Method forward(x: float32 [batch: 1..8, 16]) -> logits: float32 [batch: 1..8, 10]>
+        >>> logits = forward(numpy.zeros((4, 16), "float32"))
+        >>> logits = forward(x=numpy.ones((4, 16), "float32"), out=logits)
+    """
 
     def __call__(self, *inputs: Any, out: Any = None, **named_inputs: Any) -> Any: ...
     def start(self, *inputs: Any, **named_inputs: Any) -> Run:
