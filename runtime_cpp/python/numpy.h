@@ -2,6 +2,9 @@
 // headers are not included: the structs below have the layout of PyArray_Descr and PyArrayObject. That layout, and the
 // indices in numpy's function table, are the same from numpy 1.7 to 2.x
 // (https://numpy.org/doc/stable/reference/c-api/array.html).
+//
+// The reason is speed. Measured for a call with one numpy array, 0.74 us in all: reading the array through the buffer
+// protocol instead takes 0.09 us more, making the result with numpy.asarray(edgecore.Tensor) 0.3 us more.
 #ifndef EDGECORE_PYTHON_NUMPY_H_
 #define EDGECORE_PYTHON_NUMPY_H_
 
