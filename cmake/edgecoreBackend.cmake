@@ -24,7 +24,7 @@ function(edgecore_add_backend target)
         target_link_options(${target} PRIVATE LINKER:-z,defs)
       endif()
     endif()
-    # The file name that edgecore.plugin.native_library() expects on every system.
+    # The file name that the function native_library() of a backend package expects, on every system.
     set_target_properties(${target} PROPERTIES PREFIX "lib" BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
   endif()
   target_link_libraries(${target} PRIVATE edgecore::headers)
