@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030B0000
+// NOLINTBEGIN(readability-identifier-naming): the names of Python.h
 extern "C" {
 typedef struct {
   void *buf;
@@ -34,6 +35,7 @@ PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
 #define PyBUF_RECORDS_RO (PyBUF_STRIDES | PyBUF_FORMAT)
 #define Py_bf_getbuffer 1
 #define Py_bf_releasebuffer 2
+// NOLINTEND(readability-identifier-naming)
 #endif
 
 #endif  // EDGECORE_PYTHON_PY_BUFFER_H_
