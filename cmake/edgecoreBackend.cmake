@@ -1,13 +1,13 @@
-# edgecore_add_backend(TARGET SOURCES file...): the library of a backend.
+# edgecore_add_backend(TARGET SOURCES file...) adds the library of a backend.
 #
-# A shared one that exports edgecore_backend_v0 and nothing else; with -DEDGECORE_STATIC=ON a static one for applications
-# and firmware, whose function is edgecore_backend_v0_NAME as EDGECORE_BACKEND(NAME) has it.
+# It is a shared library that exports edgecore_backend_v0 and nothing else. With -DEDGECORE_STATIC=ON it is a static
+# library for applications and firmware, whose function edgecore_backend_v0_NAME comes from EDGECORE_BACKEND(NAME).
 option(EDGECORE_STATIC "Build static libraries of backends, for linking into an application" OFF)
 
 function(edgecore_add_backend target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "edgecore_add_backend(${target}): wanted is edgecore_add_backend(${target} SOURCES file...)")
+    message(FATAL_ERROR "Wrong arguments: call edgecore_add_backend(${target} SOURCES file...)")
   endif()
   if(EDGECORE_STATIC)
     add_library(${target} STATIC ${arg_SOURCES})
@@ -15,16 +15,16 @@ function(edgecore_add_backend target)
   else()
     add_library(${target} SHARED ${arg_SOURCES})
     if(CMAKE_SYSTEM_NAME STREQUAL "Linux" OR CMAKE_SYSTEM_NAME STREQUAL "Android")
-      # Templates of the C++ library are weak symbols that hidden visibility alone would let out.
+      # Templates of the C++ library are weak symbols, which are exported in spite of hidden visibility.
       set(exports "${CMAKE_CURRENT_BINARY_DIR}/${target}.map")
       file(CONFIGURE OUTPUT "${exports}" CONTENT "{ global: edgecore_backend_v0; local: *; };\n")
       target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}" LINKER:--exclude-libs,ALL
                                             LINKER:--gc-sections)
-      if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # whose symbols the process provides
+      if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # the process provides the symbols of sanitizers
         target_link_options(${target} PRIVATE LINKER:-z,defs)
       endif()
     endif()
-    # The name that native_library() gives, on every system.
+    # The file name that the function native_library() of a backend package expects, on every system.
     set_target_properties(${target} PROPERTIES PREFIX "lib" BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
   endif()
   target_link_libraries(${target} PRIVATE edgecore::headers)

@@ -1,5 +1,6 @@
-# What the wheel ships for other builds: headers, CMake package, and the sources of core, kernels, host and tools with
-# their generated readers and the flatbuffers headers under them. The version is in pyproject.toml alone.
+# Installs the files that the wheel ships for builds of other projects: headers, the CMake package, and the sources of
+# core, kernels, host and tools with the generated readers and the flatbuffers headers that these include. The version
+# comes from pyproject.toml.
 include(CMakePackageConfigHelpers)
 file(STRINGS ${PROJECT_SOURCE_DIR}/pyproject.toml version REGEX "^version = ")
 string(REGEX MATCH "[0-9.]+" version "${version}")

@@ -17,8 +17,8 @@ class AllocationCheck {
     for (const int32_t output : span_of(plan.outputs())) mark(output);
   }
 
-  // Marks the tensor that a view or a move binds to other memory. When it does so does not matter here: the interpreter
-  // checks the order.
+  // Marks the tensor that a view or a move binds to other memory. The order of the instructions does not matter here:
+  // the interpreter checks that a tensor is bound before it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -64,7 +64,7 @@ class AllocationCheck {
   }
 
   const fb::ExecutionPlan &plan_;
-  Span<bool> allocated_;  // for each value; of a list: it was checked
+  Span<bool> allocated_;  // for each value: true if it has memory; for a list: true if its entries were checked
   Error &error_;
   size_t pc_ = 0;
 };

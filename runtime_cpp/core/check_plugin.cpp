@@ -1,4 +1,4 @@
-// Whether a backend's or kernel library's table can be used by this host.
+// Checks that this host can use the table of a backend or of a kernel library.
 #include "edgecore/host.h"
 
 namespace edgecore {
@@ -85,7 +85,7 @@ Status check_kernel_library(const edgecore_kernel_library *library, StringView w
                         (library->kernel_count == 0 ||
                          (library->kernels != nullptr && library->kernel_stride >= sizeof(edgecore_kernel)));
   if (!readable) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The kernel table in ", where, " is smaller than version 0 of it.");
+    return fail(error, EDGECORE_NOT_SUPPORTED, "The kernel table in ", where, " is smaller than in version 0.");
   }
   return Status();
 }

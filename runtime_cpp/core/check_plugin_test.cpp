@@ -1,4 +1,4 @@
-// Which plugins a host takes: versions, sizes, what a table must have.
+// Checks of plugins: versions, sizes of tables, required members.
 #include <string.h>
 
 #include "loaded.h"
@@ -6,8 +6,8 @@
 namespace edgecore {
 namespace {
 
-constexpr HostVersions kHost_1_4 = {{1, 0}, {1, 4}};
-constexpr HostVersions kHost_2_1 = {{1, 2}, {2, 1}};  // still takes the later plugins of 1.x
+constexpr HostVersions kHost1x4 = {{1, 0}, {1, 4}};
+constexpr HostVersions kHost2x1 = {{1, 2}, {2, 1}};  // also supports plugins of 1.2 to 1.x
 
 TEST(Negotiate, VersionZeroMustBeEqual) {
   const HostVersions host = {{0, 3}, {0, 3}};
@@ -16,22 +16,22 @@ TEST(Negotiate, VersionZeroMustBeEqual) {
   EXPECT_EQ(negotiate({{0, 2}, {0, 2}}, host), Fit::kUpdatePlugin);
   EXPECT_EQ(negotiate({{0, 4}, {0, 3}}, host), Fit::kUpdateHost);
   EXPECT_EQ(negotiate({{1, 0}, {0, 3}}, host), Fit::kUpdateHost);
-  EXPECT_EQ(negotiate({{0, 3}, {0, 3}}, kHost_1_4), Fit::kUpdatePlugin);
+  EXPECT_EQ(negotiate({{0, 3}, {0, 3}}, kHost1x4), Fit::kUpdatePlugin);
 }
 
 TEST(Negotiate, OlderPluginsOfAKnownReleaseFit) {
-  EXPECT_EQ(negotiate({{1, 0}, {1, 0}}, kHost_1_4), Fit::kFits);
-  EXPECT_EQ(negotiate({{1, 4}, {1, 4}}, kHost_1_4), Fit::kFits);
-  EXPECT_EQ(negotiate({{1, 2}, {1, 0}}, kHost_2_1), Fit::kFits);
-  EXPECT_EQ(negotiate({{1, 1}, {1, 0}}, kHost_2_1), Fit::kUpdatePlugin);
+  EXPECT_EQ(negotiate({{1, 0}, {1, 0}}, kHost1x4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 4}, {1, 4}}, kHost1x4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 2}, {1, 0}}, kHost2x1), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 1}, {1, 0}}, kHost2x1), Fit::kUpdatePlugin);
 }
 
 TEST(Negotiate, NewerPluginsFitIfTheyNameThisHostAsNewEnough) {
-  EXPECT_EQ(negotiate({{1, 9}, {1, 4}}, kHost_1_4), Fit::kFits);
-  EXPECT_EQ(negotiate({{1, 9}, {1, 5}}, kHost_1_4), Fit::kUpdateHost);
-  EXPECT_EQ(negotiate({{2, 9}, {1, 3}}, kHost_2_1), Fit::kFits);
-  EXPECT_EQ(negotiate({{2, 0}, {1, 0}}, kHost_1_4), Fit::kUpdateHost);  // another layout
-  EXPECT_EQ(negotiate({{65535, 65535}, {0, 0}}, kHost_2_1), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{1, 9}, {1, 4}}, kHost1x4), Fit::kFits);
+  EXPECT_EQ(negotiate({{1, 9}, {1, 5}}, kHost1x4), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{2, 9}, {1, 3}}, kHost2x1), Fit::kFits);
+  EXPECT_EQ(negotiate({{2, 0}, {1, 0}}, kHost1x4), Fit::kUpdateHost);  // other major versions have other layouts
+  EXPECT_EQ(negotiate({{65535, 65535}, {0, 0}}, kHost2x1), Fit::kUpdateHost);
 }
 
 std::string refusal(const PluginVersions &plugin, const HostVersions &host, StringView package) {
@@ -42,10 +42,10 @@ std::string refusal(const PluginVersions &plugin, const HostVersions &host, Stri
 
 TEST(CheckVersions, NamesBothVersionsAndThePackageToUpdate) {
   EXPECT_EQ(
-      refusal({{1, 9}, {1, 5}}, kHost_1_4, "edgecore-acme"),
+      refusal({{1, 9}, {1, 5}}, kHost1x4, "edgecore-acme"),
       "The plugin edgecore-acme in /lib/libacme.so was built for version 1.9 of the native interface and needs at "
       "least 1.5; this edgecore has 1.4 and works with plugins of 1.0 or later: update the package edgecore.");
-  EXPECT_EQ(refusal({{1, 1}, {1, 0}}, kHost_2_1, "edgecore-acme"),
+  EXPECT_EQ(refusal({{1, 1}, {1, 0}}, kHost2x1, "edgecore-acme"),
             "The plugin edgecore-acme in /lib/libacme.so was built for version 1.1 of the native interface; this "
             "edgecore has 2.1 and works with plugins of 1.2 or later: update the package edgecore-acme.");
   EXPECT_EQ(refusal({{0, 2}, {0, 2}}, {{0, 3}, {0, 3}}, "edgecore-acme"),
@@ -56,7 +56,7 @@ TEST(CheckVersions, NamesBothVersionsAndThePackageToUpdate) {
             "update the package that the plugin belongs to.");
 }
 
-// What check_backend says to the table; empty if it takes it.
+// Returns the error of check_backend for a table; empty if the table is accepted.
 std::string verdict(const edgecore_backend *table, uint32_t host_features = 0) {
   Error error;
   return check_backend(table, host_features, "libnull.so", error).ok() ? "" : text_of(error);
@@ -80,17 +80,17 @@ TEST(CheckBackend, AnErrorSaysWhatDoesNotFit) {
   EXPECT_TRUE(contains(verdict(nullptr), "gives no backend table"));
 }
 
-// A table of `size` bytes that end with its memory, so that a sanitizer sees what is read past them.
+// Checks a table of `size` bytes that is an allocation of its own, so that a sanitizer detects reads past its end.
 std::string verdict_of_size(uint32_t size) {
   const std::unique_ptr<uint8_t[]> memory(new uint8_t[size]);
-  const edgecore_backend *whole = null_backend(0);
-  memcpy(memory.get(), whole, size < sizeof(*whole) ? size : sizeof(*whole));
-  if (size > sizeof(*whole)) memset(memory.get() + sizeof(*whole), 0xff, size - sizeof(*whole));
+  const edgecore_backend *table = null_backend(0);
+  memcpy(memory.get(), table, size < sizeof(*table) ? size : sizeof(*table));
+  if (size > sizeof(*table)) memset(memory.get() + sizeof(*table), 0xff, size - sizeof(*table));
   memcpy(memory.get(), &size, sizeof(size));
   return verdict(reinterpret_cast<const edgecore_backend *>(memory.get()));
 }
 
-TEST(CheckBackend, TakesTablesOfOtherSizes) {
+TEST(CheckBackend, AcceptsTablesOfOtherSizes) {
   EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend)), "");
   EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");              // of a later release, with more members
   EXPECT_EQ(verdict_of_size(offsetof(edgecore_backend, buffer_create)), "");  // without the optional ones at the end

@@ -75,7 +75,8 @@ Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuf
                      " bytes of data: the file is damaged or truncated.");
     }
   }
-  // Entries that share one long key would make sorting slow; honest files have every key once.
+  // A damaged file may give many entries the same long key, which would make sorting slow. In a valid file the keys are
+  // distinct, so together they cannot be longer than the tables.
   uint64_t key_bytes = 0;
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::ptd::NamedData &named = entry(tables, i);
@@ -90,7 +91,7 @@ Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuf
   return Status();
 }
 
-// Where the parts of the file lie; the flatbuffer starts at its first byte.
+// The parts of the file. The flatbuffer starts at the first byte of the file.
 struct Extent {
   uint64_t flatbuffer_size = 0;
   Bytes segments;
@@ -167,17 +168,17 @@ StringView DataFile::key(size_t index) const { return key_of(*tables_, keys_[ind
 NamedBytes DataFile::find(StringView key) const {
   const uint32_t *at = std::lower_bound(keys_.begin(), keys_.end(), key,
                                         [&](uint32_t index, StringView k) { return less(key_of(*tables_, index), k); });
-  NamedBytes found;
-  if (at == keys_.end() || !(key_of(*tables_, *at) == key)) return found;
+  NamedBytes result;
+  if (at == keys_.end() || !(key_of(*tables_, *at) == key)) return result;
   const fb::ptd::NamedData &named = entry(*tables_, *at);
-  found.bytes = bytes_of(*tables_, named);
+  result.bytes = bytes_of(*tables_, named);
   if (const fb::ptd::TensorLayout *layout = named.tensor_layout()) {
-    found.has_layout = true;
-    found.scalar_type = static_cast<int32_t>(layout->scalar_type());
-    found.sizes = span_of(layout->sizes());
-    found.dim_order = span_of(layout->dim_order());
+    result.has_layout = true;
+    result.scalar_type = static_cast<int32_t>(layout->scalar_type());
+    result.sizes = span_of(layout->sizes());
+    result.dim_order = span_of(layout->dim_order());
   }
-  return found;
+  return result;
 }
 
 uint64_t DataFile::bytes() const { return tables_->segments.size(); }

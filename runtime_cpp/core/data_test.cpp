@@ -1,4 +1,4 @@
-// Data files and bundled programs, honest and damaged.
+// Data files, valid and damaged.
 #include "edgecore/data.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ struct LoadedData {
   Error error;
   const DataFile *file = nullptr;
 
-  explicit LoadedData(std::vector<uint8_t> given, const char *name = "w.ptd", Limits limits = {})
-      : bytes(std::move(given)) {
+  explicit LoadedData(std::vector<uint8_t> content, const char *name = "w.ptd", Limits limits = {})
+      : bytes(std::move(content)) {
     const Result<const DataFile *> loaded =
         DataFile::load({bytes.data(), bytes.size()}, name, &allocator, limits, error);
     if (loaded.ok()) file = *loaded;
@@ -43,18 +43,18 @@ TEST(DataFile, FindsEntriesByName) {
   ASSERT_NE(data.file, nullptr) << data.sentence();
   EXPECT_EQ(data.file->count(), 3u);
   EXPECT_TRUE(data.file->key(0) == "a.weight");
-  const NamedBytes found = data.file->find("b.weight");
-  EXPECT_TRUE(found.has_layout);
-  ASSERT_EQ(found.bytes.size(), 6u);
-  EXPECT_EQ(found.bytes[5], 6);
+  const NamedBytes entry = data.file->find("b.weight");
+  EXPECT_TRUE(entry.has_layout);
+  ASSERT_EQ(entry.bytes.size(), 6u);
+  EXPECT_EQ(entry.bytes[5], 6);
   EXPECT_FALSE(data.file->find("blob").has_layout);
   EXPECT_FALSE(data.file->contains("c"));
 }
 
 TEST(DataFile, RefusesEveryTruncation) {
-  const std::vector<uint8_t> whole = two_tensors().finish();
-  for (size_t size = 0; size < whole.size(); ++size) {
-    const LoadedData data({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)});
+  const std::vector<uint8_t> file = two_tensors().finish();
+  for (size_t size = 0; size < file.size(); ++size) {
+    const LoadedData data({file.begin(), file.begin() + static_cast<ptrdiff_t>(size)});
     EXPECT_EQ(data.file, nullptr) << size;
   }
 }
@@ -106,7 +106,7 @@ TEST(DataFile, OneNameInTwoFilesIsAmbiguous) {
             "Data files first.ptd and second.ptd both have 'a.weight'; pass one of them.");
 }
 
-TEST(DataFile, AProgramSaysWhichNameItMisses) {
+TEST(DataFile, AnErrorNamesTheKeyThatTheProgramMisses) {
   PteBuilder pte;
   const std::vector<uint8_t> file = pte.finish();
   (void)file;

@@ -1,4 +1,5 @@
-// One delegate instruction: prepare when shapes changed, memory for what the delegate needs, staging, execute.
+// Runs one delegate instruction: prepare if shapes have changed, memory for the delegate's needs, copies of arguments
+// (staging), execute.
 #include <string.h>
 
 #include "core/checked.h"
@@ -157,7 +158,7 @@ class Preparation {
       const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
-      if (need.space != 0) continue;  // the backend's own memory; only accounted for
+      if (need.space != 0) continue;  // the backend's own memory: check_declared has counted it
       if (need.kind == EDGECORE_MEMORY_SCRATCH) {
         scratch = (scratch + wanted - 1) & ~(wanted - 1);
         state_.scratch_offsets[i] = scratch;
@@ -264,8 +265,8 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
 // Called by a backend, from any thread, when work that it left pending has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  Completion *completion =
-      method.run_state.completion;  // read first: the method may be destroyed as soon as `fired` is set
+  // Read first: another thread may destroy the method as soon as `fired` is set.
+  Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;
   __atomic_store_n(&method.run_state.pending.fired, 1, __ATOMIC_RELEASE);
@@ -345,7 +346,7 @@ Status MethodImpl::end_delegate_call(size_t pc, int32_t code, Error &error) {
   const bool pending = code == EDGECORE_PENDING;
   return fail(
       error, pending ? EDGECORE_INTERNAL : code, "Method '", name, "', instruction ", pc, ", backend '", backend,
-      "': ", pending ? StringView("it answered that work is pending, which was not allowed.") : call_error.sentence());
+      "': ", pending ? StringView("it left work pending, which this call does not allow.") : call_error.sentence());
 }
 
 }  // namespace edgecore

@@ -1,4 +1,4 @@
-// Loads a method's delegates through the native interface, and ends them.
+// Loads a method's delegates through the native interface, and destroys them.
 #include <string.h>
 
 #include "core/checked.h"
@@ -59,7 +59,7 @@ Status MethodImpl::load_delegates(Error &error) {
       if (bindings.list_of[value] != nullptr) {
         return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, ": argument ", i,
                     " of delegate ", instruction.target, " is ", tag_name(bindings.values[value].tag),
-                    "; delegates take tensors and numbers.");
+                    "; delegates support tensors and numbers.");
       }
       if (bindings.tensor_of[value] != nullptr) sizes += static_cast<size_t>(bindings.tensor_of[value]->tensor.dl.ndim);
       edgecore_buffer_requirement &requirement = staging[i].requirement;

@@ -1,5 +1,4 @@
-// Arguments of delegates in memory of their device: values that stay there, and copies where the other side is the
-// host.
+// Arguments of delegates in device memory: values that stay there, and copies of values that the host uses as well.
 #include <string.h>
 
 #include "core/checked.h"
@@ -10,7 +9,7 @@ namespace {
 
 constexpr uint32_t kUnused = UINT32_MAX;
 
-// How a method uses its tensor values.
+// Records how a method uses its tensor values.
 class Uses {
  public:
   explicit Uses(MethodImpl &method) : method_(method) {}
@@ -36,8 +35,10 @@ class Uses {
     return Status();
   }
 
-  // Whether the value can leave the arena: only delegates of one backend and memory kind use it, after one of them has
-  // written it, and nothing else reads the same place of the arena without having written there.
+  // Returns true if the value can be moved from its arena to device memory: the method has no branches; only delegates
+  // of one backend and memory kind use the value; one of them writes it before the others read it; and no value at
+  // overlapping addresses of the arena is read without being written first, because such a value is an alias of this
+  // one.
   bool can_move(size_t value) const {
     const Use &use = values_[value];
     const TensorSlot *slot = method_.bindings.tensor_of[value];
@@ -55,7 +56,7 @@ class Uses {
     return true;
   }
 
-  // The delegate call that writes the value first, and its argument.
+  // Return the instruction of the first delegate call that uses the value, and the index of its argument there.
   size_t call(size_t value) const { return values_[value].call; }
   size_t argument(size_t value) const { return values_[value].argument; }
 
@@ -63,9 +64,9 @@ class Uses {
   struct Use {
     uint32_t call;  // the first delegate call that uses it
     uint32_t argument;
-    bool on_host;  // a kernel, the caller or a list uses it, or delegates that do not agree
-    bool written_first;
-    bool read;
+    bool on_host;        // a kernel, the caller or a list uses it, or delegates of different backends or memory kinds
+    bool written_first;  // its first use writes it
+    bool read;           // a delegate reads it after its first use
   };
 
   void note_host(size_t value, bool written) {
@@ -101,7 +102,7 @@ class Uses {
 
   MethodImpl &method_;
   Span<Use> values_;
-  bool straight_ = true;  // without branches
+  bool straight_ = true;  // the method has no branches and no moves
 };
 
 Status create(MethodImpl &method, const LoadedBackend &backend, const edgecore_buffer_requirement &need, uint64_t bytes,
@@ -121,7 +122,7 @@ Status create(MethodImpl &method, const LoadedBackend &backend, const edgecore_b
   return Status();
 }
 
-// Copies between an argument's buffer and the host.
+// Copies the current bytes of an argument from host memory to its device buffer, or back.
 Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bool to_device, Error &error) {
   const edgecore_backend &table = *argument.backend.table;
   edgecore_buffer *buffer = argument.staging.device;
@@ -136,8 +137,8 @@ Status copy(MethodImpl &method, const DelegateArgument &argument, void *host, bo
   if (code == EDGECORE_OK) {
     memcpy(to_device ? mapped : host, to_device ? host : mapped, static_cast<size_t>(bytes));
     if (to_device && table.buffer_flush != nullptr) code = table.buffer_flush(buffer, &method.call_error);
-    Error unheard;
-    const int32_t unmapped = table.buffer_unmap(buffer, code == EDGECORE_OK ? &method.call_error : &unheard);
+    Error ignored;  // the first failure is reported
+    const int32_t unmapped = table.buffer_unmap(buffer, code == EDGECORE_OK ? &method.call_error : &ignored);
     if (code == EDGECORE_OK) code = unmapped;
   }
   if (tracer != nullptr) tracer->end(event);
@@ -155,7 +156,7 @@ class Devices final : public DeviceMemory {
       return Status();
     }
     return fail(error, EDGECORE_NOT_SUPPORTED, "Method '", method.name, "': backend '", table.backend_id,
-                "' wants arguments in memory of its device, but lacks functions to create and map buffers there.");
+                "' needs arguments in memory of its device, but lacks functions to create and map buffers there.");
   }
 
   Status assign_buffers(MethodImpl &method, Error &error) const override {
@@ -168,7 +169,8 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     Uses uses(method);
     EDGECORE_TRY(uses.find(error));
-    uint64_t steps = method.owner->limits().items;  // of work on a damaged file; past it values are copied
+    // can_move looks at all values. This bounds the work for a damaged file: values beyond the bound are copied.
+    uint64_t steps = method.owner->limits().items;
     for (size_t value = 0; value < method.bindings.values.size() && steps >= method.bindings.values.size(); ++value) {
       if (uses.call(value) == kUnused) continue;
       steps -= method.bindings.values.size();

@@ -1,4 +1,4 @@
-// Values and delegates' arguments in memory of a device.
+// Values and arguments of delegates in device memory.
 #include "copies.h"
 
 namespace edgecore {
@@ -15,7 +15,7 @@ NullBlob on_device(uint32_t flags = 0) {
   return blob;
 }
 
-// z = 2 * (2 * x) by two delegates; `kernel` reads what lies between them, too.
+// z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the tensor between them.
 std::vector<uint8_t> chain(bool kernel, bool dynamic = false, NullBlob second = on_device()) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -58,8 +58,9 @@ TEST_F(DeviceBuffers, ATensorThatTheHostReadsIsCopied) {
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
 }
 
-// Exporters place a view at the address of its base: then a kernel reads the tensor without naming it.
-TEST_F(DeviceBuffers, ATensorWithAnotherNameInTheArenaStaysThere) {
+// A compiler may plan a view as another value at the address of its base; then a kernel reads the tensor through that
+// value.
+TEST_F(DeviceBuffers, ATensorWithAnAliasInItsArenaStaysThere) {
   PteBuilder pte;
   pte.arenas = {256};
   const int32_t x = pte.add_tensor({4}), y = pte.add_planned({4}, {1, 0}), view = pte.add_planned({2, 2}, {1, 0});
@@ -122,7 +123,7 @@ TEST_F(DeviceBuffers, AnErrorNamesWhatTheHostOrTheBackendLacks) {
   backend.table = &table;
   old.config.backends = {&backend, 1};
   EXPECT_FALSE(load(old));
-  EXPECT_SENTENCE(old, "backend 'NullBackend' wants arguments in memory of its device, but lacks functions");
+  EXPECT_SENTENCE(old, "backend 'NullBackend' needs arguments in memory of its device, but lacks functions");
 }
 
 TEST_F(DeviceBuffers, CanBeSharedByAHandle) {

@@ -1,4 +1,4 @@
-// Program::check_digests: are weights and blobs those that were compiled?
+// Program::check_digests: compares weights and blobs with the hashes in the metadata.
 #include <string.h>
 
 #include "core/program_tables.h"
@@ -7,11 +7,12 @@
 namespace edgecore {
 namespace {
 
-// Keys may share their bytes, in honest files a few times: more than this many bytes for each of the files is an
-// attack.
-constexpr uint64_t kMostReads = 64;
+// Several keys may refer to the same bytes, in a valid file to few of them. A damaged file could refer to the same
+// bytes millions of times, so hashing stops after this multiple of the bytes of all files.
+constexpr uint64_t kMaxReads = 64;
 
-struct What {
+// The bytes that are compared, for error messages.
+struct Subject {
   StringView kind;
   StringView name;
 };
@@ -19,12 +20,12 @@ struct What {
 class DigestCheck {
  public:
   DigestCheck(const ProgramTables &tables, uint64_t bytes, Error &error)
-      : tables_(tables), meta_(*tables.meta), left_(bytes * kMostReads), error_(error) {}
+      : tables_(tables), meta_(*tables.meta), remaining_(bytes * kMaxReads), error_(error) {}
 
   Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
-    // Of a file without such data the entry names any segment, and only the offset of nothing.
-    const bool some = offsets != nullptr && size_of(offsets->offsets()) > 1;
-    if (!some || offsets->segment_index() >= tables_.segments.size()) return Status();
+    // A file without such data has one offset at most, and the segment index has no meaning.
+    const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
+    if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
     const Bytes data = tables_.segments[offsets->segment_index()];
     return compare(data, {"segment", name}, span_of(digest), EDGECORE_INVALID_PROGRAM);
   }
@@ -41,7 +42,7 @@ class DigestCheck {
     return Status();
   }
 
-  // A data file may have more than the program uses.
+  // Compares the entries that the metadata list; the program does not use the others.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {
@@ -53,24 +54,25 @@ class DigestCheck {
     return Status();
   }
 
-  Status compare(Bytes data, What what, Bytes expected, int32_t code) {
+  Status compare(Bytes data, Subject subject, Bytes expected, int32_t code) {
     if (expected.size() != 32) {
-      return fail(error_, EDGECORE_NOT_SUPPORTED, "The file's metadata has no SHA-256 of ", what.kind, " '", what.name,
-                  "', so it cannot be verified; compile the model again with this edgecore.");
+      return fail(error_, EDGECORE_NOT_SUPPORTED, "The file's metadata has no SHA-256 of ", subject.kind, " '",
+                  subject.name, "', so it cannot be verified; compile the model again with this edgecore.");
     }
-    if (data.size() > left_) {
+    if (data.size() > remaining_) {
       return fail(error_, EDGECORE_INVALID_PROGRAM, "The file names the same bytes too often to verify them all.");
     }
-    left_ -= data.size();
+    remaining_ -= data.size();
     uint8_t digest[32];
     sha256(data, digest);
     if (memcmp(digest, expected.data(), sizeof(digest)) == 0) return Status();
-    return fail(error_, code, "The bytes of ", what.kind, " '", what.name,
+    return fail(error_, code, "The bytes of ", subject.kind, " '", subject.name,
                 "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
   }
 
  private:
-  // Of `key`, in the metadata's list from entry `next` on. Both that list and the callers' keys ascend.
+  // Returns the hash of `key` in the metadata, or no bytes. The metadata's list is sorted by key and the caller asks
+  // for keys in ascending order, so the search continues at entry `next`.
   Bytes digest_of(StringView key, uint32_t &next) const {
     while (next < size_of(meta_.data()) && less(view_of(meta_.data()->Get(next)->key()), key)) ++next;
     if (next == size_of(meta_.data()) || view_of(meta_.data()->Get(next)->key()) != key) return Bytes();
@@ -79,7 +81,7 @@ class DigestCheck {
 
   const ProgramTables &tables_;
   const fb::meta::Meta &meta_;
-  uint64_t left_;
+  uint64_t remaining_;  // bytes that may still be hashed
   Error &error_;
 };
 

@@ -33,7 +33,8 @@ struct Weights {
     pte.data_digests = {{"extra", digest_of({extra, sizeof extra})}, {"packed", digest_of({packed, sizeof packed})}};
   }
 
-  // What check_digests says of the files with a bit of the last place changed where `near` occurs.
+  // Flips a bit of the last occurrence of `near` in the program (or the data file), and returns the error of
+  // check_digests; empty if there is none.
   std::string check(const std::string &near = "", bool in_data = false) {
     PteBuilder copy = std::move(pte);
     const std::vector<uint8_t> blob(64, 7);
@@ -89,11 +90,11 @@ TEST(Digests, DataWithoutAHashCannotBeVerified) {
 }
 
 TEST(Digests, ADigestOfAnotherLengthIsDamage) {
-  for (size_t place = 0; place < 3; ++place) {
+  for (size_t field = 0; field < 3; ++field) {
     PteBuilder pte = three_inputs();
-    if (place == 0) pte.constants_digest = {1, 2};
-    if (place == 1) pte.state_digest = std::vector<uint8_t>(33);
-    if (place == 2) pte.data_digests = {{"x", {}}};
+    if (field == 0) pte.constants_digest = {1, 2};
+    if (field == 1) pte.state_digest = std::vector<uint8_t>(33);
+    if (field == 2) pte.data_digests = {{"x", {}}};
     Loaded loaded(finished(std::move(pte)));
     EXPECT_EQ(loaded.status.code(), EDGECORE_INVALID_PROGRAM);
     EXPECT_SENTENCE(loaded, "a SHA-256 that is not of 32 bytes, or without a key");

@@ -96,15 +96,14 @@ class Interpreter {
     return Status();
   }
 
-  // Counts instructions and the list entries that they read, and fails past the limit: a file with an endless loop must
-  // not block the caller for ever.
+  // Counts instructions and the list entries that they read, and fails past the limit, so that a file with an endless
+  // loop does not block the caller forever.
   Status spend(uint64_t steps) {
     steps_ += steps;
     if (steps_ <= method_.config.instruction_limit) return Status();
-    return fail(
-        error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
-        method_.config.instruction_limit,
-        " instructions and list entries, the limit instructions: raise it if the program is meant to run so long.");
+    return fail(error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
+                method_.config.instruction_limit,
+                " instructions and list entries, the limit instructions: raise it if the program needs more.");
   }
 
   template <typename Work>
@@ -189,7 +188,7 @@ class Interpreter {
       if (lacks) {
         return kernel_failed(
             instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
-            ") is used before it has memory: the file plans none for it, and no instruction before gives it any.");
+            ") has no memory: the file plans none for it, and no earlier instruction binds it to memory.");
       }
     }
     return Status();
@@ -221,7 +220,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // An input's memory has the size of the caller's tensor. A view with the input's maximum shape could outlive it.
+    // The memory of an input is as large as the caller's tensor. A view sets the shape of its tensor, so the input
+    // would keep a shape that does not fit the memory of the next call.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -242,7 +242,8 @@ class Interpreter {
     view.tensor.capacity = base.tensor.capacity;
     view.readable = base.readable;
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
-    // The kernel sets the shape of the view, which is no write to the base: read-only flags are added after the call.
+    // The kernel calls resize for the view, which would refuse a read-only tensor, although setting the shape does not
+    // write to the base. So call_kernel adds these flags after the call.
     view.tensor.flags = view.base.flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();
@@ -292,7 +293,7 @@ class Interpreter {
   edgecore_call call_;
   size_t pc_ = 0;
   uint64_t steps_ = 0;
-  uint32_t inherited_ = 0;
+  uint32_t inherited_ = 0;  // flags that call_kernel adds to the view of the current instruction
 };
 
 }  // namespace

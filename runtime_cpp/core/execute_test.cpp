@@ -1,4 +1,4 @@
-// Programs that no compiler writes: aliases between values, and views and moves that would leave memory behind.
+// Programs that no compiler writes: aliases between values, and views and moves that could leave invalid pointers.
 #include "loaded.h"
 
 namespace edgecore {
@@ -10,7 +10,7 @@ TensorOptions bounded() {
   return options;
 }
 
-// A tensor that stood for a view must not keep the memory of an input beyond the run.
+// A tensor that was bound as a view must not keep the memory of an input after the run.
 TEST(Execute, AMovedViewLeavesNoPointerBehind) {
   PteBuilder pte;
   pte.arenas = {128};
@@ -30,14 +30,14 @@ TEST(Execute, AMovedViewLeavesNoPointerBehind) {
   std::vector<float> y(6);
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   for (int run = 0; run < 2; ++run) {
-    std::vector<float> data(6, 1.0f);  // another address, and gone after the run
+    std::vector<float> data(6, 1.0f);  // another address, freed after the run
     ASSERT_TRUE(loaded.set_floats(0, {2, 3}, data));
     ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
     EXPECT_EQ(y, std::vector<float>(6)) << "run " << run;
   }
 }
 
-TEST(Execute, AnOutputMovedFromATensorWithoutMemory) {
+TEST(Execute, AnOutputMovedFromATensorWithoutMemoryIsAnError) {
   PteBuilder pte;
   const int32_t nowhere = pte.add_tensor({4});
   const int32_t out = pte.add_tensor({4});
@@ -84,7 +84,7 @@ TEST(Execute, AViewHasThreeArguments) {
   EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
 }
 
-// It would keep a shape that its caller's memory has no room for.
+// The input would keep a shape that does not fit into the caller's memory.
 TEST(Execute, AnInputCannotBeMadeAView) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({8}, bounded());
@@ -113,11 +113,10 @@ TEST(Execute, AnOutputThatIsAnInputKeepsItsShape) {
   std::vector<float> data(8, 1.0f);
   ASSERT_TRUE(loaded.set_floats(0, {4}, data));
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot take shape [8]");
+  EXPECT_SENTENCE(loaded, "an output of shape [4] is another argument as well and cannot have shape [8]");
 }
 
-// A small file may list its metadata under one key a million times.
-// Small files that would keep the caller busy: one long list that many instructions name.
+// A small file can cause much work: many instructions may use the same long list.
 TEST(Execute, ListEntriesCountAsInstructions) {
   PteBuilder pte;
   const int32_t one = pte.add_int(1);
@@ -161,6 +160,7 @@ TEST(Execute, OperatorsAreBoundedBecauseEachIsLookedUp) {
   EXPECT_SENTENCE(loaded, "limit items");
 }
 
+// A small file may list its metadata under the same key a million times.
 TEST(Execute, MetadataAreCopiedOnce) {
   PteBuilder pte;
   pte.add_delegate("NullBackend", {'n', 'u', 'l', 'l', '1'});

@@ -1,4 +1,4 @@
-// Unaligned little-endian numbers of file headers.
+// Reads unaligned little-endian numbers from file headers.
 #ifndef EDGECORE_CORE_EXTENDED_HEADER_H_
 #define EDGECORE_CORE_EXTENDED_HEADER_H_
 

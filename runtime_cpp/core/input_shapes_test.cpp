@@ -1,4 +1,4 @@
-// Shapes of inputs that the metadata of a file allow.
+// Checks of input shapes against the metadata of a file.
 #include "input_metas.h"
 
 namespace edgecore {
@@ -36,7 +36,7 @@ TEST(InputShapes, AMultipleMayHaveAnOffset) {
   EXPECT_SENTENCE(loaded, "dim 0 ('8*s - 1') must be 7 to 31 and 7 more than a multiple of 8, got 16");
 }
 
-TEST(InputShapes, DimsOfOneSymbolMustGoTogether) {
+TEST(InputShapes, DimsOfOneSymbolMustAgree) {
   Loaded loaded(finished(three_inputs()));
   ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
   std::vector<float> data(200), out(24);
@@ -59,7 +59,7 @@ TEST(InputShapes, DimsOfOneSymbolMustGoTogether) {
   EXPECT_SENTENCE(loaded, "dim 0 ('b + 1') must be 9, because dim 0 ('b') of input 'x' is 8; got 6.");
 }
 
-TEST(InputShapes, ADelegateThatFindsShapesThatDoNotFitIsNoDamagedFile) {
+TEST(InputShapes, ShapesThatADelegateRefusesAreAnErrorOfTheInputs) {
   PteBuilder pte;
   NullBlob blob;
   blob.inputs = 2;

@@ -6,8 +6,9 @@ namespace {
 
 constexpr uint8_t kWithEntries = 2;  // a used value whose entries are marked as well
 
-// The .pte repeats a kernel's result after its arguments: one value (a tensor or a list of tensors), another list of
-// the same tensors (ExecuTorch's split), or a list of the values before it. Adds to `compared` what was compared.
+// Returns true if the last of `args` repeats the result of a kernel call, as a .pte does after the out arguments: the
+// same value (a tensor or a list of tensors), another list of the same tensors (ExecuTorch's split), or a list of the
+// values before it. Adds the number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;
@@ -75,7 +76,7 @@ Status MethodImpl::build_instructions(Error &error) {
   EDGECORE_TRY(make_array(owner->method(index).instruction_count(), instructions, error));
   EDGECORE_TRY(make_array(bindings.values.size(), bindings.used, error));
   size_t pc = 0;
-  size_t most_args = 0;
+  size_t max_args = 0;
   size_t moves = 0;
   uint64_t compared = 0;
   for (uint32_t chain = 0; chain < plan->chains()->size(); ++chain) {
@@ -137,7 +138,7 @@ Status MethodImpl::build_instructions(Error &error) {
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;
       }
-      if (out.args.size() > most_args) most_args = out.args.size();
+      if (out.args.size() > max_args) max_args = out.args.size();
       for (const int32_t arg : out.args) {
         if (bindings.used[static_cast<size_t>(arg)] == kWithEntries) continue;
         bindings.used[static_cast<size_t>(arg)] = kWithEntries;
@@ -147,7 +148,7 @@ Status MethodImpl::build_instructions(Error &error) {
       }
     }
   }
-  EDGECORE_TRY(make_array(most_args, run_state.args, error));
+  EDGECORE_TRY(make_array(max_args, run_state.args, error));
 
   EDGECORE_TRY(make_array(moves, bindings.moved, error));
   Span<uint8_t> rebinds;
@@ -157,7 +158,7 @@ Status MethodImpl::build_instructions(Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
-      rebinds[instruction.target] = 1;  // as the moved value it may become a view
+      rebinds[instruction.target] = 1;  // an instruction may bind it as a view under the name of the value moved to
     }
     if (!instruction.is_view) continue;
     rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;

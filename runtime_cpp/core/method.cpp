@@ -16,7 +16,7 @@ Status build(MethodImpl &method, Error &error) {
   for (size_t i = 0; i < method.bindings.input_set.size(); ++i) {
     const uint32_t tag =
         method.bindings.values[static_cast<size_t>(method.plan->inputs()->Get(static_cast<uint32_t>(i)))].tag;
-    // Nobody can set a string or a list: export baked it in.
+    // There is no call to set a string or a list: export fixed its value in the program.
     method.bindings.input_set[i] = tag == EDGECORE_TAG_NONE || tag >= EDGECORE_TAG_STRING;
   }
   EDGECORE_TRY(method.make_array(method.symbol_count(), method.bindings.symbols, error));
@@ -30,8 +30,8 @@ Status bad_input(const MethodImpl &method, size_t index, Error &error, const Pie
   return extend(error, " ", pieces...);
 }
 
-// Names the input in a sentence and finds its value.
-Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t given, Error &error) {
+// Returns the value of an input. Fails if the input cannot be set to an argument with the tag `argument_tag`.
+Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argument_tag, Error &error) {
   EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> inputs = span_of(method.plan->inputs());
   if (index >= inputs.size()) {
@@ -40,15 +40,16 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t give
   }
   const size_t value = static_cast<size_t>(inputs[index]);
   const uint32_t tag = method.bindings.declared[value].tag;
-  const bool fits =
-      tag == given || (given == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
+  const bool fits = tag == argument_tag ||
+                    (argument_tag == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
   if (!fits) {
-    return bad_input(method, index, error, "is ", tag_name(tag), ", but ", tag_name(given), " was given.");
+    return bad_input(method, index, error, "is ", tag_name(tag), ", but ", tag_name(argument_tag), " was given.");
   }
   return value;
 }
 
-// Whether `strides` are those of a dense tensor; dimensions of size 1 have no stride that matters.
+// Returns true if `strides` are those of a dense tensor in the dim order of `tensor`. The stride of a dim of size 1
+// does not matter.
 bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<const int64_t> strides) {
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -60,16 +61,16 @@ bool is_dense(const edgecore_tensor &tensor, Span<const int64_t> shape, Span<con
   return true;
 }
 
-Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tensor &tensor, const TensorArgument &given,
-                    Error &error) {
-  if (given.scalar_type != tensor.scalar_type) {
+Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tensor &tensor,
+                    const TensorArgument &argument, Error &error) {
+  if (argument.scalar_type != tensor.scalar_type) {
     return bad_input(method, index, error, "must be ", scalar_type_info(tensor.scalar_type).name, ", not ",
-                     scalar_type_info(given.scalar_type).name, ".");
+                     scalar_type_info(argument.scalar_type).name, ".");
   }
-  EDGECORE_TRY(method.check_shape(index, tensor, given.shape, error));
-  if (given.strides.empty()) return Status();
-  if (given.strides.size() != given.shape.size() || !is_dense(tensor, given.shape, given.strides)) {
-    return bad_input(method, index, error, "has shape ", given.shape, " and strides ", given.strides,
+  EDGECORE_TRY(method.check_shape(index, tensor, argument.shape, error));
+  if (argument.strides.empty()) return Status();
+  if (argument.strides.size() != argument.shape.size() || !is_dense(tensor, argument.shape, argument.strides)) {
+    return bad_input(method, index, error, "has shape ", argument.shape, " and strides ", argument.strides,
                      "; it must be dense in dim order ",
                      Span<const uint8_t>(tensor.dim_order, static_cast<size_t>(tensor.dl.ndim)),
                      " (outermost first): pass a contiguous copy.");
@@ -77,19 +78,22 @@ Status check_tensor(const MethodImpl &method, size_t index, const edgecore_tenso
   return Status();
 }
 
-Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given, Error &error) {
-  const Result<size_t> found = input_value(method, index, given.tag, error);
-  EDGECORE_TRY(found.status());
-  edgecore_value value = given;
-  const edgecore_value &declared = method.bindings.declared[*found];
-  if (declared.tag == EDGECORE_TAG_DOUBLE && given.tag == EDGECORE_TAG_INT)
-    value.as.d = static_cast<double>(given.as.i);
+Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argument, Error &error) {
+  const Result<size_t> id = input_value(method, index, argument.tag, error);
+  EDGECORE_TRY(id.status());
+  edgecore_value value = argument;
+  const edgecore_value &declared = method.bindings.declared[*id];
+  if (declared.tag == EDGECORE_TAG_DOUBLE && argument.tag == EDGECORE_TAG_INT) {
+    value.as.d = static_cast<double>(argument.as.i);
+  }
   if (declared.tag == EDGECORE_TAG_BOOL) {
-    if (given.as.i != 0 && given.as.i != 1) return bad_input(method, index, error, "is a bool, not ", given.as.i, ".");
-    value.as.b = given.as.i;
+    if (argument.as.i != 0 && argument.as.i != 1) {
+      return bad_input(method, index, error, "is a bool, not ", argument.as.i, ".");
+    }
+    value.as.b = argument.as.i;
   }
   value.tag = declared.tag;
-  if (method.bindings.used[*found] == 0) {
+  if (method.bindings.used[*id] == 0) {  // no instruction reads it: export used its value as a constant
     const bool same = value.tag == EDGECORE_TAG_DOUBLE ? memcmp(&value.as.d, &declared.as.d, sizeof(double)) == 0
                                                        : value.as.i == declared.as.i;
     if (!same) {
@@ -100,7 +104,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &given,
                        value.as.i, ".");
     }
   }
-  method.bindings.values[*found] = value;
+  method.bindings.values[*id] = value;
   method.bindings.input_set[index] = 1;
   return Status();
 }
@@ -144,33 +148,33 @@ const Program &Method::program() const { return *MethodImpl::of(this).owner; }
 
 MethodInfo Method::info() const { return program().method(MethodImpl::of(this).index); }
 
-Status Method::set_input(size_t index, const TensorArgument &given, Error &error) {
+Status Method::set_input(size_t index, const TensorArgument &argument, Error &error) {
   MethodImpl &method = MethodImpl::of(this);
   const Result<size_t> value = input_value(method, index, EDGECORE_TAG_TENSOR, error);
   EDGECORE_TRY(value.status());
   TensorSlot &slot = *method.bindings.tensor_of[*value];
   edgecore_tensor &tensor = slot.tensor;
-  EDGECORE_TRY(check_tensor(method, index, tensor, given, error));
+  EDGECORE_TRY(check_tensor(method, index, tensor, argument, error));
   uint64_t bytes = slot.element_size;
-  for (const int64_t size : given.shape) bytes *= static_cast<uint64_t>(size);
-  if (given.data == nullptr && bytes != 0) return bad_input(method, index, error, "has no data.");
-  if (given.readable_bytes != 0 && given.readable_bytes < bytes) {
-    return bad_input(method, index, error, "needs ", bytes, " bytes, ", given.readable_bytes, " can be read.");
+  for (const int64_t size : argument.shape) bytes *= static_cast<uint64_t>(size);
+  if (argument.data == nullptr && bytes != 0) return bad_input(method, index, error, "has no data.");
+  if (argument.readable_bytes != 0 && argument.readable_bytes < bytes) {
+    return bad_input(method, index, error, "needs ", bytes, " bytes, ", argument.readable_bytes, " can be read.");
   }
   if (slot.storage == Storage::kConstant) return bad_input(method, index, error, "is a constant of the program.");
-  if (slot.storage != Storage::kPlanned && reinterpret_cast<uintptr_t>(given.data) % slot.element_size != 0) {
+  if (slot.storage != Storage::kPlanned && reinterpret_cast<uintptr_t>(argument.data) % slot.element_size != 0) {
     return bad_input(method, index, error, "is not aligned to its element size of ", slot.element_size, " bytes.");
   }
-  if (!given.shape.empty()) memcpy(tensor.dl.shape, given.shape.data(), given.shape.size() * sizeof(int64_t));
+  if (!argument.shape.empty()) memcpy(tensor.dl.shape, argument.shape.data(), argument.shape.size() * sizeof(int64_t));
   update_strides(tensor);
   if (slot.storage == Storage::kPlanned) {
-    if (bytes != 0) memcpy(slot.base.data, given.data, static_cast<size_t>(bytes));
+    if (bytes != 0) memcpy(slot.base.data, argument.data, static_cast<size_t>(bytes));
   } else {
-    slot.base.data = given.data;
+    slot.base.data = argument.data;
     slot.base.capacity = bytes;
-    slot.base.readable = given.readable_bytes == 0 ? bytes : given.readable_bytes;
+    slot.base.readable = argument.readable_bytes == 0 ? bytes : argument.readable_bytes;
     slot.base.flags =
-        given.writable ? slot.base.flags & ~EDGECORE_TENSOR_READ_ONLY : slot.base.flags | EDGECORE_TENSOR_READ_ONLY;
+        argument.writable ? slot.base.flags & ~EDGECORE_TENSOR_READ_ONLY : slot.base.flags | EDGECORE_TENSOR_READ_ONLY;
   }
   method.bindings.input_set[index] = 1;
   method.bindings.symbols_unchecked = !method.bindings.symbols.empty();
@@ -178,15 +182,15 @@ Status Method::set_input(size_t index, const TensorArgument &given, Error &error
 }
 
 Status Method::set_input(size_t index, int64_t value, Error &error) {
-  edgecore_value given = {EDGECORE_TAG_INT, 0, {}};
-  given.as.i = value;
-  return set_scalar(MethodImpl::of(this), index, given, error);
+  edgecore_value argument = {EDGECORE_TAG_INT, 0, {}};
+  argument.as.i = value;
+  return set_scalar(MethodImpl::of(this), index, argument, error);
 }
 
 Status Method::set_input(size_t index, double value, Error &error) {
-  edgecore_value given = {EDGECORE_TAG_DOUBLE, 0, {}};
-  given.as.d = value;
-  return set_scalar(MethodImpl::of(this), index, given, error);
+  edgecore_value argument = {EDGECORE_TAG_DOUBLE, 0, {}};
+  argument.as.d = value;
+  return set_scalar(MethodImpl::of(this), index, argument, error);
 }
 
 Status Method::set_input_none(size_t index, Error &error) {
@@ -210,12 +214,12 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
   EDGECORE_TRY(method.check_idle(error));
   const Span<const int32_t> outputs = span_of(method.plan->outputs());
   if (index >= outputs.size()) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' gives ", outputs.size(),
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.name, "' has ", outputs.size(),
                 outputs.size() == 1 ? " output" : " outputs", "; there is no output ", index, ".");
   }
   if (!output_needs_memory(index)) {
     return fail(error, EDGECORE_INVALID_STATE, "Output ", index, " of method '", method.name,
-                "' has its memory from the program; it takes none.");
+                "' gets its memory from the program: do not call set_output for it.");
   }
   TensorSlot &slot = *method.bindings.tensor_of[static_cast<size_t>(outputs[index])];
   uint64_t needed = slot.element_size;
@@ -252,22 +256,22 @@ bool Method::pending() const { return MethodImpl::of(this).run_state.pending.wai
 Status Method::set_option(StringView backend_id, const edgecore_option &option, Error &error) {
   MethodImpl &method = MethodImpl::of(this);
   EDGECORE_TRY(method.check_idle(error));
-  bool found = false;
+  bool has_delegate = false;
   for (const DelegateState &state : method.delegates.slots) {
     const edgecore_backend &table = *state.backend->table;
     if (StringView(table.backend_id) != backend_id) continue;
-    found = true;
+    has_delegate = true;
     method.call_error.clear();
     const int32_t code = table.set_option == nullptr ? EDGECORE_NOT_SUPPORTED
                                                      : table.set_option(state.instance, &option, &method.call_error);
     if (code != EDGECORE_OK) {
-      return fail(error, code, "Method '", method.name, "': backend '", backend_id, "' does not take the option '",
+      return fail(error, code, "Method '", method.name, "': backend '", backend_id, "' does not accept the option '",
                   option.name, "': ",
                   table.set_option == nullptr ? StringView("it has none that can be set after loading.")
                                               : method.call_error.sentence());
     }
   }
-  if (found) return Status();
+  if (has_delegate) return Status();
   return fail(error, EDGECORE_NOT_FOUND, "Method '", method.name, "' has no delegate of backend '", backend_id, "'.");
 }
 

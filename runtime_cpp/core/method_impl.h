@@ -11,13 +11,13 @@
 
 namespace edgecore {
 
-// Where a tensor's memory comes from.
+// The origin of a tensor's memory.
 enum class Storage : uint8_t {
   kPlanned,   // an arena of the method
   kConstant,  // the file, or a data file
-  kInput,     // the caller, by set_input
-  kOutput,    // the caller, by set_output
-  kView,      // another tensor, by an instruction with executorch_prim::et_view
+  kInput,     // the caller, through set_input
+  kOutput,    // the caller, through set_output
+  kView,      // another tensor, bound by an instruction with executorch_prim::et_view
 };
 
 // The memory that a tensor has at the beginning of each run. An instruction that binds a view changes the tensor
@@ -29,6 +29,7 @@ struct BaseStorage {
   uint32_t flags;     // EDGECORE_TENSOR_*
 };
 
+// A tensor value of the method.
 struct TensorSlot {
   edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
   uint64_t readable;       // bytes from tensor.dl.data on that may be read
@@ -46,6 +47,7 @@ struct StateSlot {
   StateSlot *next;
 };
 
+// A list or string value of the method.
 struct ListSlot {
   edgecore_list list;
   Span<const int64_t> int_values;     // of an integer list: the values that hold its entries
@@ -56,6 +58,7 @@ struct ListSlot {
 
 enum class Op : uint8_t { kKernel, kDelegate, kMove, kJumpFalse, kFree };
 
+// An instruction of the file, decoded by instructions.cpp.
 struct Instruction {
   Op op;
   bool is_view;               // executorch_prim::et_view: the last argument gets the memory of the first
@@ -65,6 +68,7 @@ struct Instruction {
   struct DelegateCall *call;  // of kDelegate
 };
 
+// An operator of the file and its kernel.
 struct Kernel {
   edgecore_kernel_fn run;
   OperatorName name;
@@ -109,12 +113,13 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 // Alignment in bytes of scratch memory and staging copies if a backend asks for less: one cache line.
 constexpr uint64_t kMinAlignment = 64;
 
+// A delegate of the method, its instance and its memory.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
   edgecore_delegate *delegate;
   edgecore_instance *instance;
-  const DelegateCall *prepared_for;    // the call that it is prepared for; NULL: none
+  const DelegateCall *prepared_for;    // the call for which the instance is prepared; NULL: none
   Span<edgecore_memory_block> blocks;  // the memory for each need of the last prepare
   size_t block_capacity;               // entries of the tables `blocks`, `owned` and `scratch_offsets`
   edgecore_memory_block *owned;        // for each need: persistent or staging memory outside of groups
@@ -141,6 +146,8 @@ struct PendingRun {
 };
 
 struct MethodImpl;
+
+// A tensor argument of a delegate call.
 struct DelegateArgument {
   const LoadedBackend &backend;
   size_t pc;
@@ -152,7 +159,8 @@ class DeviceMemory {
  public:
   // Fails if the backend has no functions for device memory.
   virtual Status check(const MethodImpl &method, const edgecore_backend &table, Error &error) const = 0;
-  // Moves values that only delegates of one backend use into its memory. Called once, after all calls were prepared.
+  // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls were
+  // prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
   // Called before and after execute: copies an argument into a device buffer, and back.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
@@ -207,11 +215,12 @@ struct MemoryTotals {
   uint64_t staging = 0;    // added by staging.cpp and device_memory.cpp
 };
 
+// The implementation of Method. The files named below each define the members under their name.
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
       : config(method_config), owner(&owner), index(method_index) {}
 
-  // Set by Method::load.
+  // Set by Method::load; constant afterwards.
   MethodConfig config;
   const Program *owner;
   size_t index;
@@ -220,7 +229,7 @@ struct MethodImpl : Method {
   StringView name;
   edgecore_host host;  // the services for kernels; without event functions if there is no tracer
   edgecore_scope scope;
-  // Built by instructions.cpp.
+  // Built by instructions.cpp when the method is loaded; constant afterwards, apart from Instruction::call.
   Span<Kernel> kernels;  // for each operator of the file
   Span<Instruction> instructions;
 

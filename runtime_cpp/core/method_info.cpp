@@ -1,4 +1,4 @@
-// MethodInfo: what a validated program says about one method.
+// MethodInfo: reads the declaration of a method from a validated program.
 #include "core/checked.h"
 #include "core/program_tables.h"
 #include "edgecore/program.h"
@@ -209,7 +209,7 @@ Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor,
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
   if (tensor.allocation_info() != nullptr) {
-    // Initial state lies in the first mutable segment, whatever the tensor's extra info says.
+    // Initial state is in the first mutable segment, whatever the tensor's extra info says.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "initial data ", index, " is used, but there is no mutable segment");
     }

@@ -19,9 +19,9 @@ TEST(MethodInfo, NamesInputsOutputsAndDims) {
   EXPECT_EQ(columns.min, 3);
   EXPECT_EQ(columns.max, 3);
   EXPECT_TRUE(info.output_dim(0, 0).name == "b");
-  const Result<size_t> found = info.find_input("z", loaded.error);
-  ASSERT_TRUE(found.ok());
-  EXPECT_EQ(*found, 2u);
+  const Result<size_t> index = info.find_input("z", loaded.error);
+  ASSERT_TRUE(index.ok());
+  EXPECT_EQ(*index, 2u);
   EXPECT_EQ(info.find_input("w", loaded.error).status().code(), EDGECORE_NOT_FOUND);
   EXPECT_EQ(text_of(loaded.error), "Method 'forward' has no input 'w'; it takes 'x', 'y', 'z'.");
 }
@@ -45,7 +45,7 @@ TEST(MethodInfo, AFileOfAnotherToolchainHasItsUpperBoundsAlone) {
   EXPECT_SENTENCE(loaded, "Input 0 of method 'forward': dim 0 must be at most 8, got 9 (shape [9, 3]).");
 }
 
-TEST(MethodInfo, InputsThatAreNotTheProgramsAreDamage) {
+TEST(MethodInfo, MetadataThatDoNotFitTheProgramAreDamage) {
   const auto refused = [](void (*change)(PteBuilder &)) {
     PteBuilder pte = three_inputs();
     change(pte);
@@ -61,7 +61,7 @@ TEST(MethodInfo, InputsThatAreNotTheProgramsAreDamage) {
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].multiple = 0; });
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].multiple = INT64_MIN; });
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].offset = INT64_MIN; });
-  refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].symbol = 1; });  // 0 comes first
+  refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].symbol = 1; });  // the first symbol must be 0
   refused([](PteBuilder &pte) { pte.input_metas[0].dims[0].symbol = -2; });
   refused([](PteBuilder &pte) {  // an output that is no tensor
     pte.outputs = {pte.add_int(1)};

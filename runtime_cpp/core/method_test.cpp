@@ -18,7 +18,7 @@ TensorOptions boolean() {
   return options;
 }
 
-// y = 3 x; x planned or not.
+// y = 3 x; `x` is planned or not.
 std::vector<uint8_t> scale_program(bool planned, TensorOptions options = {}) {
   PteBuilder pte;
   pte.arenas = {128};
@@ -59,7 +59,7 @@ TEST(Method, CopiesPlannedInputsWhichMustBeSetEachTime) {
   EXPECT_FALSE(loaded.execute());
   EXPECT_SENTENCE(loaded, "Input 0 of method 'forward' was not set before this run.");
   EXPECT_FALSE(loaded.set_floats_output(0, y));
-  EXPECT_SENTENCE(loaded, "has its memory from the program");
+  EXPECT_SENTENCE(loaded, "gets its memory from the program");
 }
 
 TEST(Method, DynamicShapesFollowTheInput) {
@@ -113,7 +113,7 @@ TEST(Method, WrongInputsAreNamed) {
   EXPECT_SENTENCE(loaded, "needs 24 bytes");
 }
 
-TEST(Method, MissingKernelsComeInOneSentence) {
+TEST(Method, OneErrorListsAllMissingKernels) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({1});
   pte.kernel(pte.add_operator("aten::nothing", "out"), {x, x});
@@ -134,7 +134,7 @@ TEST(Method, TwoKernelsOfOneNameAreReported) {
   EXPECT_SENTENCE(loaded, "test::scale.out has a kernel in package 'toy' and another in 'toy'");
 }
 
-TEST(Method, IntegersTravelThroughListsAndKernels) {
+TEST(Method, IntegersArePassedThroughListsAndKernels) {
   // size = x.shape[0] + 2; out = full([size, 2], 1.5)
   PteBuilder pte;
   const int32_t x = pte.add_tensor({4}, bounded());
@@ -322,7 +322,7 @@ TEST(Method, AValueWithoutMemoryIsAnError) {
   std::vector<float> y(6);
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "argument 0 (value 0) is used before it has memory");
+  EXPECT_SENTENCE(loaded, "argument 0 (value 0) has no memory: the file plans none for it");
 }
 
 TEST(Method, AKernelErrorNamesInstructionAndOperator) {

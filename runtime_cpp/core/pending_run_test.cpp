@@ -1,4 +1,4 @@
-// Runs that wait for a device, and what is refused meanwhile.
+// Runs that wait for a device, and the calls that fail meanwhile.
 #include <thread>
 
 #include "loaded.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// A delegate, a kernel and a delegate: z = 2 * (10 * (2 * x)).
+// Two delegates with a kernel between them: z = 2 * (10 * (2 * x)).
 std::vector<uint8_t> program(const NullBlob &first, const NullBlob &second) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -8,8 +8,9 @@
 
 namespace edgecore {
 
-// Copies `bytes` to memory of `allocator`, so that nobody can change them between the check and their use. kArenaTail
-// readable bytes follow the copy. `what` names the bytes in the error. Errors: MEMORY_ALLOCATION_FAILED.
+// Copies `bytes` to memory of `allocator`, so that another process that writes to the file cannot change them between
+// the check and their use. kArenaTail readable bytes follow the copy. `what` names the bytes in the error. Errors:
+// MEMORY_ALLOCATION_FAILED.
 Result<Bytes> private_copy(Bytes bytes, Allocator &allocator, StringView what, Error &error);
 
 }  // namespace edgecore

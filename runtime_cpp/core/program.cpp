@@ -14,10 +14,10 @@ namespace edgecore {
 namespace {
 
 constexpr size_t kHeaderOffset = 8;
-constexpr size_t kHeaderLength = 24;    // min length of an extended header
-constexpr size_t kHeaderWithSize = 32;  // with the size of the segment data
+constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
+constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
 
-// Where the parts of the file lie.
+// The parts of the file.
 struct Extent {
   uint64_t program_size = 0;
   uint64_t segment_base = 0;  // 0: no segments
@@ -108,7 +108,7 @@ Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error
   using Entry = const fb::meta::Method *;
   const auto *metas = tables.meta->methods();
   const size_t count = size_of(tables.root->execution_plan());
-  if (count > config.limits.methods) return Status();  // will be refused
+  if (count > config.limits.methods) return Status();  // validate_program refuses it
   if (size_of(metas) > count) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The metadata has ", size_of(metas), " methods, the program ", count,
                 ".");
@@ -145,7 +145,8 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
     tables.meta = fb::meta::GetMeta((*copy).data());
-    return resolve_methods(config, tables, error);  // once: a small file may name one segment many times
+    // Only the first entry is read: a small damaged file may list this key a million times.
+    return resolve_methods(config, tables, error);
   }
   return Status();
 }
@@ -235,7 +236,7 @@ Result<NamedBytes> Program::external_data(StringView key, Error &error) const {
   }
   if (data_.empty()) {
     return fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key,
-                "' in a .ptd file, and none was given; pass the data file that belongs to this program.");
+                "' in a .ptd file, and none was loaded; pass the data file that belongs to this program.");
   }
   const Status status = fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key, "' outside, and it is not in ");
   for (size_t i = 0; i < data_.size(); ++i) {

@@ -1,4 +1,4 @@
-// What Program::load resolved and checked; private to the core.
+// The checked tables of a program, as Program::load found them. Private to the core.
 #ifndef EDGECORE_CORE_PROGRAM_TABLES_H_
 #define EDGECORE_CORE_PROGRAM_TABLES_H_
 
@@ -13,15 +13,15 @@ struct ProgramTables {
   const fb::Program *root = nullptr;  // in the private copy
   Bytes file;                         // the caller's bytes
   Span<Bytes> segments;
-  const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL in a file from elsewhere
-  Span<const fb::meta::Method *> method_metas;  // by method; NULL where the metadata lack it. Empty without metadata
+  const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL if another toolchain wrote the file
+  Span<const fb::meta::Method *> method_metas;  // for each method its metadata or NULL. Empty without metadata
 };
 
-// Bytes of a tensor at its declared sizes; the tensor has been validated.
+// Returns the bytes of a validated tensor at its declared (maximum) sizes.
 uint64_t tensor_bytes(const fb::Tensor &tensor);
 
-inline uint64_t planned_offset(const fb::AllocationDetails &place) {
-  return static_cast<uint64_t>(place.memory_offset_high()) << 32 | place.memory_offset_low();
+inline uint64_t planned_offset(const fb::AllocationDetails &allocation) {
+  return static_cast<uint64_t>(allocation.memory_offset_high()) << 32 | allocation.memory_offset_low();
 }
 
 inline bool is_external(const fb::Tensor &tensor) {
@@ -29,36 +29,39 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Initial or constant data of a tensor with data_buffer_idx > 0 that is not external: exactly its bytes.
+// Returns the constant or initial data, of tensor_bytes() bytes, of a tensor that is not external and has
+// data_buffer_idx > 0. Errors: INVALID_PROGRAM; the message is a clause for the caller to complete.
 Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
 
-// The blob of a delegate.
+// Returns the blob of a delegate.
 Bytes delegate_blob(const ProgramTables &tables, const fb::BackendDelegate &delegate);
 
-// Metadata of a method, or NULL.
+// Returns the metadata of a method, or NULL.
 inline const fb::meta::Method *method_meta(const ProgramTables &tables, size_t method) {
   return tables.method_metas.empty() ? nullptr : tables.method_metas[method];
 }
 
-// Metadata of a delegate, or NULL.
+// Returns the metadata of a delegate, or NULL.
 const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t method, size_t index);
 
 using ArgumentMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Argument>>;
 using DimMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Dim>>;
 
-// Metadata of an input or output, of its dims, and its name: NULL or empty where the file does not say.
+// Return the metadata of an input or output, the metadata of its dims, and its name; NULL or empty if the file has
+// none.
 inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, size_t index) {
   return size_of(arguments) == 0 ? nullptr : arguments->Get(static_cast<uint32_t>(index));
 }
 inline const DimMetas *dims_of(const fb::meta::Argument *argument) {
   return argument == nullptr || size_of(argument->dims()) == 0 ? nullptr : argument->dims();
 }
-// Whether the dim may have this size, apart from its minimum and maximum.
+// Returns true if `size` is multiple * n + offset for an integer n. Does not check minimum and maximum.
 inline bool is_multiple(const fb::meta::Dim &dim, int64_t size) {
   const int64_t multiple = dim.multiple();
-  return multiple == 1 || (size - dim.offset()) % multiple == 0;  // most are 1, and a division is slow
+  return multiple == 1 || (size - dim.offset()) % multiple == 0;  // skip the division: most multiples are 1
 }
-// The maximum of a dim whose size in the program is `size`, which need not be one that the dim may have.
+// Returns the largest size multiple * n + offset that is at most `size`, the declared size of the dim in the program.
+// Returns `size` itself if that number is below the minimum.
 inline int64_t max_of(const fb::meta::Dim &dim, int64_t size) {
   const int64_t rest = (size - dim.offset()) % dim.multiple();
   return rest > 0 && size - rest >= dim.min() ? size - rest : size;
@@ -67,7 +70,7 @@ inline StringView name_of(const fb::meta::Argument *argument) {
   return argument == nullptr ? StringView() : view_of(argument->name());
 }
 
-// Checks what flatbuffers' own verifier cannot: every index, size, shape, offset and kind in every method.
+// Checks what the flatbuffers verifier cannot: every index, size, shape, offset and kind in every method.
 Status validate_program(const ProgramTables &tables, const Limits &limits, Error &error);
 
 }  // namespace edgecore

@@ -1,4 +1,4 @@
-// What Program::load accepts, says and refuses.
+// Program::load: valid files, damaged files and limits.
 #include "edgecore/program.h"
 
 #include <random>
@@ -38,7 +38,7 @@ PteBuilder full_builder() {
   return pte;
 }
 
-TEST(Program, TellsWhatAMethodIs) {
+TEST(Program, DescribesItsMethods) {
   Loaded loaded(full_builder().finish());
   ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
   const Program &program = *loaded.program;
@@ -100,21 +100,21 @@ TEST(Program, RefusesOtherFiles) {
 }
 
 TEST(Program, RefusesEveryTruncation) {
-  const std::vector<uint8_t> whole = full_builder().finish();
-  for (size_t size = 0; size < whole.size(); size += size < 128 ? 1 : 7) {
-    Loaded loaded(std::vector<uint8_t>(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size)));
+  const std::vector<uint8_t> file = full_builder().finish();
+  for (size_t size = 0; size < file.size(); size += size < 128 ? 1 : 7) {
+    Loaded loaded(std::vector<uint8_t>(file.begin(), file.begin() + static_cast<ptrdiff_t>(size)));
     EXPECT_FALSE(loaded.status.ok()) << size;
     EXPECT_NE(loaded.error.size, 0u);
   }
-  Loaded loaded(std::vector<uint8_t>(whole.begin(), whole.end() - 1));
+  Loaded loaded(std::vector<uint8_t>(file.begin(), file.end() - 1));
   EXPECT_SENTENCE(loaded, "truncated");
 }
 
 TEST(Program, HeaderFieldsAreChecked) {
-  const std::vector<uint8_t> whole = full_builder().finish();
+  const std::vector<uint8_t> file = full_builder().finish();
   for (const size_t offset : {size_t{12}, size_t{16}, size_t{24}, size_t{32}}) {
     for (const uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 40, UINT64_MAX, UINT64_MAX - 100}) {
-      std::vector<uint8_t> bytes = whole;
+      std::vector<uint8_t> bytes = file;
       memcpy(bytes.data() + offset, &value, offset == 12 ? 4 : 8);
       Loaded loaded(bytes);
       EXPECT_FALSE(loaded.status.ok()) << offset << " " << value;
@@ -138,7 +138,7 @@ TEST(Program, AnEmptySegmentNeedsNoHeader) {
 }
 
 struct Broken {
-  const char *part;  // of the sentence
+  const char *part;  // of the error message
   void (*change)(PteBuilder &pte);
 };
 
@@ -280,13 +280,13 @@ TEST(Program, SaysWhenMemoryIsShort) {
   }
 }
 
-// Whatever happens to the bytes, loading and running ends, with a result or a sentence.
+// Whatever bytes are changed, loading and running ends with a result or an error.
 TEST(Program, SurvivesRandomDamage) {
-  const std::vector<uint8_t> whole = full_builder().finish();
+  const std::vector<uint8_t> file = full_builder().finish();
   std::mt19937 random(7);
   size_t ran = 0;
   for (int round = 0; round < 4000; ++round) {
-    std::vector<uint8_t> bytes = whole;
+    std::vector<uint8_t> bytes = file;
     const size_t changes = 1 + random() % 4;
     for (size_t i = 0; i < changes; ++i) {
       uint8_t &byte = bytes[random() % bytes.size()];

@@ -1,4 +1,4 @@
-// The generated flatbuffer accessors, and what the core assumes about reading them in place.
+// The generated flatbuffer readers, and views of their vectors and strings.
 #ifndef EDGECORE_CORE_SCHEMA_H_
 #define EDGECORE_CORE_SCHEMA_H_
 
@@ -20,7 +20,7 @@ inline StringView view_of(const flatbuffers::String *string) {
   return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
 }
 
-// Byte by byte.
+// Compares byte by byte.
 inline bool less(StringView a, StringView b) {
   const size_t common = a.size() < b.size() ? a.size() : b.size();
   const int order = a.data() == b.data() ? 0 : __builtin_memcmp(a.data(), b.data(), common);

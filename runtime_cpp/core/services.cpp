@@ -31,8 +31,8 @@ int32_t EDGECORE_CALL service_is_worker(edgecore_scope *) { return 0; }
 
 int32_t EDGECORE_CALL service_named_data(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
                                          edgecore_error *error) {
-  Error unheard;
-  Error &reason = error == nullptr ? unheard : *error;
+  Error ignored;
+  Error &reason = error == nullptr ? ignored : *error;
   const Result<Bytes> data = scope->program->named_data(StringView(key), reason);
   if (data.ok()) *out = {(*data).data(), (*data).size()};
   return data.status().code();
@@ -51,7 +51,7 @@ bool is_repeated(const MethodImpl &method, const edgecore_tensor *tensor) {
   return count > 1;
 }
 
-// Records that the delegate whose prepare is running gives this tensor its shape, so the tensor is an output.
+// Records that the delegate whose prepare is running sets the shape of this tensor, so the tensor is an output.
 void mark_written(const MethodImpl &method, const edgecore_tensor *tensor) {
   const bool repeated = is_repeated(method, tensor);
   for (size_t i = 0; i < method.run_state.arg_count; ++i) {
@@ -74,8 +74,8 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
   for (size_t i = 0; same && i < wanted.size(); ++i) same = wanted[i] == current[i];
   if (same && !read_only) return EDGECORE_OK;
 
-  Error unheard;
-  Error &reason = error == nullptr ? unheard : *error;
+  Error ignored;
+  Error &reason = error == nullptr ? ignored : *error;
   if (read_only) {
     return fail(reason, EDGECORE_INVALID_ARGUMENT, "an output of shape ", current,
                 " is a constant or a read-only input, which may not be written")
@@ -83,19 +83,19 @@ int32_t EDGECORE_CALL service_resize(edgecore_scope *scope, edgecore_tensor *ten
   }
   const Span<const int64_t> max_shape(tensor->max_shape, current.size());
   if (ndim != tensor->dl.ndim || (tensor->flags & EDGECORE_TENSOR_RESIZABLE) == 0) {
-    return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot take shape ", wanted)
+    return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of fixed shape ", current, " cannot have shape ", wanted)
         .code();
   }
-  // The kernel may have read the shape of the other argument already.
+  // The kernel may have read the old shape through the other argument already.
   if (scope != nullptr && scope->method != nullptr && is_repeated(MethodImpl::of(scope->method), tensor)) {
     return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of shape ", current,
-                " is another argument as well and cannot take shape ", wanted)
+                " is another argument as well and cannot have shape ", wanted)
         .code();
   }
   uint64_t bytes = static_cast<uint64_t>(tensor->dl.dtype.bits) / 8;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] < 0 || wanted[i] > max_shape[i]) {
-      return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of maximum shape ", max_shape, " cannot take shape ",
+      return fail(reason, EDGECORE_NOT_SUPPORTED, "an output of maximum shape ", max_shape, " cannot have shape ",
                   wanted)
           .code();
     }

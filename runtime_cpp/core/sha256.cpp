@@ -5,7 +5,7 @@
 namespace edgecore {
 namespace {
 
-// Fractional parts of the cube roots of the first 64 primes.
+// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr uint32_t kRound[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -48,13 +48,13 @@ void compress(uint32_t (&state)[8], const uint8_t *block) {
 
 void sha256(Bytes data, uint8_t (&digest)[32]) {
   uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const size_t whole = data.size() / 64 * 64;
-  for (size_t i = 0; i < whole; i += 64) compress(state, data.data() + i);
+  const size_t block_bytes = data.size() / 64 * 64;
+  for (size_t i = 0; i < block_bytes; i += 64) compress(state, data.data() + i);
 
-  // The rest, a one bit, zeros, and the length in bits as a big-endian 64-bit number.
+  // The padding of FIPS 180-4: the rest, a one bit, zeros, and the length in bits as a big-endian 64-bit number.
   uint8_t tail[128] = {};
-  const size_t rest = data.size() - whole;
-  if (rest != 0) memcpy(tail, data.data() + whole, rest);
+  const size_t rest = data.size() - block_bytes;
+  if (rest != 0) memcpy(tail, data.data() + block_bytes, rest);
   tail[rest] = 0x80;
   const size_t tail_size = rest < 56 ? 64 : 128;
   const uint64_t bits = static_cast<uint64_t>(data.size()) * 8;

@@ -5,7 +5,7 @@
 
 namespace edgecore {
 
-// SHA-256 of `data` (FIPS 180-4) into `digest`.
+// Computes the SHA-256 hash of `data` (FIPS 180-4).
 void sha256(Bytes data, uint8_t (&digest)[32]);
 
 }  // namespace edgecore

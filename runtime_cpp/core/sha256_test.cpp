@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Digests of FIPS 180-4's examples.
+// The examples of FIPS 180-4.
 TEST(Sha256, MatchesTheStandard) {
   const auto hex = [](const std::string &text) {
     uint8_t digest[32];

@@ -1,4 +1,4 @@
-// Arguments of a delegate call that do not meet its buffer requirements: copies around execute.
+// Copies arguments of a delegate call that do not meet its buffer requirements, before and after execute.
 #include <string.h>
 
 #include "core/method_impl.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// Copies the current bytes of an argument, as an event of the trace: it shows the cost of a buffer requirement.
+// Copies the current bytes of an argument. The copy is an event of the trace, which shows the cost of a requirement.
 void traced_copy(const MethodImpl &method, const DelegateArgument &argument, void *to, const void *from) {
   EventTracer *tracer = method.config.tracer;
   const uint64_t event =
@@ -34,13 +34,13 @@ Status copy_in(MethodImpl &method, const DelegateArgument &argument, Error &erro
   edgecore_tensor &tensor = argument.slot.tensor;
   const uint64_t max_bytes = padded_bytes(argument.slot, staging.requirement);
   if (staging.capacity < max_bytes) {
-    const uint64_t wanted = staging.requirement.alignment;
-    const uint64_t alignment = wanted > kMinAlignment ? wanted : kMinAlignment;
+    const uint64_t required = staging.requirement.alignment;
+    const uint64_t alignment = required > kMinAlignment ? required : kMinAlignment;
     staging.buffer = method.config.allocator->allocate(static_cast<size_t>(max_bytes), static_cast<size_t>(alignment));
     staging.capacity = staging.buffer == nullptr ? 0 : max_bytes;
     if (staging.buffer == nullptr) {
       return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", method.name, "': no memory for a copy of ",
-                  max_bytes, " bytes that a backend's buffer requirement makes necessary.");
+                  max_bytes, " bytes for a backend's buffer requirement.");
     }
     memset(staging.buffer, 0, static_cast<size_t>(max_bytes));
     method.memory.staging += max_bytes;
@@ -84,7 +84,7 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
   const Instruction &instruction = instructions[pc];
   const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   Status status;
-  // From last to first: a tensor that is two arguments must get back what it had before the first.
+  // In reverse order: a tensor that is two arguments must end with the data that it had before the first was staged.
   for (size_t i = instruction.args.size(); i-- > 0;) {
     Staging &staging = instruction.call->staging[i];
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;

@@ -7,7 +7,7 @@
 namespace edgecore {
 namespace {
 
-// Memory that ends where a page ends; reading past it kills the process.
+// Memory whose end is the end of a page; the next page cannot be read, so reading past the end crashes.
 class BeforeGuard {
  public:
   explicit BeforeGuard(size_t size) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
@@ -76,7 +76,8 @@ TEST_F(Staging, AConstantThatEndsTheFileIsCopied) {
 }
 
 TEST_F(Staging, OnlyStateIsCopiedInWhereADelegateWrites) {
-  // The output is a tensor of the arena at an address that the delegate does not take; it writes one element of it.
+  // The output is a planned tensor whose address is not aligned as the delegate requires. The delegate writes only its
+  // first element.
   for (const bool is_state : {false, true}) {
     NullBlob blob;
     blob.alignment = 128;

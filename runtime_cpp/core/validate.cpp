@@ -1,5 +1,6 @@
-// Checks of a program that flatbuffers' verifier cannot make. Whoever runs after this relies on it without checking
-// again: indices are in range, vectors that matter exist, tensors have a size in bytes and a place for it.
+// Checks of a program that the flatbuffers verifier cannot make. Code that runs later relies on them without checking
+// again: indices are in range, required vectors exist, the size of each tensor in bytes does not overflow, and planned
+// tensors fit into their arenas.
 #include "core/checked.h"
 #include "core/program_tables.h"
 #include "edgecore/scalar_type.h"
@@ -13,6 +14,8 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
 }
 
+// Loading looks up each operator and delegate by name among all kernels or backends. For Limits::items a lookup counts
+// as this many list entries, so that a damaged file cannot ask for millions of lookups.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {
@@ -27,7 +30,6 @@ class PlanValidator {
     for (uint32_t i = 0; i < value_count_; ++i) EDGECORE_TRY(check_value(i));
     EDGECORE_TRY(check_indices("input", span_of(plan_.inputs())));
     EDGECORE_TRY(check_indices("output", span_of(plan_.outputs())));
-    // Each is looked up by name among all kernels or backends: as much work as many entries.
     EDGECORE_TRY(count_items((uint64_t{size_of(plan_.operators())} + size_of(plan_.delegates())) * kLookupEntries));
     for (uint32_t i = 0; i < size_of(plan_.operators()); ++i) {
       if (plan_.operators()->Get(i)->name() == nullptr) return invalid("operator ", i, " has no name.");
@@ -78,7 +80,7 @@ class PlanValidator {
   Status check_value(uint32_t index) {
     const fb::EValue &value = *plan_.values()->Get(index);
     switch (value.val_type()) {
-      case fb::KernelTypes::NONE:  // an empty union stands for None as well
+      case fb::KernelTypes::NONE:  // an empty union also means None
       case fb::KernelTypes::Null:
         return Status();
       case fb::KernelTypes::Int:
@@ -161,7 +163,7 @@ class PlanValidator {
       }
       seen[dim] = true;
     }
-    // Strides must not overflow either, so a size of 0 does not excuse the others.
+    // Strides must not overflow either, so a size of 0 counts as 1 here.
     uint64_t reach = type.size;
     for (const int32_t size : sizes) {
       if (size < 0 || multiply_overflows(reach, size == 0 ? 1 : static_cast<uint64_t>(size), &reach) ||
@@ -184,28 +186,27 @@ class PlanValidator {
   Status check_memory(uint32_t index, const fb::Tensor &tensor, uint8_t element_size) {
     if (const fb::ExtraTensorInfo *extra = tensor.extra_tensor_info()) {
       if (extra->device_type() != fb::DeviceType::CPU) {
-        return fail(error_, EDGECORE_NOT_SUPPORTED, "Method '", name_, "': tensor value ", index,
-                    " lives on device type ", static_cast<int32_t>(extra->device_type()),
-                    "; this runtime has host tensors only.");
+        return fail(error_, EDGECORE_NOT_SUPPORTED, "Method '", name_, "': tensor value ", index, " is on device type ",
+                    static_cast<int32_t>(extra->device_type()), "; this runtime has host tensors only.");
       }
       if (is_external(tensor) && extra->fully_qualified_name() == nullptr) {
         return invalid("tensor value ", index, " is external data without a name.");
       }
     }
-    if (const fb::AllocationDetails *place = tensor.allocation_info()) {
+    if (const fb::AllocationDetails *allocation = tensor.allocation_info()) {
       const Span<const int64_t> arenas = span_of(plan_.non_const_buffer_sizes());
-      const uint64_t offset = planned_offset(*place);
-      if (place->memory_id() == 0 || place->memory_id() >= arenas.size() || offset % element_size != 0 ||
-          !contains(static_cast<uint64_t>(arenas[place->memory_id()]), offset, tensor_bytes(tensor))) {
+      const uint64_t offset = planned_offset(*allocation);
+      if (allocation->memory_id() == 0 || allocation->memory_id() >= arenas.size() || offset % element_size != 0 ||
+          !contains(static_cast<uint64_t>(arenas[allocation->memory_id()]), offset, tensor_bytes(tensor))) {
         return invalid("tensor value ", index, " (", tensor_bytes(tensor), " bytes) is planned at offset ", offset,
-                       " of memory ", place->memory_id(), ", which is too small, misaligned or does not exist.");
+                       " of memory ", allocation->memory_id(), ", which is too small, misaligned or does not exist.");
       }
     }
     if (tensor.data_buffer_idx() == 0 || is_external(tensor)) return Status();
     Error reason;
     const Result<Bytes> data = tensor_data(tables_, tensor, reason);
     if (!data.ok()) return invalid("tensor value ", index, ": ", reason.sentence(), ".");
-    const bool is_state = tensor.allocation_info() != nullptr;  // copied to its place, so alignment does not matter
+    const bool is_state = tensor.allocation_info() != nullptr;  // copied to its arena, so alignment does not matter
     if (!is_state && reinterpret_cast<uintptr_t>((*data).data()) % element_size != 0) {
       return invalid("tensor value ", index, " is a constant at an address that is no multiple of its element size ",
                      element_size, ": the file is damaged, or was not loaded to an aligned address.");
@@ -327,13 +328,14 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
-// Needs of one delegate are compared with each other, so there must not be too many.
-constexpr size_t kMostNeeds = 256;
+// The needs of one delegate are compared in pairs, so their number is limited.
+constexpr size_t kMaxNeeds = 256;
 
-// Sizes are 31 bits, so a dim's arithmetic in 64 bits does not overflow.
+// Sizes, multiples and offsets have 31 bits, so the 64-bit arithmetic on dims does not overflow.
 constexpr int64_t kSizeLimit = int64_t{1} << 31;
 
-// Inputs or outputs, of which the metadata may lack all. `symbols` counts those that have been met.
+// Checks the metadata of inputs or outputs; the file may have none. Symbols must be numbered in the order of their
+// first use: `symbols` counts those seen so far.
 Status validate_arguments(const fb::ExecutionPlan &plan, const ArgumentMetas *arguments, Span<const int32_t> values,
                           int32_t &symbols, Error &error) {
   bool fits = size_of(arguments) == 0 || size_of(arguments) == values.size();
@@ -377,10 +379,10 @@ Status validate_meta(const ProgramTables &tables, Error &error) {
     EDGECORE_TRY(validate_arguments(plan, method.outputs(), span_of(plan.outputs()), symbols, error));
     for (uint32_t j = 0; j < size_of(method.delegates()); ++j) {
       const fb::meta::Delegate &delegate = *method.delegates()->Get(j);
-      if (size_of(delegate.sha256()) == 32 && size_of(delegate.memory()) <= kMostNeeds) continue;
+      if (size_of(delegate.sha256()) == 32 && size_of(delegate.memory()) <= kMaxNeeds) continue;
       return fail(error, EDGECORE_INVALID_PROGRAM, "Metadata of method '", view_of(method.name()), "', delegate ", j,
                   ": its SHA-256 has ", size_of(delegate.sha256()), " bytes, and it declares ",
-                  size_of(delegate.memory()), " memory needs (at most ", kMostNeeds, ").");
+                  size_of(delegate.memory()), " memory needs (at most ", kMaxNeeds, ").");
     }
   }
   return Status();

@@ -189,7 +189,7 @@ struct Builder {
       slot.base.capacity = tensor_bytes(tensor);
       slot.base.readable = arena.size() - offset;
     }
-    if (slot.storage == Storage::kInput) slot.base.flags |= EDGECORE_TENSOR_READ_ONLY;  // until one is set as writable
+    if (slot.storage == Storage::kInput) slot.base.flags |= EDGECORE_TENSOR_READ_ONLY;  // until set_input changes it
     if (has_data) {
       EDGECORE_TRY(bind_data(tensor, index, slot));
     } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
@@ -206,7 +206,7 @@ struct Builder {
     return Status();
   }
 
-  // `stored`: entries that lie in the file as a kernel reads them; NULL if storage of `count` must be made.
+  // Makes the slot of a list with `count` entries. The caller sets list.items.
   Result<ListSlot *> build_list(uint32_t index, uint32_t tag, uint64_t count) {
     Span<ListSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));

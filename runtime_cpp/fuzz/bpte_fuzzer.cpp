@@ -1,4 +1,4 @@
-// Any bytes as a .bpte file: take the program out and load it.
+// Reads any bytes as a .bpte file, and loads the program in it.
 #include "edgecore/bundled.h"
 #include "edgecore/program.h"
 #include "heap.h"

@@ -10,13 +10,13 @@
 
 namespace edgecore {
 
-// One heap allocation each, so that the sanitizer sees every end; a few MiB at most.
+// Makes each allocation on the heap, so that the sanitizer detects accesses past its end. Returns NULL past 8 MiB.
 class FuzzAllocator final : public ScratchAllocator {
  public:
   ~FuzzAllocator() { reset(); }
   void *allocate(size_t size, size_t alignment) override {
-    constexpr size_t kMost = size_t{8} << 20;
-    if (size > kMost - used_) return nullptr;
+    constexpr size_t kMaxBytes = size_t{8} << 20;
+    if (size > kMaxBytes - used_) return nullptr;
     used_ += size;
     void *data = nullptr;
     const size_t min_alignment = alignment < sizeof(void *) ? sizeof(void *) : alignment;
@@ -35,7 +35,8 @@ class FuzzAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// Exactly `size` bytes at an aligned address, so that the sanitizer sees every read past the end.
+// A copy of the input at an aligned address, in an allocation of exactly `size` bytes, so that the sanitizer detects
+// reads past its end.
 class FuzzFile {
  public:
   FuzzFile(const uint8_t *data, size_t size) : size_(size) {

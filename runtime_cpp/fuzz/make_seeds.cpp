@@ -1,4 +1,4 @@
-// Writes small valid files for the fuzzers to start from, a folder for each kind: edgecore_make_seeds DIRECTORY.
+// Writes small valid files from which the fuzzers start, in a folder for each kind: edgecore_make_seeds DIRECTORY.
 #include <stdio.h>
 #include <sys/stat.h>
 

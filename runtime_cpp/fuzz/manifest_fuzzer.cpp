@@ -1,4 +1,4 @@
-// Any bytes as a manifest. One that is read has all that is needed to load a library.
+// Reads any bytes as a manifest. If reading succeeds, the manifest must have everything that loading a library needs.
 #include "heap.h"
 #include "host/manifest.h"
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const StringView text(reinterpret_cast<const char *>(file.bytes().data()), size);
   const Status status = read_manifest("/folder/fuzz.json", text, manifest, error);
   if (!status.ok() && (status.code() != EDGECORE_INVALID_EXTERNAL_DATA || error.size == 0)) abort();
-  const bool whole = !manifest.backend_id.empty() && manifest.library[0] == '/';
-  if (status.ok() && (!whole || manifest.library.find('\0') != std::string::npos)) abort();
+  const bool complete = !manifest.backend_id.empty() && manifest.library[0] == '/';
+  if (status.ok() && (!complete || manifest.library.find('\0') != std::string::npos)) abort();
   return 0;
 }

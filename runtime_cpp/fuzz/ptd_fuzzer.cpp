@@ -1,4 +1,4 @@
-// Any bytes as a .ptd file: load it, look all of its names up and read their bytes.
+// Loads any bytes as a .ptd file, looks up all of its keys and reads their data.
 #include "edgecore/data.h"
 #include "heap.h"
 
@@ -13,11 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!loaded.ok()) return 0;
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
-    const NamedBytes found = (*loaded)->find((*loaded)->key(i));
-    if (found.bytes.data() == nullptr) abort();
-    if (!found.bytes.empty()) sum += found.bytes[0] + found.bytes[found.bytes.size() - 1];
-    for (const int32_t length : found.sizes) sum += static_cast<uint64_t>(length);
-    for (const uint8_t dim : found.dim_order) sum += dim;
+    const NamedBytes entry = (*loaded)->find((*loaded)->key(i));
+    if (entry.bytes.data() == nullptr) abort();
+    if (!entry.bytes.empty()) sum += entry.bytes[0] + entry.bytes[entry.bytes.size() - 1];
+    for (const int32_t length : entry.sizes) sum += static_cast<uint64_t>(length);
+    for (const uint8_t dim : entry.dim_order) sum += dim;
   }
   const DataFile *twice[] = {*loaded, *loaded};
   if (check_data_files(twice, error).ok() != ((*loaded)->count() == 0)) abort();

@@ -1,4 +1,4 @@
-// Any bytes as a .pte file: load it, then load and run each of its methods with toy kernels and the null backend.
+// Loads any bytes as a .pte file, then loads and runs each of its methods with toy kernels and the null backend.
 #include <string.h>
 
 #include <vector>
@@ -58,7 +58,7 @@ edgecore_driver *null_driver() {
   return driver;
 }
 
-// The null backend, opened for one file.
+// The null backend, open for one file.
 struct Opened {
   edgecore_scope scope;
   LoadedBackend backend;

@@ -1,4 +1,4 @@
-// Backends in use: drivers of the process, and program handles of a loaded file.
+// Drivers of the backends in this process, and checks of their options.
 #ifndef EDGECORE_HOST_BACKENDS_H_
 #define EDGECORE_HOST_BACKENDS_H_
 
@@ -6,11 +6,13 @@
 
 namespace edgecore {
 
-// The driver of a checked table, created by the first call and kept until the process ends. Thread-safe.
+// Returns the driver of a table that check_backend has accepted. The first call creates the driver, which lives until
+// the process ends. Thread-safe. Errors: those of the backend.
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error);
 
-// Whether each of `options` is declared by the backend for `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with its type.
-// Integers given for floats are converted in place. Errors: INVALID_ARGUMENT with what the backend has.
+// Checks that the backend declares each of `options` for `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with the same
+// type. Converts integers to floats in place where the backend declares a float. Errors: INVALID_ARGUMENT with the
+// declared options or type.
 Status check_options(const edgecore_backend *table, uint32_t when, Span<edgecore_option> options, Error &error);
 
 }  // namespace edgecore

@@ -17,7 +17,7 @@
 namespace edgecore {
 namespace {
 
-// Lines of a small text file, without their ends; none if there is no file. What follows the 4095th byte is left out.
+// Returns the lines of the first 4095 bytes of a text file, without line ends; none if there is no file.
 std::vector<std::string> lines_of(const std::string &path) {
   std::FILE *file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};
@@ -39,7 +39,7 @@ std::string line_of(const std::string &path) {
   return lines.empty() ? std::string() : lines.front();
 }
 
-// The numbers of a list as "0-3,8".
+// Parses a list of numbers such as "0-3,8".
 std::set<int> numbers_of(const std::string &list) {
   std::set<int> numbers;
   const char *at = list.c_str();
@@ -59,7 +59,7 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Those of `cpus` for which the kernel tells at least `share` of the largest number; all if it tells none.
+// Returns those of `cpus` whose file `name` has at least `share` of the largest number; all if no cpu has the file.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));
@@ -82,21 +82,23 @@ std::vector<int> performance_cpus(const std::string &root, const std::vector<int
                       : fastest(root, allowed, "cpufreq/cpuinfo_max_freq", 0.75);
 }
 
-// Processors that a quota allows in a period, of this text: "50000 100000"; endless for "max 100000" and "-1 100000".
+// Returns the number of processors that a quota allows. Its text is time and period in microseconds, such as
+// "50000 100000"; "max 100000" and "-1 100000" mean no limit.
 double processors_of(const std::string &quota) {
   double time = 0, period = 0;
   if (std::sscanf(quota.c_str(), "%lf %lf", &time, &period) != 2 || time <= 0 || period <= 0) return INFINITY;
   return time / period;
 }
 
-// The smallest quota of a control group and those around it; in a container the path may be one of the host.
+// Returns the minimum quota of a control group and its parents. In a container `group` may be a path on the host that
+// does not exist here; then the parents that do exist count.
 double quota_of(const std::string &folder, std::string group, bool is_version_2) {
   double min_quota = INFINITY;
   for (;;) {
-    const std::string here = folder + group + "/cpu.";
-    min_quota = std::min(min_quota, processors_of(is_version_2 ? line_of(here + "max")
-                                                               : line_of(here + "cfs_quota_us") + " " +
-                                                                     line_of(here + "cfs_period_us")));
+    const std::string prefix = folder + group + "/cpu.";
+    min_quota = std::min(min_quota, processors_of(is_version_2 ? line_of(prefix + "max")
+                                                               : line_of(prefix + "cfs_quota_us") + " " +
+                                                                     line_of(prefix + "cfs_period_us")));
     if (group.empty()) return min_quota;
     group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
   }
@@ -126,9 +128,9 @@ uint32_t thread_count_of(const std::string &root, const std::vector<int> &allowe
     const std::string siblings = line_of(cpu_file(root, cpu, "topology/thread_siblings_list"));
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
   }
-  // Past its quota a process stands still for the rest of the period, so a part of a processor does not count.
-  const double most = std::min<double>(kMaxThreads, std::max(1.0, std::floor(quota(root))));
-  return std::min(static_cast<uint32_t>(cores.size()), static_cast<uint32_t>(most));
+  // Rounded down: a process that exceeds its quota is stopped for the rest of the period.
+  const double max_threads = std::min<double>(kMaxThreads, std::max(1.0, std::floor(quota(root))));
+  return std::min(static_cast<uint32_t>(cores.size()), static_cast<uint32_t>(max_threads));
 }
 
 uint32_t default_thread_count() {

@@ -1,4 +1,4 @@
-// How many threads a method gets unless told otherwise.
+// The default number of threads of a method.
 #ifndef EDGECORE_HOST_CPU_COUNT_H_
 #define EDGECORE_HOST_CPU_COUNT_H_
 
@@ -8,12 +8,12 @@
 
 namespace edgecore {
 
-// The performance cores, hyperthreads counted once, that this process may run on (affinity mask), but no more than the
-// whole processors of its control group's quota. At least 1, at most kMaxThreads.
+// Returns the number of performance cores that this process may run on (affinity mask), but at most the CPU quota of
+// its control group, rounded down. Hyperthreads of one core count once. At least 1, at most kMaxThreads.
 uint32_t default_thread_count();
 
-// The same on Linux for the processors `allowed`, with /proc and /sys under the folder `root`. Performance cores are,
-// of those allowed, the first of these that the kernel tells:
+// Computes default_thread_count() on Linux for the processors `allowed`, with /proc and /sys under the folder `root`.
+// The performance cores are those of the first of these files that exists:
 //   /sys/devices/cpu_core/cpus         processors with cores of two kinds
 //   cpu*/cpu_capacity                  at least half of the largest: the large and middle cores of Arm systems
 //   cpu*/cpufreq/cpuinfo_max_freq      at least three quarters of the largest

@@ -1,4 +1,4 @@
-// The default thread count, on systems made of files.
+// The default thread count, on systems that are simulated by files under /proc and /sys.
 #include "host/cpu_count.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_F(CpuCount, CountsPerformanceCoresOnly) {
   write("/sys/devices/cpu_core/cpus", "0-7,8-11");
   write("/sys/devices/cpu_atom/cpus", "12-19");
   EXPECT_EQ(count(), 6u);
-  allowed_ = {12, 13, 14};  // a process that was put on the small ones
+  allowed_ = {12, 13, 14};  // a process that is bound to the efficiency cores
   EXPECT_EQ(count(), 3u);
 }
 

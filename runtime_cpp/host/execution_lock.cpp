@@ -3,7 +3,7 @@
 namespace edgecore {
 
 void Run::ready() {
-  // Notify with the mutex held: the thread that wakes up may destroy this run.
+  // Notify with the mutex held: the thread that wakes up may destroy this run as soon as it gets the mutex.
   const std::lock_guard<std::mutex> lock(mutex_);
   is_ready_ = true;
   device_done_.notify_one();

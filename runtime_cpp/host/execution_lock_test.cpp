@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNoTimeout(0), kTimeout(10000);
 
-// y = 4 x in two delegates, each of which leaves its work to the device.
+// y = 4 x, computed by two delegates, each of which leaves its work pending.
 std::vector<uint8_t> program(uint32_t flags) {
   NullBlob blob;
   blob.flags = kNullPending | flags;
@@ -34,7 +34,7 @@ std::vector<uint8_t> program(uint32_t flags) {
   return pte.finish();
 }
 
-// A call and what it reads and writes.
+// A run with its input and output.
 struct Call {
   std::vector<float> x, y, result;
 };
@@ -46,7 +46,7 @@ struct Started {
   bool succeeded() const { return run->status().ok() && call->result == std::vector<float>(2, call->x[0] * 4); }
 };
 
-// The device: works until it is destroyed.
+// The device: a thread that does pending work until this object is destroyed.
 class Device {
  public:
   ~Device() {
@@ -63,7 +63,7 @@ class Device {
   }};
 };
 
-// Destroyed in the order that hosts need: the methods first, then the lock with its pending run.
+// The members are destroyed in the order that hosts need: the methods first, then the lock with its pending run.
 struct Opened {
   explicit Opened(uint32_t flags = 0) {
     static const edgecore_backend *const table = null_backend(0);
@@ -103,7 +103,7 @@ TEST(ExecutionLock, ARunContinuesWhenItsDeviceIsDone) {
   const Started started = opened.start(3);
   EXPECT_FALSE(opened.lock.wait(*started.run, kNoTimeout));
   EXPECT_EQ(null_backend_drain(), 1u);
-  EXPECT_FALSE(opened.lock.wait(*started.run, milliseconds(1)));  // at the second delegate now
+  EXPECT_FALSE(opened.lock.wait(*started.run, milliseconds(1)));  // the run waits for the second delegate now
   EXPECT_EQ(null_backend_drain(), 1u);
   EXPECT_FALSE(started.run->finished());  // a run advances only when a caller waits for it
   EXPECT_TRUE(opened.lock.wait(*started.run, kNoTimeout));

@@ -11,7 +11,7 @@
 namespace edgecore {
 namespace {
 
-// A descriptor for the time of a function.
+// A file descriptor that is closed at the end of its scope.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -43,7 +43,7 @@ Status File::make_private(Error &error) {
 }
 
 Status File::map(const char *path, Error &error) {
-  const Descriptor file{open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe would wait for its other end
+  const Descriptor file{open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // opening a pipe must not wait for a writer
   struct stat info;
   if (file.number < 0 || fstat(file.number, &info) != 0) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot open ", path, ": ", strerror(errno), ".");
@@ -52,14 +52,15 @@ Status File::map(const char *path, Error &error) {
   if (info.st_size == 0) return fail(error, EDGECORE_INVALID_PROGRAM, path, " is empty.");
   const auto size = static_cast<size_t>(info.st_size);
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  // The file goes over the front of an anonymous mapping, whose rest is the readable tail.
-  const size_t whole = (size + kTail + page - 1) / page * page;
-  void *base = mmap(nullptr, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Map the file over the front of an anonymous mapping; the rest of that mapping is the readable tail.
+  const size_t mapped_size = (size + kTail + page - 1) / page * page;
+  void *base = mmap(nullptr, mapped_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No room to map the ", size, " bytes of ", path, ".");
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No address space to map the ", size, " bytes of ", path,
+                ".");
   }
   mapping_ = base;
-  mapped_ = whole;
+  mapped_ = mapped_size;
   if (mmap(base, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number, 0) == MAP_FAILED) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot map ", path, ": ", strerror(errno), ".");
   }

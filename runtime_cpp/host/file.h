@@ -7,7 +7,8 @@
 
 namespace edgecore {
 
-// At least kTail bytes past the end are readable (zero): delegates may read a little past a weight at the end.
+// The bytes of a file. At least kTail bytes past the end are readable (zero), because delegates may read a few bytes
+// past the end of the last weight.
 class File {
  public:
   static constexpr size_t kTail = 128;
@@ -21,10 +22,11 @@ class File {
   // Copies `bytes`, at a multiple of 128. Errors: MEMORY_ALLOCATION_FAILED. `this` must be empty.
   Status copy(Bytes bytes, Error &error);
 
-  // Replaces a mapping by a copy, which nobody else can change.
+  // Replaces a mapping by a copy, which another process cannot change.
   Status make_private(Error &error);
 
-  // Lets go of the memory behind a mapping. The bytes stay valid: they come from the file again when they are read.
+  // Gives the physical memory of a mapping back to the system. The bytes stay valid: the next read loads them from the
+  // file again.
   void release() const;
 
   Bytes bytes() const { return bytes_; }

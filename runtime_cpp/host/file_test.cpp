@@ -11,7 +11,7 @@ namespace edgecore {
 namespace {
 
 TEST(File, MapsWithAReadableTail) {
-  const std::string content(static_cast<size_t>(sysconf(_SC_PAGESIZE)), 'x');  // ends where a page ends
+  const std::string content(static_cast<size_t>(sysconf(_SC_PAGESIZE)), 'x');  // its end is the end of a page
   const TemporaryFile source(content);
   File file;
   Error error;

@@ -26,7 +26,7 @@ TEST(FlatJson, ReadsStringsIntegersAndBooleans) {
   const std::string text =
       "\t{\"a\":\"x\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\", \"b\" : -9223372036854775808,\r\n"
       "\"c\": {\"d\":true, \"e\":false ,\"f\":{}, \"g\": 0}}\n";
-  ASSERT_FALSE(read(text, items, error).ok());  // f: deeper than one object in another
+  ASSERT_FALSE(read(text, items, error).ok());  // f: an object within an object within an object
   ASSERT_TRUE(read("{\"c\": {}, \"d\": {\"c\": 1}}", items, error).ok()) << sentence(error);
   ASSERT_TRUE(read(text.substr(0, text.find("\"f\"")) + "\"g\": 0}}", items, error).ok()) << sentence(error);
   ASSERT_EQ(items.size(), 6u);
@@ -86,19 +86,20 @@ TEST(FlatJson, RefusesEverythingElseWithItsLine) {
 }
 
 TEST(FlatJson, SurvivesEveryChangedByte) {
-  const std::string whole =
+  const std::string valid =
       manifest_of(kAbi, "ToyBackend", "/a\\u00e9/\\ud83d\\ude00.so", ", \"options\": {\"a\": -12}");
   Error error;
-  const auto try_it = [&](const std::string &text) {  // in a block of its own, whose ends a sanitizer sees
-    const std::vector<char> exact(text.begin(), text.end());
-    std::vector<JsonItem> items;
-    return read_flat_json({exact.data(), exact.size()}, items, error).ok();
-  };
-  ASSERT_TRUE(try_it(whole));
-  for (size_t size = 0; size + 1 < whole.size(); ++size) EXPECT_FALSE(try_it(whole.substr(0, size)));
-  for (size_t at = 0; at < whole.size(); ++at) {
+  const auto try_it =
+      [&](const std::string &text) {  // in an allocation of its own, so that a sanitizer detects reads past its end
+        const std::vector<char> exact(text.begin(), text.end());
+        std::vector<JsonItem> items;
+        return read_flat_json({exact.data(), exact.size()}, items, error).ok();
+      };
+  ASSERT_TRUE(try_it(valid));
+  for (size_t size = 0; size + 1 < valid.size(); ++size) EXPECT_FALSE(try_it(valid.substr(0, size)));
+  for (size_t at = 0; at < valid.size(); ++at) {
     for (int byte = 0; byte < 256; ++byte) {
-      std::string damaged = whole;
+      std::string damaged = valid;
       damaged[at] = static_cast<char>(byte);
       (void)try_it(damaged);
     }

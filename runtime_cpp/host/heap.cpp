@@ -5,7 +5,7 @@
 namespace edgecore {
 namespace {
 
-// `address` rounded up to a multiple of `alignment`, as an offset from it.
+// Returns the distance from `address` to the next multiple of `alignment` (a power of two): -address modulo alignment.
 size_t padding(const uint8_t *address, size_t alignment) {
   return static_cast<size_t>(-reinterpret_cast<uintptr_t>(address)) & (alignment - 1);
 }
@@ -20,10 +20,10 @@ HeapBlock heap_block(size_t size, size_t alignment) {
 
 void *HeapAllocator::allocate(size_t size, size_t alignment) {
   const size_t skip = padding(next_, alignment);
-  if (next_ != nullptr && skip <= left_ && size <= left_ - skip) {
+  if (next_ != nullptr && skip <= remaining_ && size <= remaining_ - skip) {
     uint8_t *data = next_ + skip;
     next_ = data + size;
-    left_ -= skip + size;
+    remaining_ -= skip + size;
     return data;
   }
   const bool own = size > kBlock / 4 || alignment > kBlock / 4;
@@ -33,7 +33,7 @@ void *HeapAllocator::allocate(size_t size, size_t alignment) {
   blocks_.push_back(std::move(block));
   if (!own) {
     next_ = data + size;
-    left_ = kBlock - size;
+    remaining_ = kBlock - size;
   }
   return data;
 }

@@ -1,4 +1,4 @@
-// The core's allocators over malloc.
+// Allocators for the core that use malloc.
 #ifndef EDGECORE_HOST_HEAP_H_
 #define EDGECORE_HOST_HEAP_H_
 
@@ -15,10 +15,11 @@ struct Free {
 };
 using HeapBlock = std::unique_ptr<void, Free>;
 
-// `size` bytes at a multiple of `alignment` (a power of two); NULL if there are none.
+// Allocates `size` bytes at a multiple of `alignment` (a power of two). Returns NULL if there is no memory.
 HeapBlock heap_block(size_t size, size_t alignment);
 
-// Small pieces come from blocks of kBlock bytes, big ones from blocks of their own; all are freed with the allocator.
+// Allocates small pieces from blocks of kBlock bytes, and large pieces from blocks of their own. Destroying the
+// allocator frees all blocks.
 class HeapAllocator final : public Allocator {
  public:
   void *allocate(size_t size, size_t alignment) override;
@@ -27,10 +28,11 @@ class HeapAllocator final : public Allocator {
   static constexpr size_t kBlock = 32 * 1024;
   std::vector<HeapBlock> blocks_;
   uint8_t *next_ = nullptr;
-  size_t left_ = 0;
+  size_t remaining_ = 0;  // bytes from next_ on in the current block
 };
 
-// One buffer that has grown to the most that was in use at a time: after the first runs it allocates no more.
+// Scratch memory in one buffer. Requests that do not fit get blocks of their own; the next reset() enlarges the buffer
+// by their size. So after the first runs nothing is allocated any more.
 class HeapScratch final : public ScratchAllocator {
  public:
   void *allocate(size_t size, size_t alignment) override;
@@ -41,7 +43,7 @@ class HeapScratch final : public ScratchAllocator {
   HeapBlock buffer_;
   size_t capacity_ = 0;
   size_t used_ = 0;
-  std::vector<HeapBlock> overflow_;  // what did not fit, until reset
+  std::vector<HeapBlock> overflow_;  // blocks for requests that did not fit; freed by reset()
   size_t overflow_bytes_ = 0;
 };
 

@@ -16,7 +16,7 @@ void check_pieces(Allocator &allocator) {
       ASSERT_NE(data, nullptr);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % alignment, 0u);
       std::memset(data, 1, size);
-      for (size_t i = 0; i < previous_size; ++i) ASSERT_EQ(previous[i], 1);  // not taken by the new piece
+      for (size_t i = 0; i < previous_size; ++i) ASSERT_EQ(previous[i], 1);  // the new piece does not overlap it
       std::memset(data, 1, size);
       previous = data;
       previous_size = size;

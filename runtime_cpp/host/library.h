@@ -8,16 +8,16 @@
 
 namespace edgecore {
 
-// Loads the library at the absolute `path`, checks its table against this host and against `backend_id` (empty: any),
-// and gives the table. The same path is loaded once a process; libraries are never unloaded. Thread-safe.
+// Loads the library at the absolute `path`, checks that this host supports its table and that it has `backend_id`
+// (empty: any), and returns the table. A library is loaded once per process and never unloaded. Thread-safe.
 // Errors: INVALID_ARGUMENT (path not absolute), ACCESS_FAILED (the loader's reason), NOT_FOUND (no entry symbol),
 // NOT_SUPPORTED (other interface version, other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
 
-// The same for a library of kernels. Errors: those above without the last.
+// Loads a library of kernels and returns its table. Errors: as above, except for the backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// EDGECORE_FEATURE_* of this build.
+// Returns the EDGECORE_FEATURE_* of this build.
 uint32_t host_features();
 
 }  // namespace edgecore

@@ -18,11 +18,11 @@
 namespace edgecore {
 namespace {
 
-constexpr size_t kMostBytes = 65536;
+constexpr size_t kMaxBytes = 65536;
 
 StringView view(const std::string &text) { return {text.data(), text.size()}; }
 
-// A number of one to four digits without leading zeros, and what follows it.
+// Reads a number of one to four digits without leading zeros, and moves `at` behind it.
 bool read_number(const char *&at, uint16_t &number) {
   const char *first = at;
   for (number = 0; *at >= '0' && *at <= '9' && at - first < 4; ++at) {
@@ -40,7 +40,7 @@ Status broken(const std::string &path, StringView why, Error &error) {
   return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "The manifest ", path.c_str(), " is broken: ", why);
 }
 
-// Names of the manifests in a folder, sorted.
+// Lists the paths of the manifests in a folder, sorted.
 Status list_manifests(const std::string &folder, std::vector<std::string> &paths, Error &error) {
   DIR *entries = opendir(folder.c_str());
   if (entries == nullptr) {
@@ -62,37 +62,38 @@ Status list_manifests(const std::string &folder, std::vector<std::string> &paths
 Status load_manifest(const std::string &path, Manifest &manifest, Error &error) {
   File file;
   const Status mapped = file.map(path.c_str(), error);
-  if (!mapped.ok()) return mapped;  // its sentence names the file
+  if (!mapped.ok()) return mapped;  // the error names the file
   const Bytes bytes = file.bytes();
-  if (bytes.size() > kMostBytes) return broken(path, "it has more than 65536 bytes.", error);
+  if (bytes.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The first thing that was wrong, for when nothing is found; a manifest for another interface says more than others.
-struct Trouble {
+// The failure to report if no manifest is found: the first one, but a manifest for another interface version replaces
+// it, because that error helps more.
+struct Failure {
   Status status;
   Error error;
 
-  void keep(Status found, const Error &with, bool replace) {
+  void record(Status new_status, const Error &new_error, bool replace) {
     if (!status.ok() && !replace) return;
-    status = found;
-    error = with;
+    status = new_status;
+    error = new_error;
   }
 };
 
 Status find_in_folder(StringView backend_id, const std::string &folder, Manifest &manifest, bool &found,
-                      Trouble &trouble, Error &error) {
+                      Failure &failure, Error &error) {
   std::vector<std::string> paths;
   const Status listed = list_manifests(folder, paths, error);
-  if (!listed.ok()) trouble.keep(listed, error, false);
+  if (!listed.ok()) failure.record(listed, error, false);
   for (const std::string &path : paths) {
-    Manifest one;
-    const Status read = load_manifest(path, one, error);
-    if (!read.ok()) trouble.keep(read, error, false);
-    if (!read.ok() || view(one.backend_id) != backend_id) continue;
-    const Status fits = check_versions({one.abi, {0, 0}}, kHostVersions, {}, path.c_str(), error);
+    Manifest candidate;
+    const Status read = load_manifest(path, candidate, error);
+    if (!read.ok()) failure.record(read, error, false);
+    if (!read.ok() || view(candidate.backend_id) != backend_id) continue;
+    const Status fits = check_versions({candidate.abi, {0, 0}}, kHostVersions, {}, path.c_str(), error);
     if (!fits.ok()) {
-      trouble.keep(fits, error, true);
+      failure.record(fits, error, true);
       continue;
     }
     if (found) {
@@ -100,7 +101,7 @@ Status find_in_folder(StringView backend_id, const std::string &folder, Manifest
                   " are manifests of the backend '", backend_id, "': keep one of them.");
     }
     found = true;
-    manifest = one;
+    manifest = candidate;
   }
   return {};
 }
@@ -119,18 +120,18 @@ Status read_manifest(const std::string &path, StringView text, Manifest &manifes
   const struct {
     const char *key;
     std::string &text;
-  } wanted[] = {{"abi", abi}, {"backend_id", manifest.backend_id}, {"library", manifest.library}};
+  } required[] = {{"abi", abi}, {"backend_id", manifest.backend_id}, {"library", manifest.library}};
   for (JsonItem &item : items) {
     if (item.section == "options") manifest.options.push_back(item);
     if (!item.section.empty()) continue;
     if (item.key == "options" && item.type != JsonType::kObject) return broken(path, "options is no object.", error);
-    for (const auto &place : wanted) {
-      if (item.key == place.key && item.type == JsonType::kString) place.text = item.text;
+    for (const auto &field : required) {
+      if (item.key == field.key && item.type == JsonType::kString) field.text = item.text;
     }
   }
-  for (const auto &place : wanted) {
-    if (!place.text.empty()) continue;
-    const std::string why = std::string("it has no text ") + place.key + ".";
+  for (const auto &field : required) {
+    if (!field.text.empty()) continue;
+    const std::string why = std::string("it has no text ") + field.key + ".";
     return broken(path, view(why), error);
   }
   if (!read_version(abi, manifest.abi)) return broken(path, "abi must be a version in quotes, such as \"0.3\".", error);
@@ -139,19 +140,19 @@ Status read_manifest(const std::string &path, StringView text, Manifest &manifes
 }
 
 Status find_manifest(StringView backend_id, const std::vector<std::string> &folders, Manifest &manifest, Error &error) {
-  Trouble trouble;
+  Failure failure;
   for (const std::string &folder : folders) {
     if (folder.empty() || folder[0] != '/') {
       return fail(error, EDGECORE_INVALID_ARGUMENT, "The folder of backends '", folder.c_str(),
                   "' is not given by an absolute path.");
     }
     bool found = false;
-    EDGECORE_TRY(find_in_folder(backend_id, folder, manifest, found, trouble, error));
+    EDGECORE_TRY(find_in_folder(backend_id, folder, manifest, found, failure, error));
     if (found) return {};
   }
-  if (!trouble.status.ok()) {
-    return fail(error, trouble.status.code(), "No manifest of the backend '", backend_id,
-                "' can be used: ", trouble.error.sentence());
+  if (!failure.status.ok()) {
+    return fail(error, failure.status.code(), "No manifest of the backend '", backend_id,
+                "' can be used: ", failure.error.sentence());
   }
   (void)fail(error, EDGECORE_NOT_FOUND, "No manifest of the backend '", backend_id, "' is in");
   const char *separator = " ";

@@ -1,9 +1,9 @@
-// Manifests: files NAME.json that say where the library of a backend is.
+// Manifests: files NAME.json with the path of the library of a backend.
 //
 //   {"abi": "0.3", "backend_id": "AcmeBackend", "library": "../lib/libedgecore_acme.so", "options": {"device": "npu"}}
 //
-// A relative library is relative to the manifest. `options`, which may be missing, are for loading; other keys are left
-// to later versions.
+// A relative library path is relative to the manifest. `options` may be missing; they are options for loading. Other
+// keys are ignored, because later versions may define them.
 #ifndef EDGECORE_HOST_MANIFEST_H_
 #define EDGECORE_HOST_MANIFEST_H_
 
@@ -16,21 +16,21 @@
 namespace edgecore {
 
 struct Manifest {
-  std::string path;     // of the file
-  AbiVersion abi = {};  // what the library was built for
+  std::string path;     // of the manifest itself
+  AbiVersion abi = {};  // the interface version that the library was built for
   std::string backend_id;
-  std::string library;            // absolute
+  std::string library;            // absolute path
   std::vector<JsonItem> options;  // strings, integers and bools
 };
 
-// What `text`, the content of the file at the absolute `path`, says.
-// Errors: INVALID_EXTERNAL_DATA with the path and what is wrong.
+// Parses `text`, the content of the manifest at the absolute `path`.
+// Errors: INVALID_EXTERNAL_DATA with the path and the reason.
 Status read_manifest(const std::string &path, StringView text, Manifest &manifest, Error &error);
 
-// The manifest of `backend_id` in the first of `folders` that has one for this interface. Files of another interface
-// are passed over. Broken files and folders that cannot be read are, too, and told if there is no other manifest.
-// Errors: INVALID_ARGUMENT (a folder that is not absolute, two manifests in one folder), NOT_FOUND (none),
-// NOT_SUPPORTED (for another interface only), INVALID_EXTERNAL_DATA (a broken one), ACCESS_FAILED.
+// Finds the manifest of `backend_id` in the first of `folders` that has one for this interface version. Skips manifests
+// for other versions, broken files and folders that cannot be read; if nothing else is found, the error reports the
+// first of them. Errors: INVALID_ARGUMENT (a folder that is not absolute, two manifests in one folder), NOT_FOUND (no
+// manifest), NOT_SUPPORTED (only for other versions), INVALID_EXTERNAL_DATA (only broken ones), ACCESS_FAILED.
 Status find_manifest(StringView backend_id, const std::vector<std::string> &folders, Manifest &manifest, Error &error);
 
 }  // namespace edgecore

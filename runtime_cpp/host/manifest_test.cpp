@@ -100,7 +100,7 @@ TEST(Manifest, TheFirstFolderWithAManifestIsUsed) {
   first.add(".toy.json", manifest_of(kAbi, "ToyBackend", "hidden.so"));
   first.add("broken.json", "{");
   first.add("newer.json", manifest_of("99.0", "ToyBackend", "newer.so"));
-  first.add_pipe("pipe.json");  // which nobody writes to
+  first.add_pipe("pipe.json");  // to which nobody writes
   EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << sentence(error);
   EXPECT_EQ(manifest.library, second.path + "/second.so");
   first.add("toy.json", manifest_of(kAbi, "ToyBackend", "first.so"));
@@ -138,7 +138,7 @@ TEST(Manifest, AnErrorSaysWhyNoManifestWasFound) {
 TEST(Manifest, AnEnvironmentVariableNamesFolders) {
   unsetenv("EDGECORE_BACKEND_PATH");
   EXPECT_EQ(backend_path(), Strings{});
-  setenv("EDGECORE_BACKEND_PATH", ":/a::b:/c d:", 1);  // an empty one is not the current directory
+  setenv("EDGECORE_BACKEND_PATH", ":/a::b:/c d:", 1);  // an empty entry is not the current directory
   EXPECT_EQ(backend_path(), (Strings{"/a", "b", "/c d"}));
   unsetenv("EDGECORE_BACKEND_PATH");
 }

@@ -24,7 +24,7 @@
 namespace edgecore {
 namespace {
 
-// A backend of one file. Its scope is known to the backend by address.
+// A backend that is open for this file. The backend keeps the address of `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;
@@ -35,20 +35,20 @@ struct OpenBackend {
   }
 };
 
-// A data file and the memory that its tables live in.
+// A data file and the memory for its tables.
 struct DataPart {
   File file;
   std::string name;
   HeapAllocator memory;
 };
 
-// A method and the memory that it lives in, which it leaves before it is freed.
+// A method and its memory. The destructor destroys the method before the memory is freed.
 struct OpenMethod {
   HeapAllocator memory;
   HeapScratch scratch;
   HostContext context;
   std::vector<HeapBlock> outputs;
-  bool has_outputs = false;  // every output has memory
+  bool has_outputs = false;  // allocate_outputs was called
   std::unique_ptr<Trace> trace;
   Method *method = nullptr;
 
@@ -66,8 +66,8 @@ bool has_kernel(const edgecore_kernel_library &library, OperatorName op) {
   return false;
 }
 
-// A copy of a host tensor, row by row whatever its layout.
-Tensor copied(const edgecore_tensor &source) {
+// Copies a tensor in host memory with any strides to a row-major Tensor.
+Tensor copy_of(const edgecore_tensor &source) {
   Tensor tensor(source.scalar_type, {source.dl.shape, source.dl.shape + source.dl.ndim});
   if (tensor.count() == 0) return tensor;
   const size_t item = tensor.bytes() / tensor.count();
@@ -83,7 +83,7 @@ Tensor copied(const edgecore_tensor &source) {
   return tensor;
 }
 
-// Borrows the texts of the item.
+// Converts an option of a manifest. The result borrows the texts of the item.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -100,7 +100,7 @@ edgecore_option to_option(const JsonItem &item) {
 
 }  // namespace
 
-// Destroyed from the last member to the first: methods, backends, program, file.
+// The members are destroyed in reverse order: methods, backends, program, file.
 struct Module::State {
   Limits limits = default_limits();
   std::deque<DataPart> data;
@@ -151,8 +151,8 @@ struct Module::State {
     if (std::find(kernels.begin(), kernels.end(), library) == kernels.end()) kernels.push_back(library);
   }
 
-  Status open_backend(const edgecore_backend *table, Span<const edgecore_option> given, Error &error) {
-    std::vector<edgecore_option> options(given.begin(), given.end());
+  Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error) {
+    std::vector<edgecore_option> options(load_options.begin(), load_options.end());  // check_options changes them
     EDGECORE_TRY(check_options(table, EDGECORE_OPTION_AT_LOAD, {options.data(), options.size()}, error));
     const Result<edgecore_driver *> driver = driver_of(table, error);
     EDGECORE_TRY(driver.status());
@@ -252,7 +252,7 @@ Status Module::find_backend(StringView backend_id, const std::vector<std::string
   std::vector<edgecore_option> all(options.begin(), options.end());
   for (const JsonItem &item : manifest.options) {
     const edgecore_option option = to_option(item);
-    const auto has_name = [&](const edgecore_option &given) { return StringView(given.name) == option.name; };
+    const auto has_name = [&](const edgecore_option &other) { return StringView(other.name) == option.name; };
     if (std::none_of(options.begin(), options.end(), has_name)) all.push_back(option);
   }
   const Status status = load_backend(manifest.library.c_str(), backend_id, {all.data(), all.size()}, error);
@@ -305,7 +305,7 @@ Status Module::load_kernels(const char *path, Error &error) {
 
 Status Module::load_methods(const MethodOptions &options, Error &error) {
   std::vector<LoadedBackend> &backends = state_->loaded;
-  if (!backends.empty() || !methods_.empty()) {  // which the methods there point to
+  if (!backends.empty() || !methods_.empty()) {  // `backends` must not change: loaded methods point to it
     return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
   }
   for (const auto &backend : state_->backends) backends.push_back(backend->loaded);
@@ -335,7 +335,8 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     methods_.push_back(*method);
     state_->methods.push_back(std::move(open));
   }
-  if (!backends.empty()) {  // they have read their weights, and most keep them in a form of their own
+  // Most backends keep packed copies of their weights, so the pages of the file are not needed any more.
+  if (!backends.empty()) {
     state_->file.release();
     for (const DataPart &part : state_->data) part.file.release();
   }
@@ -354,10 +355,10 @@ Status Module::reset(Error &error) {
   return {};
 }
 
-Status Module::set_options(StringView backend_id, Span<const edgecore_option> given, Error &error) {
+Status Module::set_options(StringView backend_id, Span<const edgecore_option> new_options, Error &error) {
   const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
-  std::vector<edgecore_option> options(given.begin(), given.end());
+  std::vector<edgecore_option> options(new_options.begin(), new_options.end());
   EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {options.data(), options.size()}, error));
   for (const edgecore_option &option : options) {
     for (Method *method : methods_) {
@@ -415,16 +416,16 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
   if (methods_.empty()) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
   Method &target = *methods_[*index];
   const MethodInfo info = target.info();
-  size_t given = 0;
+  size_t used = 0;  // of `inputs`
   for (size_t i = 0; i < info.input_count(); ++i) {
     const uint32_t tag = info.input(i).tag;
     if (tag == EDGECORE_TAG_NONE) EDGECORE_TRY(target.set_input_none(i, error));
     if (tag != EDGECORE_TAG_TENSOR) continue;
-    if (given == inputs.size() || inputs[given].empty()) {
+    if (used == inputs.size() || inputs[used].empty()) {
       return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", i, " of method '", name,
-                  given == inputs.size() ? "' is missing." : "' is an empty tensor.");
+                  used == inputs.size() ? "' is missing." : "' is an empty tensor.");
     }
-    const Tensor &input = inputs[given++];
+    const Tensor &input = inputs[used++];
     std::vector<int64_t> strides(input.shape().size());
     int64_t next = 1;
     for (size_t d = strides.size(); d-- > 0; next *= input.shape()[d]) strides[d] = next;
@@ -437,8 +438,8 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
     argument.writable = true;
     EDGECORE_TRY(target.set_input(i, argument, error));
   }
-  if (given != inputs.size()) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' takes ", given, " tensors; got ", inputs.size(),
+  if (used != inputs.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' takes ", used, " tensors; got ", inputs.size(),
                 ".");
   }
   if (!state_->methods[*index]->has_outputs) EDGECORE_TRY(allocate_outputs(*index, error));
@@ -446,7 +447,7 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
   outputs.clear();
   for (size_t i = 0; i < info.output_count(); ++i) {
     const edgecore_value &value = target.output(i);
-    if (value.tag == EDGECORE_TAG_TENSOR) outputs.push_back(copied(*value.as.tensor));
+    if (value.tag == EDGECORE_TAG_TENSOR) outputs.push_back(copy_of(*value.as.tensor));
   }
   return {};
 }

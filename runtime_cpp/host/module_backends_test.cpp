@@ -1,4 +1,4 @@
-// What a backend keeps for a program: options, weights and state that methods share, what they are compatible with.
+// Options, weights and state that a backend keeps for a program, and the compatibility of its blobs.
 #include <gtest/gtest.h>
 
 #include "edgecore/module.h"
@@ -10,7 +10,7 @@ namespace {
 
 std::string sentence(const Error &error) { return {error.text, error.size}; }
 
-// Methods "prefill" and "decode", each y = delegate(x) with x and y of [2].
+// A program with the methods "prefill" and "decode", each y = delegate(x); x and y have shape [2].
 std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "") {
   NullBlob blob;
   blob.flags = flags;
@@ -35,8 +35,8 @@ class Opened {
  public:
   explicit Opened(const std::vector<uint8_t> &bytes, std::vector<edgecore_option> options = {}) {
     static const edgecore_backend *const table = null_backend(0);
-    const Span<const edgecore_option> given(options.data(), options.size());
-    ok = module.open({bytes.data(), bytes.size()}, error).ok() && module.add_backend(table, given, error).ok() &&
+    const Span<const edgecore_option> load_options(options.data(), options.size());
+    ok = module.open({bytes.data(), bytes.size()}, error).ok() && module.add_backend(table, load_options, error).ok() &&
          module.load_methods({}, error).ok();
   }
   std::vector<float> run(const char *method, float a, float b) {

@@ -9,7 +9,7 @@
 namespace edgecore {
 namespace {
 
-// x -> `between` -> y, both by test::scale.
+// x -> `between` -> y, two calls of test::scale.
 std::vector<uint8_t> program(PteBuilder &pte, int32_t between) {
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2}), two = pte.add_int(2);
   const int32_t scale = pte.add_operator("test::scale", "out");
@@ -72,7 +72,7 @@ TEST(Module, RefusesOtherFiles) {
   Error error;
   Module from_path;
   EXPECT_EQ(from_path.open(other.path(), error).code(), EDGECORE_INVALID_PROGRAM);
-  EXPECT_EQ(std::string(error.text, error.size).find(other.path()), 0U);  // the sentence begins with the file
+  EXPECT_EQ(std::string(error.text, error.size).find(other.path()), 0U);  // the message begins with the path
   const uint8_t few[] = {1, 2, 3};
   Module from_bytes;
   EXPECT_EQ(from_bytes.open(few, error).code(), EDGECORE_INVALID_PROGRAM);

@@ -26,7 +26,7 @@ void EDGECORE_CALL double_range(void *arg, uint64_t begin, uint64_t end, uint32_
   for (uint64_t i = begin; i < end; ++i) work.to[i] = work.from[i] * 2;
 }
 
-// test::twice.out(Tensor x, *, Tensor out), by the workers of the host.
+// test::twice.out(Tensor x, *, Tensor out), computed in parallel by the workers of the host.
 int32_t EDGECORE_CALL twice(const edgecore_call *call) {
   const auto *args = static_cast<const edgecore_value *>(call->args);
   Doubling work = {static_cast<const float *>(args[0].as.tensor->dl.data),
@@ -42,7 +42,7 @@ const edgecore_kernel_library *kernels() {
   return &library;
 }
 
-// y = 4 x, in two kernels with a planned tensor between them and a constant that all methods read.
+// y = 4 x, computed by two kernels with a planned tensor between them, and a constant that all methods read.
 std::vector<uint8_t> program() {
   PteBuilder pte;
   for (int i = 1; i < kMethods; ++i) pte.methods.push_back("forward" + std::to_string(i));
@@ -61,7 +61,7 @@ std::vector<uint8_t> program() {
   return pte.finish();
 }
 
-// null_backend fills in its table at each call: once is enough.
+// null_backend() writes its table at each call, so threads must not call it at the same time.
 const edgecore_backend *backend() {
   static const edgecore_backend *const table = null_backend(0);
   return table;
@@ -74,7 +74,7 @@ bool open(Module &module, const std::vector<uint8_t> &bytes, Error &error) {
          module.add_kernels(kernels(), error).ok() && module.load_methods(options, error).ok();
 }
 
-// Runs method `index` with an input of its own; gives the number of wrong results.
+// Runs method `index` with an input of its own. Returns the number of wrong results.
 int wrong_runs(Module &module, size_t index) {
   Error error;
   Method &method = module.method(index);
@@ -108,7 +108,7 @@ TEST(ModuleThreads, MethodsOfOneProgramRunSideBySide) {
   EXPECT_EQ(wrong, std::vector<int>(kMethods, 0));
 }
 
-// Whoever comes first makes the process's pool and drivers.
+// The thread that comes first creates the pool and the drivers of the process.
 TEST(ModuleThreads, ProgramsAreLoadedAndRunSideBySide) {
   const std::vector<uint8_t> bytes = program();
   std::vector<int> wrong(kMethods, -1);

@@ -1,4 +1,4 @@
-// Sleeping until a 32-bit word changes: a futex on Linux, a mutex and a condition variable elsewhere.
+// Lets threads sleep until a 32-bit word changes: with a futex on Linux, a mutex and a condition variable elsewhere.
 #ifndef EDGECORE_HOST_PARKING_H_
 #define EDGECORE_HOST_PARKING_H_
 
@@ -18,7 +18,8 @@
 
 namespace edgecore {
 
-// Whoever changes the word calls wake_all afterwards; wait may return without a change.
+// A word that threads can wait for. A thread that changes the value must call wake_all afterwards. wait may return
+// although the value has not changed.
 class ParkingWord {
  public:
   std::atomic<uint32_t> value{0};
@@ -42,7 +43,7 @@ class ParkingWord {
 #endif
 };
 
-// A hint to the processor that this thread spins.
+// Tells the processor that this thread spins.
 inline void spin_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

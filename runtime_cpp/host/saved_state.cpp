@@ -9,10 +9,10 @@
 namespace edgecore {
 namespace {
 
-// Format: the magic, a checksum of all that follows it, the number of parts; then for each part the bytes of its line
-// and of its data (64 bits each, little-endian), the line, and the data, both padded with zeros to 8 bytes.
+// Format: the magic, a checksum of all bytes after it, the number of parts; then for each part the sizes in bytes of
+// its line and its data (64 bits each, little-endian), the line, and the data, both padded with zeros to 8 bytes.
 constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '1'};
-constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // where the summed bytes begin
+constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // offset of the first byte under the checksum
 constexpr size_t kHeader = kSummed + sizeof(uint64_t);
 
 struct Part {
@@ -20,7 +20,8 @@ struct Part {
   Bytes data;
 };
 
-// FNV-1a over words of 64 bits: no change of a single word goes unnoticed.
+// FNV-1a over words of 64 bits. It detects every change of a single word: XOR with a word, and multiplication by an odd
+// number modulo 2^64, are invertible, so a different word leads to a different sum.
 uint64_t checksum(const uint8_t *begin, size_t bytes) {
   uint64_t sum = 0xcbf29ce484222325;
   for (size_t i = 0; i + sizeof sum <= bytes; i += sizeof sum) {
@@ -59,16 +60,16 @@ void write_parts(const std::vector<Part> &parts, std::vector<uint8_t> &out) {
   std::memcpy(out.data() + sizeof kMagic, &sum, sizeof sum);
 }
 
-// Takes apart what write_parts made.
+// Reads bytes that write_parts wrote. Each member returns false if there are too few bytes.
 class Reader {
  public:
-  explicit Reader(Bytes bytes) : left_(bytes) {}
+  explicit Reader(Bytes bytes) : rest_(bytes) {}
 
   bool take(uint64_t bytes, Bytes &out) {
-    if (bytes > left_.size() || padded(static_cast<size_t>(bytes)) > left_.size()) return false;
-    out = {left_.data(), static_cast<size_t>(bytes)};
+    if (bytes > rest_.size() || padded(static_cast<size_t>(bytes)) > rest_.size()) return false;
+    out = {rest_.data(), static_cast<size_t>(bytes)};
     const size_t taken = padded(out.size());
-    left_ = {left_.data() + taken, left_.size() - taken};
+    rest_ = {rest_.data() + taken, rest_.size() - taken};
     return true;
   }
   bool take_number(uint64_t &out) {
@@ -84,10 +85,10 @@ class Reader {
     out.line.assign(reinterpret_cast<const char *>(text.data()), text.size());
     return true;
   }
-  bool at_end() const { return left_.empty(); }
+  bool at_end() const { return rest_.empty(); }
 
  private:
-  Bytes left_;
+  Bytes rest_;
 };
 
 Status read_parts(Bytes state, std::vector<Part> &parts, Error &error) {
@@ -96,19 +97,19 @@ Status read_parts(Bytes state, std::vector<Part> &parts, Error &error) {
   Reader reader(state);
   if (!reader.take(sizeof kMagic, magic) || std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "These ", state.size(),
-                " bytes are no state that export_state gave.");
+                " bytes are not a state that export_state returned.");
   }
-  bool whole = state.size() % 8 == 0 && reader.take_number(sum) &&
-               sum == checksum(state.data() + kSummed, state.size() - kSummed) && reader.take_number(count);
-  for (uint64_t i = 0; whole && i < count; ++i) {
+  bool complete = state.size() % 8 == 0 && reader.take_number(sum) &&
+                  sum == checksum(state.data() + kSummed, state.size() - kSummed) && reader.take_number(count);
+  for (uint64_t i = 0; complete && i < count; ++i) {
     parts.emplace_back();
-    whole = reader.take_part(parts.back());
+    complete = reader.take_part(parts.back());
   }
-  if (whole && reader.at_end()) return {};
+  if (complete && reader.at_end()) return {};
   return fail(error, EDGECORE_INVALID_ARGUMENT, "This state of ", state.size(), " bytes is damaged or incomplete.");
 }
 
-// The buffers of all methods, each once: a buffer that methods share has one address.
+// Collects the buffers of all methods, each once: a buffer that methods share has the same address in all of them.
 class Buffers final : public StateVisitor {
  public:
   struct Buffer {
@@ -141,8 +142,8 @@ class Buffers final : public StateVisitor {
 
 StringView id_of(const LoadedBackend &backend) { return backend.table->backend_id; }
 
-// The backends whose state is part of the program's.
-Status stateful(Span<const LoadedBackend> backends, std::vector<const LoadedBackend *> &out, Error &error) {
+// Finds the backends whose state is exported. A backend that can reset state but not export it is an error.
+Status find_stateful(Span<const LoadedBackend> backends, std::vector<const LoadedBackend *> &out, Error &error) {
   for (const LoadedBackend &backend : backends) {
     if (backend.table->export_state != nullptr) {
       out.push_back(&backend);
@@ -158,11 +159,11 @@ std::string line_of(const LoadedBackend &backend) {
   return "backend '" + std::string(id_of(backend).data(), id_of(backend).size()) + "'";
 }
 
-Status check_line(const Part &given, const std::string &wanted, Error &error) {
-  if (given.line == wanted) return {};
+Status check_line(const Part &part, const std::string &expected, Error &error) {
+  if (part.line == expected) return {};
   return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is of another program: it has the ",
-              StringView(given.line.data(), given.line.size()), ", here is the ",
-              StringView(wanted.data(), wanted.size()), ".");
+              StringView(part.line.data(), part.line.size()), ", this program has the ",
+              StringView(expected.data(), expected.size()), ".");
 }
 
 }  // namespace
@@ -193,14 +194,14 @@ Status import_state(const LoadedBackend &backend, Bytes state, Error &error) {
 Status export_state(Span<Method *const> methods, Span<const LoadedBackend> backends, std::vector<uint8_t> &state,
                     Error &error) {
   std::vector<const LoadedBackend *> exporting;
-  EDGECORE_TRY(stateful(backends, exporting, error));
+  EDGECORE_TRY(find_stateful(backends, exporting, error));
   const Buffers buffers(methods);
   std::vector<Part> parts;
   for (const Buffers::Buffer &buffer : buffers.all()) parts.push_back({buffer.line, buffer.memory});
-  std::vector<std::vector<uint8_t>> kept(exporting.size());
+  std::vector<std::vector<uint8_t>> states(exporting.size());
   for (size_t i = 0; i < exporting.size(); ++i) {
-    EDGECORE_TRY(export_state(*exporting[i], kept[i], error));
-    parts.push_back({line_of(*exporting[i]), {kept[i].data(), kept[i].size()}});
+    EDGECORE_TRY(export_state(*exporting[i], states[i], error));
+    parts.push_back({line_of(*exporting[i]), {states[i].data(), states[i].size()}});
   }
   write_parts(parts, state);
   return {};
@@ -210,12 +211,12 @@ Status import_state(Span<Method *const> methods, Span<const LoadedBackend> backe
   std::vector<Part> parts;
   EDGECORE_TRY(read_parts(state, parts, error));
   std::vector<const LoadedBackend *> importing;
-  EDGECORE_TRY(stateful(backends, importing, error));
+  EDGECORE_TRY(find_stateful(backends, importing, error));
   const Buffers buffers(methods);
   const size_t buffer_count = buffers.all().size();
   if (parts.size() != buffer_count + importing.size()) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is of another program: it has ", parts.size(),
-                " buffers and backends, here are ", buffer_count, " and ", importing.size(), ".");
+                " buffers and backends, this program has ", buffer_count, " and ", importing.size(), ".");
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool is_buffer = i < buffer_count;
@@ -226,15 +227,15 @@ Status import_state(Span<Method *const> methods, Span<const LoadedBackend> backe
                   StringView(parts[i].line.data(), parts[i].line.size()), " has ", parts[i].data.size(), " bytes.");
     }
   }
-  // Backends may refuse; those before it then get back what they had.
+  // If a backend refuses its state, the backends before it get their previous state back.
   std::vector<std::vector<uint8_t>> before(importing.size());
   for (size_t i = 0; i < importing.size(); ++i) {
     Status status = i + 1 < importing.size() ? export_state(*importing[i], before[i], error) : Status();
     if (status.ok()) status = import_state(*importing[i], parts[buffer_count + i].data, error);
     if (status.ok()) continue;
     while (i-- > 0) {
-      Error unheard;
-      (void)import_state(*importing[i], {before[i].data(), before[i].size()}, unheard);
+      Error ignored;
+      (void)import_state(*importing[i], {before[i].data(), before[i].size()}, ignored);
     }
     return status;
   }

@@ -1,4 +1,4 @@
-// The mutable state of a program as bytes, and back: its buffers, and what backends keep.
+// Saves and restores the mutable state of a program as bytes: its buffers, and the state of its backends.
 #ifndef EDGECORE_HOST_SAVED_STATE_H_
 #define EDGECORE_HOST_SAVED_STATE_H_
 
@@ -8,14 +8,16 @@
 
 namespace edgecore {
 
-// Of one backend, in a form of its own. Errors: NOT_SUPPORTED, and what the backend gave.
+// Save and restore the state of one backend, in the backend's own format. Errors: NOT_SUPPORTED, and errors of the
+// backend.
 Status export_state(const LoadedBackend &backend, std::vector<uint8_t> &state, Error &error);
 Status import_state(const LoadedBackend &backend, Bytes state, Error &error);
 
-// Of all: a header, then for each buffer, and for each backend that exports its state, a line that describes it and its
-// bytes. Importing wants the same lines: the state of another file serves if its buffers are alike.
-// Errors: NOT_SUPPORTED (a backend has state that it does not export), and what a backend gave; importing also
-// INVALID_ARGUMENT (damaged, or of another program). An import that fails changes nothing.
+// Save and restore the state of all methods and backends. The format has a header, and then for each buffer, and for
+// each backend that exports its state, a line that describes it and its bytes. Importing requires the same lines, so
+// the state of another file is accepted if its buffers have the same names, dtypes and shapes. Errors: NOT_SUPPORTED (a
+// backend has state that it does not export), and errors of a backend; for importing also INVALID_ARGUMENT (damaged, or
+// of another program). An import that fails changes nothing.
 Status export_state(Span<Method *const> methods, Span<const LoadedBackend> backends, std::vector<uint8_t> &state,
                     Error &error);
 Status import_state(Span<Method *const> methods, Span<const LoadedBackend> backends, Bytes state, Error &error);

@@ -1,4 +1,4 @@
-// The state of a program as bytes: buffers of methods, and what backends keep.
+// The state of a program as bytes: buffers of methods, and state of backends.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ const edgecore_backend *closed_backend() {
   return &table;
 }
 
-// Method "forward": a buffer of `size` floats, and a delegate of the null backend that adds up what it is given.
+// A program with a method "forward": it has a buffer of `size` floats, and a delegate that sums its inputs.
 std::vector<uint8_t> program(int32_t size, bool stubborn = false) {
   NullBlob blob;
   blob.flags = kNullState;
@@ -56,7 +56,7 @@ class Opened : private StateVisitor {
     EXPECT_TRUE(ok && module_.load_methods({}, error_).ok()) << sentence();
   }
 
-  // Runs once: the delegate's state grows by `value`. The buffer becomes `buffer`.
+  // Runs the method once, which adds `value` to the delegate's state, and sets the buffer to `buffer`.
   void use(float value, float buffer) {
     std::vector<Tensor> outputs;
     EXPECT_TRUE(module_.run("forward", {Tensor::of<float>({1}, {value})}, outputs, error_).ok()) << sentence();
@@ -70,7 +70,7 @@ class Opened : private StateVisitor {
   int32_t import(const std::vector<uint8_t> &state) {
     return module_.import_state({state.data(), state.size()}, error_).code();
   }
-  // The first of the buffer, and the delegate's sum.
+  // Returns the first element of the buffer and the delegate's sum.
   Floats state() {
     std::vector<uint8_t> bytes;
     EXPECT_TRUE(module_.export_state("NullBackend", bytes, error_).ok()) << sentence();
@@ -127,7 +127,7 @@ TEST(SavedState, DamagedStateIsRefusedAndChangesNothing) {
   EXPECT_EQ(opened.import(longer), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(opened.sentence(), "This state of " + std::to_string(longer.size()) + " bytes is damaged or incomplete.");
   EXPECT_EQ(opened.import({1, 2}), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(opened.sentence(), "These 2 bytes are no state that export_state gave.");
+  EXPECT_EQ(opened.sentence(), "These 2 bytes are not a state that export_state returned.");
   EXPECT_EQ(opened.state(), (Floats{12, 6}));
 }
 
@@ -137,9 +137,10 @@ TEST(SavedState, StateOfAnotherProgramIsRefused) {
   EXPECT_EQ(other.import(opened.exported()), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(other.sentence(),
             "This state is of another program: it has the buffer '' float32 [2] dim order [0] of method 'forward', "
-            "here is the buffer '' float32 [3] dim order [0] of method 'forward'.");
+            "this program has the buffer '' float32 [3] dim order [0] of method 'forward'.");
   EXPECT_EQ(other.import(two.exported()), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(other.sentence(), "This state is of another program: it has 3 buffers and backends, here are 1 and 1.");
+  EXPECT_EQ(other.sentence(),
+            "This state is of another program: it has 3 buffers and backends, this program has 1 and 1.");
   EXPECT_EQ(other.state(), (Floats{2, 1}));
 }
 

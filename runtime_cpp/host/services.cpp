@@ -13,9 +13,9 @@ namespace {
 constexpr const char *kLevels[] = {"debug", "info", "warning", "error"};
 
 int32_t log_level() {
-  const char *wanted = std::getenv("EDGECORE_LOG");
-  for (int32_t level = EDGECORE_LOG_DEBUG; wanted != nullptr && level <= EDGECORE_LOG_ERROR; ++level) {
-    if (std::strcmp(wanted, kLevels[level]) == 0) return level;
+  const char *name = std::getenv("EDGECORE_LOG");
+  for (int32_t level = EDGECORE_LOG_DEBUG; name != nullptr && level <= EDGECORE_LOG_ERROR; ++level) {
+    if (std::strcmp(name, kLevels[level]) == 0) return level;
   }
   return EDGECORE_LOG_WARNING;
 }
@@ -24,7 +24,7 @@ void EDGECORE_CALL log(edgecore_scope *, int32_t level, edgecore_str text) {
   static const int32_t min_level = log_level();
   if (level < min_level) return;
   const int32_t shown = std::clamp(level, EDGECORE_LOG_DEBUG, EDGECORE_LOG_ERROR);
-  // One call, so that lines of several threads do not mix.
+  // One fprintf per message, so that lines of several threads do not mix.
   std::fprintf(stderr, "edgecore %s: %.*s\n", kLevels[shown], static_cast<int>(std::min<uint64_t>(text.size, 4096)),
                text.data);
 }

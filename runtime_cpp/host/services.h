@@ -1,4 +1,4 @@
-// The services that backends and kernels get on a system with threads, a heap and a standard error.
+// The services for backends and kernels on a system with threads, a heap and a standard error stream.
 #ifndef EDGECORE_HOST_SERVICES_H_
 #define EDGECORE_HOST_SERVICES_H_
 
@@ -8,13 +8,13 @@
 
 namespace edgecore {
 
-// What edgecore_scope::context points at in every scope of this host.
+// The object to which edgecore_scope::context points in every scope of this host.
 struct HostContext {
   uint32_t threads = 1;  // of the method's parallel loops; 1 in scopes of drivers and programs
 };
 
-// The one table. Messages below the level of the environment variable EDGECORE_LOG (debug, info, warning, error;
-// default warning) are dropped, others go to stderr.
+// Returns the table of services, the same for all scopes. log writes to stderr; it ignores messages below the level in
+// the environment variable EDGECORE_LOG (debug, info, warning, error; default warning).
 const edgecore_host *host_services();
 
 }  // namespace edgecore

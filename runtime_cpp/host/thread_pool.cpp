@@ -9,12 +9,12 @@
 namespace edgecore {
 namespace {
 
-// How long a worker without work, or a caller waiting for the last unit, spins before it sleeps. The loops of a network
-// are a few microseconds apart; waking a thread costs ten times that.
+// Time that a worker without work, or a caller waiting for the last units, spins before it sleeps. The loops of a
+// network are a few microseconds apart, and waking a thread takes about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
-constexpr int kSpinsPerClock = 32;        // the clock is read once in so many pauses
-constexpr uint64_t kUnitsPerThread = 32;  // no more pieces than that a participant, however small the grain
-constexpr uint64_t kOwnGrainPieces = 4;   // pieces a participant where the grain is ours
+constexpr int kSpinsPerClock = 32;        // pauses between two readings of the clock
+constexpr uint64_t kUnitsPerThread = 32;  // maximum number of units per participant, however small the grain is
+constexpr uint64_t kOwnGrainPieces = 4;   // number of units per participant if the pool chooses the grain
 
 struct Identity {
   uint32_t index = 0;
@@ -22,7 +22,7 @@ struct Identity {
 };
 thread_local Identity identity;
 
-// Spins until `done` or the time is up; gives `done`'s answer.
+// Spins until done() is true or kSpinTime has passed. Returns the last result of done().
 template <typename Done>
 bool spin(Done done) {
   const auto end = std::chrono::steady_clock::now() + kSpinTime;
@@ -39,7 +39,8 @@ uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 
 std::atomic<ThreadPool *> process_pool{nullptr};
 
-// The child of a fork has none of the threads: it forgets the pool and makes a new one. What the old one holds is lost.
+// Runs in the child of a fork, which has none of the pool's threads: the next call of process() makes a new pool. The
+// memory of the old pool is not freed.
 void forget_pool() {
   process_pool.store(nullptr, std::memory_order_relaxed);
   identity = Identity();
@@ -50,7 +51,7 @@ void forget_pool() {
 struct ThreadPool::Worker {
   ThreadPool *pool;
   uint32_t index;
-  uint32_t seen;  // value of loops_ when it was started
+  uint32_t seen;  // value of loops_ when the worker was started
   pthread_t thread;
   Worker *next;
 };
@@ -87,7 +88,7 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
   threads = std::min(threads, kMaxThreads);
   if (grain == 0) grain = std::max<uint64_t>(1, n / (kOwnGrainPieces * std::max(1u, threads)));
   if (threads <= 1 || n <= grain || identity.in_loop || busy_.exchange(true, std::memory_order_acquire)) {
-    // Whoever is already in a loop keeps its number: its scratch memory is its own.
+    // A thread that is already in a loop keeps its number, because memory per worker is indexed by it.
     const Identity before = identity;
     identity.in_loop = true;
     fn(arg, 0, n, identity.index);
@@ -107,7 +108,9 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
     ranges_[i].units.store(pack(units * i / participants, units * (i + 1) / participants), std::memory_order_relaxed);
   }
   gate_.store(uint64_t{participants} << 32, std::memory_order_release);
-  // Sequentially consistent with a worker's "count me as sleeping, then look again": one of the two sees the other.
+  // A worker that goes to sleep increments sleepers_ and then reads loops_ again; here loops_ is incremented and then
+  // sleepers_ is read. All four operations are sequentially consistent, so at least one side sees the other's write: no
+  // worker sleeps through the loop.
   loops_.value.fetch_add(1);
   if (sleepers_.load() != 0) loops_.wake_all();
 
@@ -146,22 +149,23 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // Sequentially consistent with the caller's "I sleep, then look again". 1: closed, and this was the last inside.
+  // A value of 1 means that the gate is closed and that this was the last worker inside. The caller sets caller_sleeps_
+  // and then reads gate_ again; all four operations are sequentially consistent, so one side sees the other's write.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
-    left_.value.fetch_add(1);
-    left_.wake_all();
+    departures_.value.fetch_add(1);
+    departures_.wake_all();
   }
 }
 
 void ThreadPool::wait_until_left() {
-  // All units are taken: nobody else needs to join, those inside finish theirs.
+  // All units are taken: close the gate, and wait until the workers inside have finished their units.
   if (gate_.fetch_and(0xffffffffu, std::memory_order_acq_rel) << 32 == 0) return;
   if (spin([this] { return gate_.load(std::memory_order_acquire) == 0; })) return;
   caller_sleeps_.store(true);
   for (;;) {
-    const uint32_t seen = left_.value.load();
+    const uint32_t seen = departures_.value.load();
     if (gate_.load() == 0) break;
-    left_.wait(seen);
+    departures_.wait(seen);
   }
   caller_sleeps_.store(false, std::memory_order_relaxed);
 }
@@ -191,7 +195,7 @@ uint32_t ThreadPool::start_workers(uint32_t wanted) {
   while (worker_count_ < wanted) {
     auto *worker = new (std::nothrow) Worker{this, worker_count_ + 1, loops_.value.load(), pthread_t{}, workers_};
     if (worker == nullptr) break;
-    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {  // a limit of the system: use fewer
+    if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {  // continue with the workers that exist
       delete worker;
       break;
     }

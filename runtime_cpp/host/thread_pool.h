@@ -1,8 +1,8 @@
-// The workers behind host->parallel_for: one pool for the whole process.
+// The thread pool behind host->parallel_for, one for each process.
 //
-// A loop is split into units of `grain` items; every participant owns a contiguous range of units, takes them one by
-// one from the front, and then takes those of others from the back. The calling thread is participant 0 and never waits
-// for a worker that has not joined, so that a sleeping worker delays nothing.
+// A loop is split into units of at least `grain` items. Every participant owns a contiguous range of units. It takes
+// its own units one by one from the front, and then takes units of other participants from the back. The calling thread
+// is participant 0; it computes the units of workers that are still asleep, so it never waits for a worker to wake up.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -21,15 +21,17 @@ class ThreadPool {
   ThreadPool() = default;
   ~ThreadPool();  // no loop may be running
 
-  // The pool of this process; created on first use, and again in the child of a fork, whose parent's workers are gone.
+  // Returns the pool of this process. It is created by the first call, and again in the child of a fork, which has none
+  // of its parent's threads.
   static ThreadPool &process();
 
-  // Calls fn over [0, n) in pieces of at least `grain` items (0: chosen here), on at most `threads` participants, and
-  // returns when all have run; what they wrote is visible to the caller. Runs inline when another thread's loop has the
-  // workers or when called from within a loop. Missing workers are started here.
+  // Calls fn for [0, n) in pieces of at least `grain` items (0: the pool chooses), on at most `threads` participants,
+  // and returns when all pieces are done; their writes are visible to the caller. Starts workers that are missing. If a
+  // loop of another thread uses the workers, or if called within a loop, the calling thread computes everything itself.
   void parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg);
 
-  // Of the calling thread: its participant number (0 outside a loop), and whether it is within a loop's body.
+  // Return the participant number of the calling thread (0 outside a loop), and true if the thread is within the body
+  // of a loop.
   static uint32_t worker_index();
   static bool in_loop();
 
@@ -37,7 +39,8 @@ class ThreadPool {
   ThreadPool &operator=(const ThreadPool &) = delete;
 
  private:
-  // Units [begin, end) that a participant still has, packed as begin << 32 | end; a line of its own.
+  // The units [begin, end) that nobody has taken from a participant, packed as begin << 32 | end. Each range has a
+  // cache line of its own.
   struct alignas(64) Range {
     std::atomic<uint64_t> units{0};
   };
@@ -51,22 +54,23 @@ class ThreadPool {
   void wait_until_left();
   uint32_t start_workers(uint32_t wanted);
 
-  // The running loop; written by its caller before `gate_` opens, read by those who joined.
+  // The running loop. Its caller writes these members before it opens `gate_`; workers that joined read them.
   edgecore_loop_fn fn_ = nullptr;
   void *arg_ = nullptr;
   uint64_t n_ = 0;
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // participants << 32 | workers inside; participants 0: closed, nobody may join.
+  // participants << 32 | workers that joined and have not left. With 0 participants the gate is closed: no worker
+  // joins.
   alignas(64) std::atomic<uint64_t> gate_{0};
-  alignas(64) ParkingWord loops_;  // counts loops; workers wait for its change
+  alignas(64) ParkingWord loops_;  // number of loops so far; workers wait for it to change
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
-  alignas(64) ParkingWord left_;  // changes when the last worker left a closed loop
+  alignas(64) ParkingWord departures_;  // changes when the last worker leaves a closed loop
   std::atomic<bool> caller_sleeps_{false};
-  alignas(64) std::atomic<bool> busy_{false};
-  Worker *workers_ = nullptr;  // list, newest first; changed by the holder of busy_
+  alignas(64) std::atomic<bool> busy_{false};  // a loop is running; set by the thread that calls parallel_for
+  Worker *workers_ = nullptr;                  // list, newest first; changed only by the thread that set busy_
   uint32_t worker_count_ = 0;
 };
 

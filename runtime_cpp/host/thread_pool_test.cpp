@@ -13,7 +13,7 @@
 namespace edgecore {
 namespace {
 
-// Runs `body(begin, end, worker)` as a loop.
+// Runs body(begin, end, worker) as a parallel loop.
 template <typename Body>
 void loop(ThreadPool &pool, uint32_t threads, uint64_t n, uint64_t grain, Body body) {
   pool.parallel_for(
@@ -27,7 +27,7 @@ TEST(ThreadPool, RunsEveryItemOnce) {
   for (uint32_t threads : {1u, 2u, 3u, 8u}) {
     for (uint64_t n : {0u, 1u, 2u, 7u, 64u, 1000u, 100003u}) {
       for (uint64_t grain : {0u, 1u, 5u, 1000u}) {
-        std::vector<uint8_t> seen(n);  // plain bytes: two writers of one, or a missing order, show under a sanitizer
+        std::vector<uint8_t> seen(n);  // not atomic, so that the thread sanitizer detects races
         loop(pool, threads, n, grain, [&](uint64_t begin, uint64_t end, uint32_t worker) {
           EXPECT_LT(worker, threads);
           EXPECT_TRUE(end - begin >= grain || end == n);
@@ -44,7 +44,7 @@ TEST(ThreadPool, ResultsOfOneLoopAreVisibleToTheNext) {
   std::vector<uint64_t> values(257);
   constexpr int kLoops = 3000;
   for (int i = 0; i < kLoops; ++i) {
-    // Shifts by one place: every item reads what another participant may have written.
+    // Shifts the items by one: every item reads an element that another participant may have written.
     std::vector<uint64_t> next(values.size());
     loop(pool, 4, values.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
       for (uint64_t j = begin; j < end; ++j) next[j] = values[(j + 1) % values.size()] + 1;
@@ -83,7 +83,7 @@ TEST(ThreadPool, NestedLoopsRunInlineUnderTheSameNumber) {
   EXPECT_EQ(items.load(), 400u);
 }
 
-TEST(ThreadPool, ManyCallersShareIt) {
+TEST(ThreadPool, ManyCallersShareThePool) {
   ThreadPool pool;
   std::vector<std::thread> callers;
   std::atomic<uint64_t> total{0};
@@ -116,7 +116,7 @@ TEST(ThreadPool, SleepingWorkersWakeAndStop) {
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define UNDER_TSAN  // which does not follow threads of a forked child
+#define UNDER_TSAN  // the thread sanitizer does not support threads in a forked child
 #endif
 #endif
 #if !defined(UNDER_TSAN) && !defined(__SANITIZE_THREAD__)

@@ -14,7 +14,7 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
-// Events are called as the readers of the format expect: an operator without its namespace, after "native_call_".
+// Returns the name that readers of the format expect: for an operator "native_call_" and its name without namespace.
 std::string shown_name(const TraceEvent &event) {
   switch (event.kind) {
     case EventKind::kExecute:
@@ -38,25 +38,25 @@ std::string shown_name(const TraceEvent &event) {
 }  // namespace
 
 uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
-  // Work within an instruction belongs to it; its own number is known at the instruction only.
+  // The core does not know the instruction of a backend's own event: use that of the enclosing event.
   if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
   events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, now(), 0});
   open_.push_back(events_.size() - 1);
-  if (kind != EventKind::kBackend) call_ = events_.back().start;
+  if (kind != EventKind::kBackend) call_begin_ = events_.back().start;
   return events_.size() - 1;
 }
 
 void Trace::end(uint64_t event) {
-  if (event >= events_.size()) return;  // a number that a plugin made up
+  if (event >= events_.size()) return;  // a plugin passed a number that begin() did not return
   events_[event].end = now();
-  if (events_[event].kind != EventKind::kBackend) call_ = events_[event].end;
+  if (events_[event].kind != EventKind::kBackend) call_begin_ = events_[event].end;
   while (!open_.empty() && open_.back() >= event) open_.pop_back();
 }
 
 void Trace::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
-  if (open_.empty()) return;  // nothing runs
+  if (open_.empty()) return;  // no call is running
   events_.push_back({EventKind::kBackend, std::string(name.data(), name.size()), events_[open_.back()].instruction,
-                     debug_id, call_ + begin, call_ + end});
+                     debug_id, call_begin_ + begin, call_begin_ + end});
 }
 
 std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
@@ -66,7 +66,7 @@ std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
     const std::vector<TraceEvent> &events = trace->events();
     size_t next = 0;
     while (next < events.size()) {
-      // What comes before the first execution happened while loading.
+      // Events before the first execution are of loading.
       const bool executes = events[next].kind == EventKind::kExecute;
       std::vector<flatbuffers::Offset<etd::Event>> run;
       const size_t first = next;
@@ -74,8 +74,8 @@ std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
         const TraceEvent &event = events[next];
         const int32_t instruction = event.kind == EventKind::kExecute ? -1 : static_cast<int32_t>(event.instruction);
         const auto name = builder.CreateString(shown_name(event));
-        const uint64_t end = event.end == 0 ? event.start : event.end;  // it did not end
-        // ExecuTorch's Inspector calls an event within a delegate by its identifier, a bare number if that is one.
+        const uint64_t end = event.end == 0 ? event.start : event.end;  // 0: the event did not end
+        // ExecuTorch's Inspector shows the delegate identifier of an event within a delegate, so that is the name.
         const auto identifier = event.kind == EventKind::kBackend ? name : flatbuffers::Offset<flatbuffers::String>();
         const auto profile =
             etd::CreateProfileEvent(builder, name, 0, instruction, -1, identifier, 0, event.start, end);

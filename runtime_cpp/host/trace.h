@@ -1,4 +1,4 @@
-// Records what a method does, and writes it as an ETDump.
+// Records the events of methods, and writes them as an ETDump.
 #ifndef EDGECORE_HOST_TRACE_H_
 #define EDGECORE_HOST_TRACE_H_
 
@@ -18,7 +18,7 @@ struct TraceEvent {
   uint64_t end;
 };
 
-// Keeps the events of one method, in the order in which they began. One thread at a time, as its method.
+// Records the events of one method, in the order in which they began. Used by one thread at a time, like the method.
 class Trace final : public EventTracer {
  public:
   uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
@@ -29,10 +29,12 @@ class Trace final : public EventTracer {
  private:
   std::vector<TraceEvent> events_;
   std::vector<uint64_t> open_;  // events that have begun, outermost first
-  uint64_t call_ = 0;           // when the call that runs began: the last begin or end of one that is not a backend's
+  // Begin of the current call of a kernel or backend, to which add() is relative: the time of the last begin or end of
+  // an event that is not the backend's own.
+  uint64_t call_begin_ = 0;
 };
 
-// The events of several methods as the bytes of an ETDump file: one run for each execution.
+// Converts the events of several methods to the bytes of an ETDump file, with one run for each execution.
 // Format: src/edgecore/format/schema/etdump.fbs.
 std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces);
 

@@ -36,7 +36,7 @@ TEST(Trace, WritesOneRunForEachExecution) {
   EXPECT_EQ(event(0)->instruction_id(), -1);
   EXPECT_EQ(event(1)->name()->str(), "native_call_relu");
   EXPECT_EQ(event(2)->instruction_id(), 1);
-  EXPECT_EQ(event(4)->instruction_id(), 1);  // the instruction that it is part of
+  EXPECT_EQ(event(4)->instruction_id(), 1);  // the instruction of the enclosing event
   EXPECT_EQ(event(4)->delegate_debug_id_str()->str(), "convolution #42");
   EXPECT_EQ(event(4)->delegate_debug_id_int(), -1);
   EXPECT_EQ(event(5)->instruction_id(), 1);

@@ -1,4 +1,5 @@
-// The structures of DLPack 1.x that cross into other libraries (https://dmlc.github.io/dlpack/latest/c_api.html).
+// The structs of DLPack 1.x for exchanging tensors with other libraries
+// (https://dmlc.github.io/dlpack/latest/c_api.html).
 #ifndef EDGECORE_PYTHON_DLPACK_H_
 #define EDGECORE_PYTHON_DLPACK_H_
 
@@ -11,6 +12,7 @@ struct DlpackVersion {
   uint32_t minor;
 };
 
+// DLManagedTensor, of DLPack before 1.0.
 struct ManagedTensor {
   edgecore_dl_tensor tensor;
   void *context;
@@ -19,6 +21,7 @@ struct ManagedTensor {
 
 constexpr uint64_t kDlpackReadOnly = 1;
 
+// DLManagedTensorVersioned, of DLPack 1.0 and later.
 struct VersionedTensor {
   DlpackVersion version;
   void *context;
@@ -27,8 +30,8 @@ struct VersionedTensor {
   edgecore_dl_tensor tensor;
 };
 
-// What a type's __dlpack_c_exchange_api__ capsule ("dlpack_exchange_api") holds. Functions give 0, or -1 with a Python
-// error; the GIL is held.
+// DLPackExchangeAPI: the content of the capsule "dlpack_exchange_api" in a type's attribute __dlpack_c_exchange_api__.
+// The functions return 0, or -1 and set a Python error. Call them with the GIL held.
 struct ExchangeApi {
   DlpackVersion version;
   ExchangeApi *previous;
@@ -36,7 +39,7 @@ struct ExchangeApi {
                   void (*set_error)(void *error_context, const char *kind, const char *message));
   int (*from_object)(void *object, VersionedTensor **out);
   int (*to_object)(VersionedTensor *tensor, void **out_object);
-  int (*view_object)(void *object, edgecore_dl_tensor *out);  // NULL if not offered; borrows from the object
+  int (*view_object)(void *object, edgecore_dl_tensor *out);  // may be NULL; `out` borrows from the object
   int (*current_stream)(int32_t device_type, int32_t device_id, void **out_stream);
 };
 

@@ -42,32 +42,32 @@ constexpr const char *kTensorRepr = "Describe the tensor: its shape and dtype.";
 constexpr const char *kDim = "One dim of an input or output tensor.";
 constexpr const char *kDimName =
     R"(Name of the symbolic size, such as "batch" or "8*s0"; empty if the size is fixed or the file does not say.)";
-constexpr const char *kDimMin = "Smallest size that the dim may have, in elements.";
-constexpr const char *kDimMax = "Largest size that the dim may have, in elements.";
+constexpr const char *kDimMin = "Minimum size of the dim, in elements.";
+constexpr const char *kDimMax = "Maximum size of the dim, in elements.";
 constexpr const char *kDimRepr = "Describe the dim: its name and its range of sizes.";
 
 constexpr const char *kTensorInfo = R"(Description of one input or output of a method, as the file declares it.
 
-It may also be a number, a string or None: then `is_tensor` is false, and `shape`, `dims` and `dim_order` are empty.)";
+If the input or output is a number, a string or None, `is_tensor` is false, and `shape`, `dims` and `dim_order` are
+empty.)";
 constexpr const char *kTensorInfoName =
     R"(Name such as "x" or "past[0].key"; empty if another toolchain wrote the file.)";
 constexpr const char *kTensorInfoDims = "The dims of the tensor, outermost first.";
 constexpr const char *kTensorInfoDtype =
-    R"(Name of the element type, such as "float32". "int", "float", "bool", "str" or "none" if it is no tensor.)";
+    R"(Name of the element type, such as "float32"; "int", "float", "bool", "str" or "none" for other values.)";
 constexpr const char *kTensorInfoShape = "Maximum size of each dim, in elements.";
 constexpr const char *kTensorInfoDimOrder =
     "Dims from the outermost to the innermost in memory; (0, 2, 3, 1) is channels last.";
 constexpr const char *kTensorInfoIsTensor = "True for a tensor, false for a number, a string or None.";
 constexpr const char *kTensorInfoDynamic = "True if a run may have smaller sizes than `shape`.";
 constexpr const char *kTensorInfoPlanned =
-    "True if the tensor's memory is part of the method's planned memory: then an input is copied there before each "
-    "run.";
+    "True if the tensor is in the method's planned memory; an input is then copied there before each run.";
 constexpr const char *kTensorInfoRepr = "Describe the input or output: its name, dtype and dims.";
 
-constexpr const char *kRun = R"(A call that `Method.start` began. `await run` returns its results, too.
+constexpr const char *kRun = R"(A run that `Method.start` has started. `await run` returns its results, like `wait`.
 
-The device works without the caller. What the method does afterwards, on the CPU or on another device, happens inside
-`done`, `wait` or the next call of the method. Dropping the object drops the results.)";
+The device works without the caller. The steps of the method after that work, on the CPU or on another device, run
+inside `done`, `wait` or the next call of the method. If the object is deleted, the results are lost.)";
 constexpr const char *kRunDone = R"(Advance the run without blocking.
 
 Returns:
@@ -79,7 +79,7 @@ Returns:
 
 Raises:
     ExecutionError: The run failed.)";
-constexpr const char *kRunAwait = R"(Wait for the run in a thread of asyncio, so that other tasks go on.
+constexpr const char *kRunAwait = R"(Wait for the run in a thread of asyncio, so that other tasks continue.
 
 Returns:
     An iterator for `await`, whose value is that of `wait`.)";
@@ -93,25 +93,33 @@ Args:
         protocol or DLPack, in CPU memory, of the declared dtype and of a shape within the declared sizes; a Python
         number for a number. Tensors may have any strides: a tensor that is not contiguous in the expected dim order
         is copied.
-    **named_inputs: The values of the other inputs, by the names of the entries of `inputs`.
-    out: A sequence with one writable buffer for each output, contiguous, of its dtype and of the shape that these
-        inputs give; for a method with one output also the buffer itself. They are then the results.
+    **named_inputs: The values of the other inputs, by name (`TensorInfo.name` of the entries of `inputs`).
+    out: A sequence with a writable buffer for each output: contiguous, with the output's dtype and its shape for these
+        inputs. For a method with one output also the buffer itself. The call writes the results there and returns these
+        objects.
 
 Returns:
-    The only output itself, or a list of several outputs. Tensors come as numpy arrays if the first tensor among the
-    inputs is one, as torch tensors if it is one, and as `edgecore.Tensor` otherwise. They belong to the caller: later
-    runs do not change them.
+    The output itself if there is one, a list if there are several. Tensors are numpy arrays if the first tensor input
+    is a numpy array, torch tensors if it is a torch tensor, and `edgecore.Tensor` otherwise. They belong to the caller:
+    later runs do not change them.
 
 Raises:
-    ExecutionError: An input does not fit (the error names it, and says what is expected), or a kernel or a backend
+    ExecutionError: An input does not fit (the error names the input and the expected value), or a kernel or a backend
         failed.
 
-Calls of one method from several threads run one after the other; the GIL is released meanwhile.)";
+Calls of one method from several threads run one after the other; the GIL is released meanwhile.
+
+Example:
+    >>> forward = edgecore.load("model.pte").forward
+    >>> forward
+    <edgecore.Method forward(x: float32 [batch: 1..8, 16]) -> logits: float32 [batch: 1..8, 10]>
+    >>> logits = forward(numpy.zeros((4, 16), "float32"))
+    >>> logits = forward(x=numpy.ones((4, 16), "float32"), out=logits))";
 constexpr const char *kMethodStart = R"(Start a run, and return while a device works on it.
 
-Inputs are as in a call. A tensor that a backend may still read later is copied, so the caller may change it at once. A
-run that uses no device has finished on return. The next call or start of this method, or of a method that shares state
-with it, first waits for the run. A program that writes to an input cannot be started, only called.
+A tensor that a backend may still read later is copied, so the caller may change it at once. A run that uses no device
+has finished when `start` returns. The next call or start of this method, or of a method that shares state with it,
+first waits for the run. A program that writes to an input can only be called, not started.
 
 Args:
     *inputs: The values of the first inputs, as in a call.
@@ -121,7 +129,7 @@ Returns:
     The run, to `wait` for or to `await`.
 
 Raises:
-    ExecutionError: An input does not fit. Later failures are raised by the run.)";
+    ExecutionError: An input does not fit. The `Run` raises later failures.)";
 constexpr const char *kMethodRepr = "Describe the method: its inputs and outputs with their dtypes and dims.";
 constexpr const char *kMethodSignature = "Signature for `inspect.signature`: a parameter for each input, and `out`.";
 constexpr const char *kMethodName = R"(Name of the method in the file, such as "forward".)";
@@ -130,13 +138,13 @@ constexpr const char *kMethodOutputs = "Descriptions of all outputs, in the orde
 constexpr const char *kMethodDelegates =
     R"(Backend ids of all delegates of the method, such as "XnnpackBackend"; one entry for each delegate.)";
 constexpr const char *kMethodPlannedBytes = "Bytes of planned memory: the arenas that hold intermediate tensors.";
-constexpr const char *kMethodDelegateBytes = "Bytes of memory that delegates have asked for so far.";
+constexpr const char *kMethodDelegateBytes = "Bytes of memory that the delegates have asked for until now.";
 constexpr const char *kMethodStagingBytes =
-    "Bytes of copies of delegates' arguments that did not meet a buffer requirement, so far.";
+    "Bytes of memory for copies of delegates' arguments that did not meet a buffer requirement, until now.";
 
 constexpr const char *kProgram = R"(A verified file; the native part of `edgecore.Program`.
 
-The order of calls is `open_program`, `load_backend` and `load_kernels` as needed, `load_methods` once, then the rest.)";
+Call `open_program`, then `load_backend` and `load_kernels` as needed, `load_methods` once, then the other methods.)";
 constexpr const char *kProgramBackendIds = "Ids of the backends that the file's delegates need, each once.";
 constexpr const char *kProgramTargetRuntime =
     R"(Runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty if it is not known.)";
@@ -144,7 +152,7 @@ constexpr const char *kProgramCheckDigests =
     R"(Compare weights, blobs and `.ptd` data with the SHA-256 hashes in the file.
 
 Raises:
-    FormatError: Something in the file has changed; the error names it.
+    FormatError: Data in the file have changed; the error names them.
     ExecutionError: Data of a `.ptd` file have changed, or the file has no hashes.)";
 constexpr const char *kProgramLoadBackend = R"(Load the library of a backend and open the backend for this file.
 
@@ -169,7 +177,7 @@ Raises:
 constexpr const char *kProgramLoadMethods = R"(Build all methods of the file.
 
 Args:
-    threads: Number of threads that each method computes on, the calling one included; 0: the performance cores.
+    threads: Number of threads of each method, the calling thread included; 0: the number of performance cores.
     trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
     share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own. None: as
         the file says.
@@ -182,7 +190,7 @@ Raises:
     ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not suffice; also
         if the methods are loaded already.)";
 constexpr const char *kProgramSetOptions =
-    R"(Set options of a backend that may change after loading, for all methods. Waits for runs.
+    R"(Set options of a backend that may change after loading, for all methods. Waits until no method is running.
 
 Args:
     backend_id: Id of a loaded backend.
@@ -190,24 +198,27 @@ Args:
 
 Raises:
     ExecutionError: The backend is not loaded, an option is unknown or of another type, or the backend refuses it.)";
-constexpr const char *kProgramReset = R"(Give all mutable buffers their initial values. Waits for runs.
+constexpr const char *kProgramReset =
+    R"(Give all mutable buffers their initial values. Waits until no method is running.
 
 Raises:
     ExecutionError: A backend cannot reset its state.)";
-constexpr const char *kProgramExportState = R"(Save all mutable buffers and the state of backends. Waits for runs.
+constexpr const char *kProgramExportState =
+    R"(Save all mutable buffers and the state of backends. Waits until no method is running.
 
 Returns:
     Bytes for `import_state`.
 
 Raises:
     ExecutionError: A backend keeps state that it cannot export.)";
-constexpr const char *kProgramImportState = R"(Restore what `export_state` returned. Waits for runs.
+constexpr const char *kProgramImportState =
+    R"(Restore a state that `export_state` returned. Waits until no method is running.
 
 Args:
     state: An object with the buffer protocol.
 
 Raises:
-    ExecutionError: `state` is damaged or of another program, or a backend refuses it. The state is unchanged then.)";
+    ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.)";
 constexpr const char *kProgramWriteTrace = R"(Write the times of all runs since loading as an ETDump file.
 
 Args:
@@ -221,15 +232,15 @@ constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the pr
 Args:
     file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
     data: `.ptd` files in the same form.
-    limits: Values by name for the limits that differ from the default.
+    limits: Values of limits by name, for those that differ from the default.
 
 Returns:
-    The program, still without methods.
+    The program; its methods are not loaded yet.
 
 Raises:
     FormatError: The file is no `.pte`, or it is damaged.
     ExecutionError: A file cannot be read, or its version is not supported.
-    KeyError: There is no such limit.)";
+    KeyError: A limit has an unknown name.)";
 constexpr const char *kKernels = R"(List the operators that the runtime, or a library of kernels, has kernels for.
 
 Args:

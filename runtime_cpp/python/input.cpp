@@ -13,12 +13,12 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-// A class of a module that the process has imported already; NULL otherwise.
+// Returns a class of a module if the process has imported the module already; an invalid object otherwise.
 nb::object imported_class(const char *module, const char *name) {
   const nb::object modules = nb::module_::import_("sys").attr("modules");
-  const nb::object found = nb::steal(PyObject_CallMethod(modules.ptr(), "get", "s", module));
-  if (!found.is_valid()) throw nb::python_error();
-  return found.is_none() ? nb::object() : nb::getattr(found, name, nb::object());
+  const nb::object imported = nb::steal(PyObject_CallMethod(modules.ptr(), "get", "s", module));
+  if (!imported.is_valid()) throw nb::python_error();
+  return imported.is_none() ? nb::object() : nb::getattr(imported, name, nb::object());
 }
 
 bool is_subclass(PyObject *type, const char *module, const char *name) {
@@ -27,26 +27,27 @@ bool is_subclass(PyObject *type, const char *module, const char *name) {
 }
 
 ArrayType classify(PyObject *type) {
-  ArrayType found = {type, Library::kNone, false, nullptr};
+  ArrayType result = {type, Library::kNone, false, nullptr};
   if (is_subclass(type, "torch", "Tensor")) {
-    found.library = Library::kTorch;
+    result.library = Library::kTorch;
   } else if (is_subclass(type, "numpy", "ndarray")) {
-    found.library = Library::kNumpy;
-    found.is_ndarray = true;
+    result.library = Library::kNumpy;
+    result.is_ndarray = true;
   } else if (is_subclass(type, "numpy", "generic")) {
-    found.library = Library::kNumpy;
+    result.library = Library::kNumpy;
   }
   PyErr_Clear();
   const nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::object());
   if (capsule.is_valid() && PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api") != 0) {
     const auto *api = static_cast<const ExchangeApi *>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
     while (api != nullptr && api->version.major > 1) api = api->previous;
-    if (api != nullptr && api->version.major == 1 && api->view_object != nullptr) found.exchange = api;
+    if (api != nullptr && api->version.major == 1 && api->view_object != nullptr) result.exchange = api;
   }
-  return found;
+  return result;
 }
 
-// Entries stay for the life of the process, and each keeps its type alive: there are few array types.
+// Returns the entry of the object's type, and makes it for a new type. Entries are never removed, and each keeps its
+// type alive; that is no leak in practice because there are few array types.
 const ArrayType *array_type_of(PyObject *object) {
   static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
@@ -62,8 +63,9 @@ nb::str type_text(PyObject *object) {
   return nb::str(nb::getattr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))), "__name__"));
 }
 
-struct Sixteen {
-  uint64_t halves[2];
+// An element of 16 bytes (complex128), only to be copied.
+struct Element16 {
+  uint64_t words[2];
 };
 
 // Copies `count` elements that are `stride` elements apart.
@@ -76,6 +78,7 @@ void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
+// Copies the dims from position `level` of `dim_order` on, the last one innermost. Returns the end of the written data.
 template <typename T>
 T *copy_level(const ArrayView &view, const uint8_t *dim_order, int level, const T *from, T *to) {
   const int dim = dim_order[level];
@@ -99,7 +102,8 @@ void copy_all(const ArrayView &view, const uint8_t *dim_order, void *to) {
 Status ArrayView::open(PyObject *object, const Subject &what, Error &error) {
   try {
     return open_any(object, what, error);
-  } catch (nb::python_error &failure) {  // from the object's own library; its text may have many lines
+  } catch (nb::python_error &failure) {
+    // An error of the object's own library, such as torch; its text may have many lines.
     const nb::str text = nb::str(failure.value());
     const char *line = text.c_str();
     return what.refuse(error, " cannot be read as a tensor in CPU memory (", type_text(object).c_str(),
@@ -132,7 +136,7 @@ Status ArrayView::open_ndarray(PyObject *object, const Subject &what, Error &err
   scalar_type = scalar_type_of(*array.dtype);
   if (scalar_type == kUnknownType) {
     return what.refuse(error, " has dtype ", nb::str(nb::handle(&array.dtype->head)).c_str(),
-                       ", which no tensor has; convert it with astype.");
+                       ", which edgecore does not support; convert it with astype.");
   }
   data = array.data;
   writable = (array.flags & kNumpyWritable) != 0;
@@ -143,7 +147,7 @@ Status ArrayView::open_buffer(PyObject *object, const Subject &what, Error &erro
   scalar_type = scalar_type_of(buffer_.format, buffer_.itemsize);
   if (scalar_type == kUnknownType) {
     return what.refuse(error, " has elements of format '", buffer_.format == nullptr ? "B" : buffer_.format,
-                       "', which no tensor has; got ", type_text(object).c_str(), ".");
+                       "', which edgecore does not support; got ", type_text(object).c_str(), ".");
   }
   data = buffer_.buf;
   writable = buffer_.readonly == 0;
@@ -153,7 +157,7 @@ Status ArrayView::open_buffer(PyObject *object, const Subject &what, Error &erro
 Status ArrayView::take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
                                Error &error) {
   if (rank > kMaxRank) {
-    return what.refuse(error, " has ", rank, " dimensions; at most ", kMaxRank, " are supported.");
+    return what.refuse(error, " has ", rank, " dims; at most ", kMaxRank, " are supported.");
   }
   ndim = rank;
   const auto size = static_cast<Py_ssize_t>(item_size(scalar_type));
@@ -176,13 +180,13 @@ Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &erro
     capsule = method(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error &failure) {
     if (!failure.matches(PyExc_TypeError)) throw;
-    capsule = method();  // from before DLPack 1.0
+    capsule = method();  // a library from before DLPack 1.0
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     versioned_ = static_cast<VersionedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     if (versioned_->version.major != 1) {
-      return what.refuse(error, " speaks version ", versioned_->version.major, " of DLPack; this edgecore speaks 1.");
+      return what.refuse(error, " uses version ", versioned_->version.major, " of DLPack; this edgecore supports 1.");
     }
     writable = (versioned_->flags & kDlpackReadOnly) == 0;
     return take(versioned_->tensor, what, error);
@@ -193,7 +197,7 @@ Status ArrayView::open_dlpack(PyObject *object, const Subject &what, Error &erro
     writable = true;
     return take(managed_->tensor, what, error);
   }
-  return what.refuse(error, " gave no DLPack capsule from __dlpack__.");
+  return what.refuse(error, " returned no DLPack capsule from __dlpack__.");
 }
 
 Status ArrayView::take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error) {
@@ -201,7 +205,7 @@ Status ArrayView::take(const edgecore_dl_tensor &tensor, const Subject &what, Er
     return what.refuse(error, " is on a device (DLPack type ", tensor.device_type, "); move it to the CPU.");
   }
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
-    return what.refuse(error, " has ", tensor.ndim, " dimensions; at most ", kMaxRank, " are supported.");
+    return what.refuse(error, " has ", tensor.ndim, " dims; at most ", kMaxRank, " are supported.");
   }
   scalar_type = scalar_type_of(tensor.dtype);
   if (scalar_type == kUnknownType) {
@@ -265,7 +269,7 @@ void copy_dense(const ArrayView &from, const uint8_t *dim_order, void *to) {
     case 8:
       return copy_all<uint64_t>(from, dim_order, to);
     default:
-      return copy_all<Sixteen>(from, dim_order, to);
+      return copy_all<Element16>(from, dim_order, to);
   }
 }
 

@@ -1,4 +1,4 @@
-// What a caller hands in, seen as a tensor: torch tensors, numpy arrays, buffers and DLPack objects.
+// Views of the caller's objects as tensors: torch tensors, numpy arrays, buffers and DLPack objects.
 #ifndef EDGECORE_PYTHON_INPUT_H_
 #define EDGECORE_PYTHON_INPUT_H_
 
@@ -9,20 +9,21 @@
 
 namespace edgecore::python {
 
-// The library that an array belongs to: results come back in the kind of the first input.
+// The library of an array. Results are arrays of the library of the first tensor input.
 enum class Library { kNone, kNumpy, kTorch };
 
-// What is known of a Python type; kept for the types that were seen.
+// Properties of a Python type. They are computed once per type.
 struct ArrayType {
   PyObject *type;
   Library library;
-  bool is_ndarray;              // numpy's own structure is at the object's address
-  const ExchangeApi *exchange;  // NULL: the type offers none
+  bool is_ndarray;              // the object is a NumpyArray (numpy.h)
+  const ExchangeApi *exchange;  // NULL: the type has none
 };
 
-// What a sentence about an object begins with: "Input 'x' (0) of method 'forward'". Put together only when needed.
+// The input or output that an error message names at its start, as in "Input 'x' (0) of method 'forward'". That text is
+// made only if there is an error.
 struct Subject {
-  const char *kind;  // NULL: an input
+  const char *kind;  // first words for an output; NULL: an input
   size_t index;
   const Method *method;
 
@@ -37,14 +38,15 @@ struct Subject {
   }
 };
 
-// A borrowed view of one object. Holds what the object lent until it is destroyed, which needs the GIL.
+// A view of a caller's object as a tensor. It keeps the object's buffer or DLPack tensor until it is destroyed; destroy
+// it with the GIL held.
 class ArrayView {
  public:
   ArrayView() = default;
   ~ArrayView() { release(); }
 
-  // The GIL is held.
-  // Errors: INVALID_ARGUMENT for what is no tensor in CPU memory, or has elements of an unsupported type.
+  // Opens `object`. Call it with the GIL held.
+  // Errors: INVALID_ARGUMENT if the object is no tensor in CPU memory, or if its element type is not supported.
   Status open(PyObject *object, const Subject &what, Error &error);
 
   const ArrayType *array_type = nullptr;
@@ -55,9 +57,10 @@ class ArrayView {
   int64_t strides[kMaxRank];  // in elements
   bool writable = false;
 
-  // Whether it lies in memory without gaps, the dimensions from the outermost in `dim_order` (ndim entries).
+  // Returns true if the tensor is dense in `dim_order` (ndim entries, outermost first).
   bool dense_in(const uint8_t *dim_order) const;
-  // Whether it has as many dims as `max_shape`, and none is larger. What does not is refused without a copy.
+  // Returns true if the tensor has as many dims as `max_shape`, and none is larger. Method::set_input refuses any other
+  // tensor, so no contiguous copy of it is made.
   bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 
@@ -70,7 +73,7 @@ class ArrayView {
   Status open_buffer(PyObject *object, const Subject &what, Error &error);
   Status open_dlpack(PyObject *object, const Subject &what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
-  // Of the elements' type that was found; strides in bytes.
+  // Sets shape and strides. `scalar_type` is set already; `byte_strides` are in bytes.
   Status take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
                       Error &error);
   void release();
@@ -81,10 +84,10 @@ class ArrayView {
   ManagedTensor *managed_ = nullptr;
 };
 
-// Strides in elements of a dense tensor of `shape` with its dimensions from the outermost in `dim_order`.
+// Computes the strides, in elements, of a dense tensor with this shape and dim order (outermost first).
 void dense_strides(int ndim, const int64_t *shape, const uint8_t *dim_order, int64_t *strides);
 
-// Copies a tensor of any strides into dense memory, dimensions from the outermost in `dim_order`.
+// Copies a tensor with any strides to dense memory in `dim_order` (outermost first).
 void copy_dense(const ArrayView &from, const uint8_t *dim_order, void *to);
 
 }  // namespace edgecore::python

@@ -1,4 +1,4 @@
-// edgecore.Method: a method that is called with arrays and returns arrays.
+// edgecore.Method: calls a method of a program with arrays and returns arrays.
 #ifndef EDGECORE_PYTHON_METHOD_H_
 #define EDGECORE_PYTHON_METHOD_H_
 
@@ -39,6 +39,7 @@ struct OutputSlot {
 // shape than the output).
 Status collect_output(const Method &method, const ValueInfo &info, size_t index, OutputSlot &slot, Error &error);
 
+// The native class of edgecore.Method.
 class PyMethod {
  public:
   // Every call holds `lock` while it runs.
@@ -48,8 +49,8 @@ class PyMethod {
   // `out`.
   nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
 
-  // Runs once with the tuple `inputs`. `out` is no object, None, or a sequence with one writable buffer for every
-  // output, which are then the results; for a method with one output it may also be the buffer itself.
+  // Runs the method once with the tuple `inputs`. `out` is an invalid handle, None, or a sequence with one writable
+  // buffer for every output, which are then the results; for a method with one output it may also be the buffer itself.
   // Calls of one method from several threads run one after the other. No thread holds the GIL while it waits or runs.
   nanobind::object call(nanobind::handle inputs, nanobind::handle out);
 
@@ -81,7 +82,8 @@ class PyMethod {
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
-  // Acquired without the GIL only. A run that is pending in it ends with the module.
+  // Acquire it without the GIL only: the thread that holds the lock may wait for the GIL. Declared before the module,
+  // because a run that is pending in the lock ends when the module is destroyed.
   std::shared_ptr<ExecutionLock> lock_;
   std::shared_ptr<Module> module_;
   Method &method_;

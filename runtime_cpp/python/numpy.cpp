@@ -8,14 +8,15 @@ namespace edgecore::python {
 namespace {
 
 struct Row {
-  int32_t scalar_type;
-  int type_number;
+  int32_t scalar_type;  // number of the .pte's ScalarType
+  int type_number;      // numpy's NPY_TYPES
 };
 
 constexpr int kLong = 7;
 constexpr int kLongLong = 9;
 
-// C's names of types; of two with one size, numpy's own choice comes first.
+// numpy numbers the types of C, so long and long long have different numbers even if both have 64 bits. The first row
+// of a scalar type is the one that numpy itself uses, for results; the last two rows accept the other type as an input.
 constexpr Row kTypes[] = {{0, 2},
                           {1, 1},
                           {2, 3},
@@ -43,6 +44,8 @@ struct Numpy {
   SetBase set_base;
 };
 
+// Reads the functions from numpy's table. Their indices are fixed by numpy's ABI: 2 PyArray_Type, 93 PyArray_New,
+// 282 PyArray_SetBaseObject.
 Numpy find_numpy() {
   nb::object module = nb::steal(PyImport_ImportModule("numpy._core._multiarray_umath"));
   if (!module.is_valid()) {

@@ -1,11 +1,13 @@
-// Python's buffer protocol. It joined the stable ABI in 3.11 with the layout and functions that 3.10 has, but headers
-// hide it from an extension whose floor is 3.10: declared here for that case.
+// Python's buffer protocol. It is part of the stable ABI since Python 3.11, with the same layout and functions as
+// in 3.10. The headers hide it from an extension that is built for 3.10 and later, so it is declared here for that
+// case.
 #ifndef EDGECORE_PYTHON_PY_BUFFER_H_
 #define EDGECORE_PYTHON_PY_BUFFER_H_
 
 #include <Python.h>
 
 #if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030B0000
+// NOLINTBEGIN(readability-identifier-naming): the names of Python.h
 extern "C" {
 typedef struct {
   void *buf;
@@ -33,6 +35,7 @@ PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *view);
 #define PyBUF_RECORDS_RO (PyBUF_STRIDES | PyBUF_FORMAT)
 #define Py_bf_getbuffer 1
 #define Py_bf_releasebuffer 2
+// NOLINTEND(readability-identifier-naming)
 #endif
 
 #endif  // EDGECORE_PYTHON_PY_BUFFER_H_

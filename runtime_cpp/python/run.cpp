@@ -10,14 +10,14 @@ namespace nb = nanobind;
 namespace edgecore::python {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenSignals(50);
+constexpr std::chrono::milliseconds kSignalInterval(50);  // wait() looks for signals such as Ctrl+C this often
 
 // Copies the elements of `view` to `block`, dense and in the dim order that the method expects, and points `view`
 // there.
 Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock &block, Error &error) {
   const TensorInfo &expected = method.info().input(index).tensor;
   const uint64_t bytes = view.bytes();
-  if (bytes > expected.bytes) return {};  // set_input refuses it
+  if (bytes > expected.bytes) return {};  // set_input refuses such a tensor
   block = heap_block(static_cast<size_t>(bytes) + kArenaTail, kArenaAlignment);
   if (block == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a copy of input ", index, " of method '",
@@ -35,7 +35,7 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
   }
   dense_strides(view.ndim, view.shape, order, view.strides);
   view.data = block.get();
-  view.writable = false;  // refuses a program that mutates this input: it would change the copy only
+  view.writable = false;  // so that a program that mutates this input fails: it would change the copy only
   return {};
 }
 
@@ -90,7 +90,7 @@ nb::object PyRun::wait() {
   for (bool finished = run_->finished(); !finished;) {
     {
       const nb::gil_scoped_release release;
-      finished = lock_->wait(*run_, kBetweenSignals);
+      finished = lock_->wait(*run_, kSignalInterval);
     }
     if (!finished && PyErr_CheckSignals() != 0) throw nb::python_error();
   }

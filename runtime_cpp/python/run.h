@@ -11,7 +11,8 @@
 
 namespace edgecore::python {
 
-// Belongs to a PyMethod, which outlives it. Destroying it before the run has finished drops the results too.
+// The native class of edgecore.Run. The PyMethod outlives it. If it is destroyed before the run has finished, the
+// results are lost.
 class PyRun {
  public:
   using Slots = std::vector<OutputSlot>;

@@ -13,7 +13,7 @@ using namespace nb::literals;
 namespace edgecore::python {
 namespace {
 
-double half_to_double(uint16_t bits) {
+double fp16_to_double(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 1023;
   const double sign = bits >> 15 != 0 ? -1.0 : 1.0;
@@ -43,7 +43,7 @@ nb::object element(const uint8_t *at, int32_t scalar_type) {
     case 4:
       return nb::int_(read<int64_t>(at));
     case 5:
-      return nb::float_(half_to_double(read<uint16_t>(at)));
+      return nb::float_(fp16_to_double(read<uint16_t>(at)));
     case 6:
       return nb::float_(static_cast<double>(read<float>(at)));
     case 7:
@@ -94,7 +94,7 @@ struct Exported {
     return &self->managed;
   }
 
-  // Frees the tensor of a capsule that nobody consumed: a consumer renames it.
+  // Frees the tensor of a capsule that nobody consumed. A consumer renames the capsule and frees the tensor itself.
   static void destroy_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, name()) != 0) {
       auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, name()));
@@ -179,9 +179,9 @@ HeapBlock BlockCache::take() {
   return bytes_ > SIZE_MAX - kArenaTail ? nullptr : heap_block(bytes_ + kArenaTail, kArenaAlignment);
 }
 
-void BlockCache::give(HeapBlock block) {
+void BlockCache::give_back(HeapBlock block) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (block != nullptr && blocks_.size() < kKept) blocks_.push_back(std::move(block));
+  if (block != nullptr && blocks_.size() < kMaxBlocks) blocks_.push_back(std::move(block));
 }
 
 uint64_t PyTensor::element_count() const {

@@ -1,4 +1,4 @@
-// edgecore.Tensor: a result that belongs to its caller, open to the buffer protocol and DLPack.
+// edgecore.Tensor: a result that belongs to its caller, with the buffer protocol and DLPack.
 #ifndef EDGECORE_PYTHON_TENSOR_H_
 #define EDGECORE_PYTHON_TENSOR_H_
 
@@ -14,30 +14,33 @@
 
 namespace edgecore::python {
 
-// Blocks of one size, kept for the next call: fresh pages of the system cost more than a small network.
+// Keeps freed blocks of one size for the next call, because getting fresh pages from the system takes longer than
+// running a small network.
 class BlockCache {
  public:
   explicit BlockCache(size_t bytes) : bytes_(bytes) {}
-  // At least kArenaTail bytes past the end are readable; aligned to kArenaAlignment. NULL if there is no memory.
+  // Returns a block at a multiple of kArenaAlignment; kArenaTail bytes past its end are readable. NULL if there is no
+  // memory.
   HeapBlock take();
-  void give(HeapBlock block);
+  void give_back(HeapBlock block);
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kKept = 2;  // the last result is released after the next one is made
+  static constexpr size_t kMaxBlocks = 2;  // in a loop the result of one call is freed after that of the next is made
   const size_t bytes_;
   std::mutex mutex_;  // results may be released by any thread, without the GIL
   std::vector<HeapBlock> blocks_;
 };
 
-// A block that goes back to its cache.
+// A block that returns to its cache when it is destroyed.
 struct Storage {
   std::shared_ptr<BlockCache> cache;
   HeapBlock block;
 
-  ~Storage() { cache->give(std::move(block)); }
+  ~Storage() { cache->give_back(std::move(block)); }
 };
 
+// The native class of edgecore.Tensor: a dense tensor.
 struct PyTensor {
   std::shared_ptr<Storage> storage;
   int32_t scalar_type = 0;
@@ -48,10 +51,10 @@ struct PyTensor {
 
   void *data() const { return storage->block.get(); }
   uint64_t element_count() const;
-  bool row_major() const;  // dense, last dimension innermost
+  bool row_major() const;  // the last dim is innermost
 };
 
-// The tensor as DLPack hands it over; whoever gets it calls its deleter.
+// Exports the tensor for DLPack without a copy. The receiver must call its deleter.
 VersionedTensor *export_versioned(PyTensor &&tensor);
 
 void bind_tensor(nanobind::module_ &module);

@@ -1,4 +1,4 @@
-// Element types as .pte files, DLPack, the buffer protocol and numpy name them, and Python errors.
+// Element types in .pte files, DLPack and the buffer protocol, and Python exceptions.
 #ifndef EDGECORE_PYTHON_TYPES_H_
 #define EDGECORE_PYTHON_TYPES_H_
 
@@ -11,15 +11,15 @@ namespace edgecore::python {
 constexpr int kMaxRank = 16;
 constexpr int32_t kUnknownType = -1;
 
-// ScalarType number of a DLPack dtype, or of an element of the buffer protocol (`format` as in Python's struct module);
-// kUnknownType if there is none.
+// Return the ScalarType number of a DLPack dtype, or of an element of the buffer protocol (`format` as in Python's
+// struct module); kUnknownType if there is none.
 int32_t scalar_type_of(edgecore_dl_dtype dtype);
 int32_t scalar_type_of(const char *format, Py_ssize_t item_size);
 
 edgecore_dl_dtype dl_dtype_of(int32_t scalar_type);
-// Format for the buffer protocol; NULL where it has none (bfloat16).
+// Returns the format for the buffer protocol; NULL if it has none (bfloat16).
 const char *format_of(int32_t scalar_type);
-// "float32"; "no type" for kUnknownType.
+// Returns a name such as "float32"; "no type" for kUnknownType.
 StringView type_name(int32_t scalar_type);
 size_t item_size(int32_t scalar_type);
 

@@ -1,6 +1,6 @@
-// Size and offsets of every struct of the native interface, asserted wherever this is compiled, as C11 and as C++17.
-// The numbers change with the version of the interface only. Columns: pointers of 64 bits (LP64 and LLP64), pointers of
-// 32 bits with 64-bit integers aligned to 8 (Arm, Windows), and to 4 (i386 of System V).
+// Static assertions of the size and the offsets of every struct of the native interface, for C11 and C++17. The numbers
+// may change only with the version of the interface. Columns: pointers of 64 bits (LP64 and LLP64); pointers of 32 bits
+// with 64-bit integers aligned to 8 (Arm, Windows); the same aligned to 4 (i386 of System V).
 #ifndef EDGECORE_TESTS_ABI_LAYOUT_H_
 #define EDGECORE_TESTS_ABI_LAYOUT_H_
 

@@ -1,7 +1,7 @@
-// The headers as C11; what they promise about layout is asserted by the compiler.
+// Compiles the headers, and the assertions of their layout, as C11.
 #include "abi_layout.h"
 
-// A plugin that was built before `import_state` existed, and one that was built after.
+// Tests EDGECORE_HAS for a plugin that was built before `import_state` existed, and for one that was built after.
 int edgecore_abi_test_has(void) {
   edgecore_backend table;
   table.header.struct_size = (uint32_t)offsetof(edgecore_backend, import_state);

@@ -1,4 +1,4 @@
-// The headers as C++17.
+// Compiles the headers, and the assertions of their layout, as C++17.
 #include <gtest/gtest.h>
 
 #include "abi_layout.h"

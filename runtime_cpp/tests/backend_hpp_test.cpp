@@ -1,4 +1,4 @@
-// edgecore/backend.hpp: whatever the classes throw reaches the host as a code and a sentence, and nothing leaks.
+// edgecore/backend.hpp: every exception of the classes reaches the host as a code and a message, and nothing leaks.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -55,7 +55,7 @@ struct Delegate : Counted {
   int64_t level;
 };
 struct Instance : Counted {
-  Instance(Delegate &, const Host &given) : host(given) { maybe_throw(); }
+  Instance(Delegate &, const Host &services) : host(services) { maybe_throw(); }
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
     maybe_throw();
     const edgecore_tensor &input = args.tensor(0, EDGECORE_DL_FLOAT, 32, 1);
@@ -146,7 +146,7 @@ class BackendHpp : public ::testing::Test {
   edgecore_prepared prepared = {};
 };
 
-TEST_F(BackendHpp, RunsAndHandsOverWhatTheClassesSay) {
+TEST_F(BackendHpp, RunsAndReturnsTheResultsOfTheClasses) {
   EXPECT_EQ(get<Program>(program).level, 5);
   EXPECT_EQ(table.argument_count(delegate), 2u);
   edgecore_buffer_requirement requirement = {};
@@ -220,13 +220,14 @@ TEST_F(BackendHpp, ArgumentsAreChecked) {
   EXPECT_EQ(sentence, "argument 0 has 2 dims instead of 1");
 }
 
-TEST_F(BackendHpp, WhatTheHostRefusedKeepsTheHostsSentence) {
+TEST_F(BackendHpp, AFailureOfTheHostKeepsTheHostsMessage) {
   resize_code = EDGECORE_OUT_OF_RESOURCES;
   EXPECT_EQ(prepare(), EDGECORE_OUT_OF_RESOURCES);
   EXPECT_EQ(sentence, "the host's own words");
 }
 
-// What edgecore.plugin.ByteReader reads, in a block of its own whose end a sanitizer sees.
+// Reads the blob that the test of edgecore.plugin.ByteReader reads, from an allocation of its own, so that a sanitizer
+// detects reads past its end.
 std::string read_blob(const std::string &blob) {
   const std::vector<uint8_t> exact(blob.begin(), blob.end());
   try {

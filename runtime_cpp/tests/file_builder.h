@@ -12,7 +12,7 @@
 
 namespace edgecore {
 
-// One name of a data file; `claimed_bytes` and `offset` may lie.
+// An entry of a data file.
 struct DataEntry {
   std::string key;
   std::vector<int32_t> sizes;

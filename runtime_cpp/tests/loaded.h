@@ -1,4 +1,4 @@
-// A program and a method over heap memory, for tests.
+// Loads a program and a method in heap memory, for tests.
 #ifndef EDGECORE_TESTS_LOADED_H_
 #define EDGECORE_TESTS_LOADED_H_
 
@@ -17,7 +17,8 @@ namespace edgecore {
 
 inline std::string text_of(const Error &error) { return std::string(error.text, error.size); }
 
-// Each allocation is one of the heap, so that a sanitizer sees where it ends. Gives NULL past `limit` bytes.
+// Makes each allocation on the heap, so that a sanitizer detects accesses past its end. Returns NULL past `limit`
+// bytes.
 class HeapAllocator final : public ScratchAllocator {
  public:
   explicit HeapAllocator(size_t limit = size_t{64} << 20) : limit_(limit) {}
@@ -77,7 +78,7 @@ class Loaded {
       : file(bytes), session(backend_flags) {
     load(file.view(), limits);
   }
-  // A file where the caller has it.
+  // Loads a file from the caller's memory, without a copy.
   Loaded(const uint8_t *bytes, size_t size) : file({}) { load({bytes, size}, {}); }
   ~Loaded() {
     if (method != nullptr) method->destroy();
@@ -149,7 +150,7 @@ class Loaded {
   Method *method = nullptr;
 };
 
-// The sentence of a Loaded after something failed.
+// Expects `part` in the error message of a Loaded.
 #define EXPECT_SENTENCE(loaded, part) \
   EXPECT_NE(text_of((loaded).error).find(part), std::string::npos) << text_of((loaded).error)
 

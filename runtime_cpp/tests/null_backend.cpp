@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-// The handles are this backend's own types (that of the driver is in null_device.h).
+// The handles are types of this backend. edgecore_driver is in null_device.h.
 struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
@@ -177,7 +177,7 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   return EDGECORE_OK;
 }
 
-// Where a tensor's elements are for the device.
+// Returns the address of a tensor's elements, in device memory if the tensor is there.
 float *elements(const edgecore_tensor &tensor) {
   void *data = tensor.buffer == nullptr ? tensor.dl.data : tensor.buffer->memory;
   return reinterpret_cast<float *>(static_cast<char *>(data) + tensor.dl.byte_offset);
@@ -189,7 +189,7 @@ uint64_t element_count(const edgecore_tensor &tensor) {
   return count;
 }
 
-// What an execution adds to each element.
+// Updates the state of the program, and returns the number that the execution adds to each element.
 float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
   if ((instance->delegate->blob.flags & kNullState) == 0) return 0;
   edgecore_program *program = instance->delegate->program;
@@ -221,7 +221,7 @@ int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_
       *sentence = text("an input is not aligned as required.");
       return EDGECORE_INVALID_ARGUMENT;
     }
-    // Reads the padding that it asked for, as vector code does.
+    // Reads the padding that the blob asks for, as vectorized code does.
     volatile char padding = 0;
     const char *tail = reinterpret_cast<const char *>(from + count);
     for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);
@@ -262,7 +262,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
 }
 
 int32_t EDGECORE_CALL set_option(edgecore_instance *instance, const edgecore_option *option, edgecore_error *) {
-  instance->gain = option->value.d;  // there is no other
+  instance->gain = option->value.d;  // "gain" is the only option that can be set at run time
   return EDGECORE_OK;
 }
 

@@ -1,4 +1,4 @@
-// The device of the null backend: memory that the host reaches through maps only, and a queue that tests drain.
+// The device of the null backend: memory that the host can access only through maps, and a queue that tests drain.
 #ifndef EDGECORE_TESTS_NULL_DEVICE_H_
 #define EDGECORE_TESTS_NULL_DEVICE_H_
 
@@ -11,7 +11,8 @@ struct edgecore_driver {
   const edgecore_host *host;
 };
 
-// `memory` is what the device sees; the host maps `shadow`, which flush and invalidate copy.
+// The device uses `memory`; the host maps `shadow`. flush and invalidate copy between the two, so that a test fails if
+// the host forgets one of them.
 struct edgecore_buffer {
   const edgecore_host *host;
   uint64_t size;
@@ -23,23 +24,23 @@ struct edgecore_buffer {
 
 namespace null_device {
 
-// The memory kind of its buffers.
+// The memory kind of the device's buffers.
 constexpr uint32_t kMemoryKind = 7;
 
-// Fills in the buffer members of the table.
+// Sets the buffer functions of the table.
 void add_members(edgecore_backend &table);
 
-// Work that an instance left pending: runs when the queue is drained. cancel forgets that of an instance, or waits for
-// it.
+// Queues pending work of an instance; null_backend_drain runs it.
 void submit(edgecore_instance *instance, std::function<void()> work);
+// Removes the work of an instance from the queue. Waits for its work that is running.
 void cancel(edgecore_instance *instance);
 
 }  // namespace null_device
 
-// Runs what is pending, and gives its number. From any thread.
+// Runs all pending work, and returns the number of work items. May be called from any thread.
 extern "C" uint64_t null_backend_drain();
 
-// Buffers that exist now, and calls of buffer_map since the start.
+// Count buffers that exist now, and calls of buffer_map since the start of the process.
 extern "C" uint64_t null_backend_live_buffers();
 extern "C" uint64_t null_backend_maps();
 

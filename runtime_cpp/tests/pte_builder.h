@@ -16,8 +16,8 @@
 
 namespace edgecore {
 
-// Bytes at a multiple of 128, as a mapped file has them, in an allocation that ends with them (so that a sanitizer
-// sees every read past the end).
+// A copy of bytes at a multiple of 128, as in a mapped file. It is an allocation of its own, so that a sanitizer
+// detects reads past its end.
 class AlignedBytes {
  public:
   explicit AlignedBytes(const std::vector<uint8_t> &bytes) : size_(bytes.size()), memory_(nullptr, free) {
@@ -45,7 +45,7 @@ struct TensorOptions {
   uint32_t data_index = 0;
 };
 
-// One method, or several alike. Every function that adds something returns its index.
+// Builds a .pte file with one method, or several equal ones. Every add function returns the index of the new item.
 class PteBuilder {
  public:
   int32_t add_none() { return add_value(fb::KernelTypes::Null, fb::CreateNull(builder_).Union()); }
@@ -61,22 +61,22 @@ class PteBuilder {
   int32_t add_tensor(std::vector<int32_t> sizes, TensorOptions options = {}) {
     return add_tensor_at(sizes, 0, options);
   }
-  int32_t add_planned(std::vector<int32_t> sizes, PlannedAt place, TensorOptions options = {}) {
+  int32_t add_planned(std::vector<int32_t> sizes, PlannedAt at, TensorOptions options = {}) {
     return add_tensor_at(sizes,
-                         fb::CreateAllocationDetails(builder_, place.arena, static_cast<uint32_t>(place.offset),
-                                                     static_cast<uint32_t>(place.offset >> 32)),
+                         fb::CreateAllocationDetails(builder_, at.arena, static_cast<uint32_t>(at.offset),
+                                                     static_cast<uint32_t>(at.offset >> 32)),
                          options);
   }
-  // A constant of 16-byte aligned bytes.
+  // Adds a constant whose data are aligned to 16 bytes.
   int32_t add_constant(std::vector<int32_t> sizes, const std::vector<float> &data, TensorOptions options = {}) {
     options.data_index = append(constants_, constant_offsets_, data);
     return add_tensor(sizes, options);
   }
-  // A planned tensor with initial content.
-  int32_t add_state(std::vector<int32_t> sizes, PlannedAt place, const std::vector<float> &data) {
+  // Adds a planned tensor with initial values.
+  int32_t add_state(std::vector<int32_t> sizes, PlannedAt at, const std::vector<float> &data) {
     TensorOptions options;
     options.data_index = append(state_, state_offsets_, data);
-    return add_planned(sizes, place, options);
+    return add_planned(sizes, at, options);
   }
   int32_t add_operator(const std::string &name, const std::string &overload) {
     operators_.push_back(fb::CreateOperatorDirect(builder_, name.c_str(), overload.c_str()));
@@ -110,7 +110,7 @@ class PteBuilder {
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
-  // For add_meta: inputs and outputs, and SHA-256 of the program's data.
+  // The content of add_meta: inputs, outputs, and SHA-256 hashes of the program's data.
   struct DimMeta {
     const char *name;
     int64_t min;
@@ -128,7 +128,7 @@ class PteBuilder {
   Bytes constants() const { return {constants_.data(), constants_.size()}; }
   Bytes state() const { return {state_.data(), state_.size()}; }
 
-  // Metadata with one entry per delegate; `needs` belong to each.
+  // Adds metadata. Every delegate gets the same `needs`, `compatibility` and hash.
   struct Declared {
     fb::meta::MemoryKind kind;
     uint64_t bytes;
@@ -144,9 +144,9 @@ class PteBuilder {
       delegates.push_back(
           fb::meta::CreateDelegateDirect(meta, &sha256, compatibility.c_str(), "edgecore-null", "0", &memory));
     }
-    const auto taken = describe(meta, input_metas), given = describe(meta, output_metas);
+    const auto inputs_meta = describe(meta, input_metas), outputs_meta = describe(meta, output_metas);
     std::vector<flatbuffers::Offset<fb::meta::Method>> methods = {
-        fb::meta::CreateMethodDirect(meta, "forward", &delegates, nullptr, nullptr, &taken, &given)};
+        fb::meta::CreateMethodDirect(meta, "forward", &delegates, nullptr, nullptr, &inputs_meta, &outputs_meta)};
     std::vector<flatbuffers::Offset<fb::meta::DataDigest>> data;
     for (const auto &entry : data_digests) {
       data.push_back(fb::meta::CreateDataDigestDirect(meta, entry.first.c_str(), &entry.second));
@@ -202,15 +202,15 @@ class PteBuilder {
  private:
   static std::vector<flatbuffers::Offset<fb::meta::Argument>> describe(flatbuffers::FlatBufferBuilder &meta,
                                                                        const std::vector<ArgumentMeta> &arguments) {
-    std::vector<flatbuffers::Offset<fb::meta::Argument>> made;
+    std::vector<flatbuffers::Offset<fb::meta::Argument>> metas;
     for (const ArgumentMeta &argument : arguments) {
       std::vector<flatbuffers::Offset<fb::meta::Dim>> dims;
       for (const DimMeta &dim : argument.dims) {
         dims.push_back(fb::meta::CreateDimDirect(meta, dim.name, dim.min, dim.symbol, dim.multiple, dim.offset));
       }
-      made.push_back(fb::meta::CreateArgumentDirect(meta, argument.name, &dims));
+      metas.push_back(fb::meta::CreateArgumentDirect(meta, argument.name, &dims));
     }
-    return made;
+    return metas;
   }
 
   template <typename Offset>
@@ -219,13 +219,14 @@ class PteBuilder {
     return static_cast<int32_t>(values_.size()) - 1;
   }
 
-  int32_t add_tensor_at(const std::vector<int32_t> &sizes, flatbuffers::Offset<fb::AllocationDetails> place,
+  int32_t add_tensor_at(const std::vector<int32_t> &sizes, flatbuffers::Offset<fb::AllocationDetails> allocation,
                         const TensorOptions &options) {
     std::vector<uint8_t> order = options.dim_order;
     for (size_t i = 0; options.dim_order.empty() && i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
-    return add_value(fb::KernelTypes::Tensor, fb::CreateTensorDirect(builder_, options.type, 0, &sizes, &order, false,
-                                                                     options.data_index, place, 0, options.dynamism)
-                                                  .Union());
+    return add_value(fb::KernelTypes::Tensor,
+                     fb::CreateTensorDirect(builder_, options.type, 0, &sizes, &order, false, options.data_index,
+                                            allocation, 0, options.dynamism)
+                         .Union());
   }
 
   template <typename Offset>

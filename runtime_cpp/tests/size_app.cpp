@@ -1,4 +1,5 @@
-// What tools/sizes.py links: the minimum that an application does with a model. Never run.
+// The application that tools/sizes.py links: it does the minimum that an application does with a model. It is never
+// run.
 #include "edgecore/method.h"
 
 #ifdef EDGECORE_SIZE_KERNELS

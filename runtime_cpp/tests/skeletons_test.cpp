@@ -1,4 +1,4 @@
-// The skeletons of tests/native/skeletons, linked statically into one program as an array of tables, run.
+// Runs the skeletons of tests/native/skeletons, which are linked statically into one program as an array of tables.
 #include <condition_variable>
 #include <mutex>
 
@@ -49,7 +49,7 @@ std::vector<uint8_t> blob(float factor) {
   return std::vector<uint8_t>(bytes, bytes + sizeof(factor));
 }
 
-// Blocks until the run can go on: what an application with nothing else to do writes.
+// Blocks until the run can continue, as an application with no other work does.
 class Waiter final : public Completion {
  public:
   void ready() override {

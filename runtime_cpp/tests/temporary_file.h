@@ -1,4 +1,4 @@
-// A file of given content for one test.
+// Temporary files for tests.
 #ifndef EDGECORE_TESTS_TEMPORARY_FILE_H_
 #define EDGECORE_TESTS_TEMPORARY_FILE_H_
 
@@ -10,7 +10,7 @@
 
 namespace edgecore {
 
-// Writes a file, and removes it when destroyed.
+// A file with this content; it is removed when the object is destroyed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string &content) {

@@ -13,7 +13,7 @@ int32_t fail(const edgecore_call *call, const char *text) {
   return call->host->fail(call->error, EDGECORE_INVALID_ARGUMENT, {text, strlen(text)});
 }
 
-// Whether the arguments have these tags, one character each: t tensor, i int, d double, I int list, T tensor list.
+// Returns true if the arguments have these tags, one letter each: t tensor, i int, d double, I int list, T tensor list.
 bool has_tags(const edgecore_call *call, const char *tags) {
   if (call->arg_count != strlen(tags)) return false;
   for (uint64_t i = 0; i < call->arg_count; ++i) {
@@ -145,7 +145,7 @@ int32_t et_view(const edgecore_call *call) {
                             call->error);
 }
 
-// x n times, one after the other.
+// Concatenates n copies of x.
 int32_t repeat(const edgecore_call *call) {
   if (!has_tags(call, "tit")) return fail(call, "expected a tensor, an int and an output.");
   const edgecore_tensor *x = arg(call, 0).as.tensor;

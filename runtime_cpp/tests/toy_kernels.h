@@ -1,11 +1,11 @@
-// A kernel library for tests: few operators, each showing one way in which arguments travel.
+// A kernel library for tests: a few operators, each for one way of passing arguments.
 #ifndef EDGECORE_TESTS_TOY_KERNELS_H_
 #define EDGECORE_TESTS_TOY_KERNELS_H_
 
 #include "edgecore/kernel.h"
 
 // test::scale.out(Tensor x, int factor, *, Tensor out)     float32
-// test::fill.out(int[] size, float value, *, Tensor out)   out takes the shape `size`
+// test::fill.out(int[] size, float value, *, Tensor out)   out gets the shape `size`
 // test::sum.out(Tensor[] tensors, *, Tensor out)           float32, entries may be absent
 // test::positive.out(Tensor x, *, Tensor out)              bool of shape []: x[0] > 0
 // test::copy_(Tensor self, Tensor source)

@@ -1,4 +1,4 @@
-// edgecore-run: loads a .pte, runs one method, prints timings and what came out.
+// edgecore-run: loads a .pte, runs a method, prints times and outputs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,13 +20,16 @@ constexpr char kUsage[] =
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
-    "An input that is not given is all zeros; FILE.bin holds the bytes of the whole tensor. --data gives the weights\n"
-    "that the program keeps outside. A file compiled for a backend needs its library: `edgecore backends --json` "
-    "prints\n"
-    "where the installed ones are. Or a manifest says where it is: --backend-path and then the environment variable\n"
-    "EDGECORE_BACKEND_PATH give folders of these, which `edgecore backends --manifests FOLDER` writes. --kernels "
-    "gives\n"
-    "libraries of custom operators; --trace writes the times of all instructions as an ETDump.\n";
+    "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
+    "                  without a file are all zeros\n"
+    "  --output-dir    write the outputs to DIR/output_N.npy\n"
+    "  --data          weights that the program keeps outside of its file\n"
+    "  --backend       library of a backend; `edgecore backends --json` prints the paths of the installed ones\n"
+    "  --backend-path  folder with manifests of backends, as `edgecore backends --manifests FOLDER` writes them; then\n"
+    "                  the folders in the environment variable EDGECORE_BACKEND_PATH are searched\n"
+    "  --kernels       library of custom operators\n"
+    "  --trust         accept blobs that the file has no SHA-256 for\n"
+    "  --trace         write the times of all instructions as an ETDump\n";
 
 struct Arguments {
   const char *file = nullptr;
@@ -96,7 +99,8 @@ bool ends_with(const std::string &text, const char *end) {
   return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
 }
 
-// Gives input `index` the content of `path`, or zeros (NULL). `array` must live until the last run.
+// Sets input `index` to the content of `path`, or to zeros (NULL). `array` holds the values: it must live until the
+// last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {
@@ -130,7 +134,7 @@ Status set_input(Method &method, size_t index, const char *path, Array &array, E
   argument.data = array.bytes.data();
   argument.scalar_type = array.scalar_type;
   argument.shape = {array.shape.data(), array.shape.size()};
-  // A file without a shape holds the layout that the method expects.
+  // A .bin file has no shape; its elements must be in the dim order that the method expects.
   if (path != nullptr && ends_with(path, ".npy")) argument.strides = {strides.data(), strides.size()};
   argument.writable = true;
   return method.set_input(index, argument, error);
@@ -170,7 +174,7 @@ Status show_output(const Method &method, size_t index, const char *output_dir, E
   return write_npy(path, tensor.scalar_type, shape, {data, count * type.size}, error);
 }
 
-// Loads what the file needs and was not given by its library.
+// Loads the backends that the file needs and that --backend did not name.
 Status find_backends(Module &module, const Arguments &arguments, Error &error) {
   std::vector<std::string> folders = arguments.backend_path;
   for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
@@ -200,9 +204,9 @@ Status run(const Arguments &arguments, Error &error) {
   EDGECORE_TRY(module.load_methods(options, error));
   size_t index = 0;
   if (arguments.method != nullptr) {
-    const Result<size_t> found = module.program().find_method(arguments.method, error);
-    EDGECORE_TRY(found.status());
-    index = *found;
+    const Result<size_t> result = module.program().find_method(arguments.method, error);
+    EDGECORE_TRY(result.status());
+    index = *result;
   }
   EDGECORE_TRY(module.allocate_outputs(index, error));
   std::printf("load %.3f ms\n", milliseconds_since(start));

@@ -24,7 +24,7 @@ struct Close {
 };
 using FilePointer = std::unique_ptr<std::FILE, Close>;
 
-// The text after `key` in the header's dictionary; empty if the key is missing.
+// Returns the text after `key` in the header's dictionary; empty if the key is missing.
 std::string after(const std::string &header, const char *key) {
   const size_t at = header.find(std::string("'") + key + "':");
   if (at == std::string::npos) return {};
@@ -42,7 +42,7 @@ Status parse_header(const char *path, const std::string &header, Array &array, E
   }
   if (array.scalar_type < 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has the dtype ", descr.substr(0, 8).c_str(),
-                ", which no tensor has.");
+                ", which edgecore does not support.");
   }
   if (after(header, "fortran_order").compare(0, 5, "False") != 0 || shape.empty() || shape[0] != '(') {
     return fail(error, EDGECORE_INVALID_ARGUMENT, path, " does not hold a row-major array.");

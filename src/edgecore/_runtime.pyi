@@ -70,16 +70,17 @@ class DimInfo:
 
     @property
     def min(self) -> int:
-        """Smallest size that the dim may have, in elements."""
+        """Minimum size of the dim, in elements."""
 
     @property
     def max(self) -> int:
-        """Largest size that the dim may have, in elements."""
+        """Maximum size of the dim, in elements."""
 
 class TensorInfo:
     """Description of one input or output of a method, as the file declares it.
 
-    It may also be a number, a string or None: then `is_tensor` is false, and `shape`, `dims` and `dim_order` are empty.
+    If the input or output is a number, a string or None, `is_tensor` is false, and `shape`, `dims` and `dim_order` are
+    empty.
     """
 
     @property
@@ -92,7 +93,7 @@ class TensorInfo:
 
     @property
     def dtype(self) -> str:
-        """Name of the element type, such as "float32". "int", "float", "bool", "str" or "none" if it is no tensor."""
+        """Name of the element type, such as "float32"; "int", "float", "bool", "str" or "none" for other values."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,15 +113,13 @@ class TensorInfo:
 
     @property
     def planned(self) -> bool:
-        """True if the tensor's memory is part of the method's planned memory: then an input is copied there before each
-        run.
-        """
+        """True if the tensor is in the method's planned memory; an input is then copied there before each run."""
 
 class Run:
-    """A call that `Method.start` began. `await run` returns its results, too.
+    """A run that `Method.start` has started. `await run` returns its results, like `wait`.
 
-    The device works without the caller. What the method does afterwards, on the CPU or on another device, happens
-    inside `done`, `wait` or the next call of the method. Dropping the object drops the results.
+    The device works without the caller. The steps of the method after that work, on the CPU or on another device, run
+    inside `done`, `wait` or the next call of the method. If the object is deleted, the results are lost.
     """
 
     def done(self) -> bool:
@@ -141,7 +140,7 @@ class Run:
         """
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """Wait for the run in a thread of asyncio, so that other tasks go on.
+        """Wait for the run in a thread of asyncio, so that other tasks continue.
 
         Returns:
             An iterator for `await`, whose value is that of `wait`.
@@ -157,30 +156,37 @@ class Method:
             buffer protocol or DLPack, in CPU memory, of the declared dtype and of a shape within the declared sizes; a
             Python number for a number. Tensors may have any strides: a tensor that is not contiguous in the expected
             dim order is copied.
-        **named_inputs: The values of the other inputs, by the names of the entries of `inputs`.
-        out: A sequence with one writable buffer for each output, contiguous, of its dtype and of the shape that these
-            inputs give; for a method with one output also the buffer itself. They are then the results.
+        **named_inputs: The values of the other inputs, by name (`TensorInfo.name` of the entries of `inputs`).
+        out: A sequence with a writable buffer for each output: contiguous, with the output's dtype and its shape for
+            these inputs. For a method with one output also the buffer itself. The call writes the results there and
+            returns these objects.
 
     Returns:
-        The only output itself, or a list of several outputs. Tensors come as numpy arrays if the first tensor among the
-        inputs is one, as torch tensors if it is one, and as `edgecore.Tensor` otherwise. They belong to the caller:
-        later runs do not change them.
+        The output itself if there is one, a list if there are several. Tensors are numpy arrays if the first tensor
+        input is a numpy array, torch tensors if it is a torch tensor, and `edgecore.Tensor` otherwise. They belong to
+        the caller: later runs do not change them.
 
     Raises:
-        ExecutionError: An input does not fit (the error names it, and says what is expected), or a kernel or a backend
-            failed.
+        ExecutionError: An input does not fit (the error names the input and the expected value), or a kernel or a
+            backend failed.
 
     Calls of one method from several threads run one after the other; the GIL is released meanwhile.
+
+    Example:
+        >>> forward = edgecore.load("model.pte").forward
+        >>> forward
+        <edgecore.Method forward(x: float32 [batch: 1..8, 16]) -> logits: float32 [batch: 1..8, 10]>
+        >>> logits = forward(numpy.zeros((4, 16), "float32"))
+        >>> logits = forward(x=numpy.ones((4, 16), "float32"), out=logits)
     """
 
     def __call__(self, *inputs: Any, out: Any = None, **named_inputs: Any) -> Any: ...
     def start(self, *inputs: Any, **named_inputs: Any) -> Run:
         """Start a run, and return while a device works on it.
 
-        Inputs are as in a call. A tensor that a backend may still read later is copied, so the caller may change it at
-        once. A run that uses no device has finished on return. The next call or start of this method, or of a method
-        that shares state with it, first waits for the run. A program that writes to an input cannot be started, only
-        called.
+        A tensor that a backend may still read later is copied, so the caller may change it at once. A run that uses no
+        device has finished when `start` returns. The next call or start of this method, or of a method that shares
+        state with it, first waits for the run. A program that writes to an input can only be called, not started.
 
         Args:
             *inputs: The values of the first inputs, as in a call.
@@ -190,7 +196,7 @@ class Method:
             The run, to `wait` for or to `await`.
 
         Raises:
-            ExecutionError: An input does not fit. Later failures are raised by the run.
+            ExecutionError: An input does not fit. The `Run` raises later failures.
         """
 
     @property
@@ -215,17 +221,16 @@ class Method:
 
     @property
     def delegate_bytes(self) -> int:
-        """Bytes of memory that delegates have asked for so far."""
+        """Bytes of memory that the delegates have asked for until now."""
 
     @property
     def staging_bytes(self) -> int:
-        """Bytes of copies of delegates' arguments that did not meet a buffer requirement, so far."""
+        """Bytes of memory for copies of delegates' arguments that did not meet a buffer requirement, until now."""
 
 class Program:
     """A verified file; the native part of `edgecore.Program`.
 
-    The order of calls is `open_program`, `load_backend` and `load_kernels` as needed, `load_methods` once, then the
-    rest.
+    Call `open_program`, then `load_backend` and `load_kernels` as needed, `load_methods` once, then the other methods.
     """
 
     @property
@@ -240,7 +245,7 @@ class Program:
         """Compare weights, blobs and `.ptd` data with the SHA-256 hashes in the file.
 
         Raises:
-            FormatError: Something in the file has changed; the error names it.
+            FormatError: Data in the file have changed; the error names them.
             ExecutionError: Data of a `.ptd` file have changed, or the file has no hashes.
         """
 
@@ -276,7 +281,7 @@ class Program:
         """Build all methods of the file.
 
         Args:
-            threads: Number of threads that each method computes on, the calling one included; 0: the performance cores.
+            threads: Number of threads of each method, the calling thread included; 0: the number of performance cores.
             trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
             share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own.
                 None: as the file says.
@@ -291,7 +296,7 @@ class Program:
         """
 
     def set_options(self, backend_id: str, options: dict[str, Any]) -> None:
-        """Set options of a backend that may change after loading, for all methods. Waits for runs.
+        """Set options of a backend that may change after loading, for all methods. Waits until no method is running.
 
         Args:
             backend_id: Id of a loaded backend.
@@ -303,14 +308,14 @@ class Program:
         """
 
     def reset(self) -> None:
-        """Give all mutable buffers their initial values. Waits for runs.
+        """Give all mutable buffers their initial values. Waits until no method is running.
 
         Raises:
             ExecutionError: A backend cannot reset its state.
         """
 
     def export_state(self) -> bytes:
-        """Save all mutable buffers and the state of backends. Waits for runs.
+        """Save all mutable buffers and the state of backends. Waits until no method is running.
 
         Returns:
             Bytes for `import_state`.
@@ -320,14 +325,13 @@ class Program:
         """
 
     def import_state(self, state: Buffer) -> None:
-        """Restore what `export_state` returned. Waits for runs.
+        """Restore a state that `export_state` returned. Waits until no method is running.
 
         Args:
             state: An object with the buffer protocol.
 
         Raises:
-            ExecutionError: `state` is damaged or of another program, or a backend refuses it. The state is unchanged
-            then.
+            ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.
         """
 
     def write_trace(self, path: bytes) -> None:
@@ -346,15 +350,15 @@ def open_program(file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]],
     Args:
         file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
         data: `.ptd` files in the same form.
-        limits: Values by name for the limits that differ from the default.
+        limits: Values of limits by name, for those that differ from the default.
 
     Returns:
-        The program, still without methods.
+        The program; its methods are not loaded yet.
 
     Raises:
         FormatError: The file is no `.pte`, or it is damaged.
         ExecutionError: A file cannot be read, or its version is not supported.
-        KeyError: There is no such limit.
+        KeyError: A limit has an unknown name.
     """
 
 def kernels(path: bytes | None = None) -> list[tuple[str, str]]:

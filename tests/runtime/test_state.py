@@ -136,7 +136,7 @@ def test_damaged_or_foreign_state_changes_nothing():
         model.import_state(foreign)
     with pytest.raises(EdgecoreError, match="is damaged or incomplete"):
         model.import_state(state[:-8])
-    with pytest.raises(EdgecoreError, match="are no state that export_state gave"):
+    with pytest.raises(EdgecoreError, match="are not a state that export_state returned"):
         model.import_state(b"something else")
     with pytest.raises(TypeError):
         model.import_state("text")

@@ -1,5 +1,6 @@
-// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. Stands alone, so
-// that tests in Python can compile it too. -DTOY_MINOR=n pretends another interface version.
+// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. It needs only
+// the public headers, so that tests in Python can compile it too. -DTOY_MINOR=n makes it claim another interface
+// version.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -40,7 +41,7 @@ constexpr edgecore_header header() {
 const edgecore_option_spec kOptions[] = {
     {header<edgecore_option_spec>(), str("offset"), EDGECORE_OPTION_FLOAT, EDGECORE_OPTION_AT_LOAD, str("Added.")},
     {header<edgecore_option_spec>(), str("together"), EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD,
-     str("execute returns when so many are under way at the same time, in the whole process.")}};
+     str("execute returns when this many executions are running at the same time in the process.")}};
 
 std::atomic<int64_t> under_way{0};
 

@@ -1,17 +1,18 @@
-// The vocabulary of the native interface: what backend.h and kernel.h share. Plain C, no dependency.
+// Types and services of the native interface that backend.h and kernel.h share. Plain C, no dependencies.
 //
-// Layout rules: every struct that may grow starts with edgecore_header; a member exists if struct_size covers it and it
-// is not NULL. Arrays of structs travel with a stride. Integers have fixed widths; there is no enum, bool, long, size_t
-// or bit-field. Strings and bytes are pointer and length, never NUL-terminated by contract.
+// Layout rules: every struct that may grow starts with edgecore_header. A member exists if struct_size covers it; a
+// function or pointer member must also not be NULL. Arrays of structs are passed with a stride in bytes. Integers have
+// fixed widths; there is no enum, bool, long, size_t or bit-field. Strings and bytes are pointer and length; a NUL at
+// the end is not promised.
 #ifndef EDGECORE_ABI_H_
 #define EDGECORE_ABI_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Version 0 is a draft: host and plugin must have the same major and minor number, exactly. From 1.0 on members are
-// only added: a host takes what was built for an older release of a major version that it knows, and what was built for
-// a newer minor version that names it as new enough (edgecore_backend.min_host_*).
+// Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on members are only
+// added: a host loads plugins that were built for an older release of a major version that it supports, and plugins for
+// a newer minor version whose edgecore_backend.min_host_* is not newer than the host.
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 3
 
@@ -33,8 +34,8 @@ typedef struct edgecore_header {
   uint16_t minor;
 } edgecore_header;
 
-// Whether `member` of the struct behind `pointer` was known to whoever filled it in. A function or object pointer must
-// also be compared with NULL.
+// True if the code that filled in the struct at `pointer` knew `member`. A function or object pointer must also be
+// compared with NULL.
 #define EDGECORE_HAS(pointer, member) \
   ((pointer)->header.struct_size >= (uint64_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
@@ -49,8 +50,8 @@ typedef struct edgecore_bytes {
 } edgecore_bytes;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Errors: a code by value, the text in an object of the caller. The codes are those of the .pte field's reference
-// runtime, so that a log line means the same on both.
+// Errors: functions return a code and write a message into an object of the caller. The codes are those of ExecuTorch,
+// the reference runtime for .pte files, so that a code in a log means the same for both runtimes.
 
 #define EDGECORE_OK 0x00
 #define EDGECORE_INTERNAL 0x01
@@ -74,14 +75,15 @@ typedef struct edgecore_bytes {
 #define EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED 0x31
 #define EDGECORE_DELEGATE_INVALID_HANDLE 0x32
 
-// Receives the sentence of a failure; its content belongs to the host. Valid for the call that it is passed to. A
-// callee that fails calls host->fail once and returns the code that it gives back.
+// Receives the message of a failure; only the host knows its content. Valid during the call that it is passed to. A
+// function that fails calls host->fail once and returns the code that host->fail returned.
 typedef struct edgecore_error edgecore_error;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors and values.
 
-// Layout of DLPack 1.x's DLTensor (with DLDeviceType as the int32 that it is on hosted platforms).
+// The layout of DLTensor in DLPack 1.x. DLDeviceType, an enum there, is an int32 here; compilers for systems with an
+// operating system give that enum the same size.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -96,7 +98,7 @@ typedef struct edgecore_dl_dtype {
 #define EDGECORE_DL_BOOL 6
 
 typedef struct edgecore_dl_tensor {
-  void *data;  // NULL, and not an address, when the tensor's buffer is not NULL
+  void *data;  // NULL if the tensor is in device memory (edgecore_tensor.buffer)
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
@@ -107,23 +109,23 @@ typedef struct edgecore_dl_tensor {
 } edgecore_dl_tensor;
 
 #define EDGECORE_DEVICE_CPU 1
-#define EDGECORE_DEVICE_EXTENSION 12  // memory of a backend: edgecore_tensor.buffer says where
+#define EDGECORE_DEVICE_EXTENSION 12  // memory of a backend's device: edgecore_tensor.buffer
 
 #define EDGECORE_TENSOR_READ_ONLY 1u  // writing to data is an error
-#define EDGECORE_TENSOR_STATE 2u      // keeps its content between calls
+#define EDGECORE_TENSOR_STATE 2u      // a mutable buffer: keeps its content between calls
 #define EDGECORE_TENSOR_CONSTANT 4u   // the same bytes at every call
 #define EDGECORE_TENSOR_RESIZABLE 8u  // host->resize may change its shape within capacity
-#define EDGECORE_TENSOR_GROWABLE 16u  // host->resize may also move it to more memory
+#define EDGECORE_TENSOR_GROWABLE 16u  // host->resize may also give it larger memory at another address
 
 typedef struct edgecore_buffer edgecore_buffer;  // memory of a device; see edgecore_backend.buffer_*
 
 typedef struct edgecore_tensor {
   edgecore_header header;
   uint32_t flags;
-  int32_t scalar_type;  // number of the .pte's ScalarType (finer than dl.dtype for quantised types)
+  int32_t scalar_type;  // number of the .pte's ScalarType; distinguishes quantized types, which dl.dtype does not
   edgecore_dl_tensor dl;
   const uint8_t *dim_order;  // ndim entries, outermost first
-  const int64_t *max_shape;  // ndim sizes: the maximum shape, which the memory was planned for
+  const int64_t *max_shape;  // ndim sizes: the maximum shape, for which the memory was planned
   uint64_t capacity;         // bytes from data + byte_offset that may be used
   edgecore_buffer *buffer;   // NULL: dl.data is a host address
 } edgecore_tensor;
@@ -164,13 +166,15 @@ typedef struct edgecore_value {
 } edgecore_value;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Services of the host. A plugin links no symbol of the host: everything comes through this table, which outlives every
-// handle. Each function takes the scope that the plugin was given with the object on whose behalf it calls: driver,
-// program, instance, or kernel call. Unless said otherwise a member may be called from any thread and does not block.
+// Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
+// every handle. Unless a comment says otherwise, a member may be called from any thread and does not block.
 
+// Tells the host on whose behalf a plugin calls: a driver, a program, a delegate, an instance or a kernel call. The
+// host passes a scope to the plugin when the plugin creates such an object; the plugin passes it back with every call
+// that it makes for that object.
 typedef struct edgecore_scope edgecore_scope;
 
-// Runs part of a parallel loop: items [begin, end) on worker `worker`, 0 <= worker < worker_count.
+// Computes a part of a parallel loop: items [begin, end) on worker `worker`, 0 <= worker < worker_count.
 typedef void(EDGECORE_CALL *edgecore_loop_fn)(void *arg, uint64_t begin, uint64_t end, uint32_t worker);
 
 #define EDGECORE_LOG_DEBUG 0
@@ -181,49 +185,53 @@ typedef void(EDGECORE_CALL *edgecore_loop_fn)(void *arg, uint64_t begin, uint64_
 typedef struct edgecore_host {
   edgecore_header header;
 
-  // Stores the sentence `text` in `error` (which may be NULL) and returns `code`.
+  // Stores the message `text` in `error` (which may be NULL) and returns `code`.
   int32_t(EDGECORE_CALL *fail)(edgecore_error *error, int32_t code, edgecore_str text);
   void(EDGECORE_CALL *log)(edgecore_scope *scope, int32_t level, edgecore_str text);
 
-  // Heap of the host; NULL members on a system without one. allocate returns NULL when there is no memory.
+  // The heap of the host; both members are NULL on a system without a heap. allocate returns NULL if there is no
+  // memory.
   void *(EDGECORE_CALL *allocate)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *deallocate)(edgecore_scope *scope, void *data, uint64_t size, uint64_t alignment);
 
-  // Memory that lives until the current execute or kernel call returns; NULL when there is none left.
-  // Instance and kernel scopes only, from the calling thread.
+  // Allocates memory that lives until the current execute or kernel call returns; NULL if none is left. For scopes of
+  // instances and kernels only, and only from the thread that the host called.
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
-  // Calls fn over [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all are done.
-  // Re-entrant: runs inline when the workers are busy or the caller is one. Never waits for a lock. Instance and kernel
-  // scopes; the thread count is the method's.
+  // Calls fn for [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces are done.
+  // Re-entrant: if the workers are busy, or a worker calls it, the calling thread computes the whole loop itself. Never
+  // waits for a lock. For scopes of instances and kernels; the number of threads is the method's. `flags` is reserved:
+  // pass 0.
   void(EDGECORE_CALL *parallel_for)(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                     uint32_t flags);
   uint32_t(EDGECORE_CALL *worker_count)(edgecore_scope *scope);  // at least 1
   uint32_t(EDGECORE_CALL *worker_index)(edgecore_scope *scope);  // of the calling thread; 0 outside parallel_for
   int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);      // 1 within a body of parallel_for
 
-  // The bytes stored under `key` in the file, or in external data given at load. They stay valid, unmoved, until the
-  // program is closed. Program and narrower scopes.
+  // Finds the bytes stored under `key` in the file, or in a .ptd file that was loaded with it. They stay valid at the
+  // same address until the program is closed. For every scope except a driver's.
   int32_t(EDGECORE_CALL *named_data)(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
                                      edgecore_error *error);
 
-  // Gives an output its shape (ndim unchanged); may change data when the tensor is GROWABLE. Every kernel, and every
-  // delegate in prepare, calls it for each output before anything is written, with the same shape too: it refuses an
-  // output that is READ_ONLY. Past capacity or max_shape, and for a new shape of a tensor that is another argument of
-  // the call as well, it fails and leaves the tensor unchanged. Instance and kernel scopes, from the calling thread.
+  // Sets the shape of an output (ndim stays the same); may change dl.data if the tensor is GROWABLE. Every kernel, and
+  // every delegate in prepare, must call it for each output before it writes, even if the shape is right already,
+  // because this call also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the shape
+  // exceeds capacity or max_shape, or if the shape changes and the tensor is also another argument of the call. For
+  // scopes of instances and kernels, only from the thread that the host called.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
-  // Profile events of an instance or a kernel, properly nested. A kernel's table has NULL when nobody listens (test
-  // before building a name); an instance learns it from edgecore_instance_info.flags.
+  // Profile events of an instance or a kernel; they must be properly nested. In a kernel's table both members are NULL
+  // if the method is not traced: test that before building a name. An instance reads it from
+  // edgecore_instance_info.flags.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
-  // Reports slow work (a recompilation in prepare): `done` of `total` steps, total 0 if unknown.
+  // Reports the progress of slow work, such as a recompilation in prepare: `done` of `total` steps; total 0 if unknown.
   void(EDGECORE_CALL *progress)(edgecore_scope *scope, edgecore_str what, uint64_t done, uint64_t total);
 
-  // An event whose times are known only afterwards, as those of a library or a device are: nanoseconds since the call
-  // of execute, kernel or prepare that is running began, by any clock. NULL as event_begin is.
+  // Adds an event whose times are known only afterwards, such as an event of a library or a device. Times are
+  // nanoseconds since the begin of the current call (execute, prepare or kernel), by any clock. NULL if event_begin is.
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 } edgecore_host;

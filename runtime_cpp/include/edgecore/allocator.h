@@ -1,5 +1,5 @@
-// Where the core's memory comes from. It never frees: an allocator's owner frees everything at once, after the objects
-// that live in it are destroyed.
+// Sources of memory for the core. The core never frees: the owner of an allocator frees everything at once, after the
+// objects in that memory were destroyed.
 #ifndef EDGECORE_ALLOCATOR_H_
 #define EDGECORE_ALLOCATOR_H_
 
@@ -12,25 +12,25 @@ namespace edgecore {
 
 class Allocator {
  public:
-  // Memory of `size` bytes at a multiple of `alignment` (a power of two), or NULL if there is none. Uninitialised.
-  // size 0 gives a valid pointer that must not be read. Need not be thread-safe.
+  // Returns `size` uninitialized bytes at a multiple of `alignment` (a power of two), or NULL if there is no memory.
+  // For size 0 the pointer is valid but must not be read. Need not be thread-safe.
   virtual void *allocate(size_t size, size_t alignment) = 0;
 
  protected:
   ~Allocator() = default;
 };
 
-// Memory for the time of one kernel call or delegate execution.
+// Memory that lives for one kernel call or delegate execution.
 class ScratchAllocator : public Allocator {
  public:
-  // Takes back all that was allocated; the core calls it after every instruction.
+  // Frees everything that was allocated, for reuse. The core calls it after every instruction.
   virtual void reset() = 0;
 
  protected:
   ~ScratchAllocator() = default;
 };
 
-// Hands out one fixed buffer from front to back. Serves as program, method and scratch memory without a heap.
+// Allocates from one fixed buffer, front to back. Serves as program, method and scratch memory without a heap.
 class BufferAllocator final : public ScratchAllocator {
  public:
   explicit BufferAllocator(MutableBytes buffer) : buffer_(buffer) {}

@@ -4,9 +4,10 @@
 // (EDGECORE_STATIC) EDGECORE_BACKEND(xnnpack) names the function edgecore_backend_v0_xnnpack, and the application
 // passes the tables that it wants. There are no static initialisers.
 //
-// Handles and their order of life: driver (process) > program (loaded file) > delegate (blob of a method) > instance
-// (execution state). Whoever created a handle destroys it, children first. Unless a member says otherwise it may
-// allocate, may call the host, may block for as long as the work takes, and leaves nothing behind when it fails.
+// Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
+// (execution state). The host destroys each handle that it created, children first. Unless a comment says otherwise, a
+// function of the table may allocate, may call the host and may block as long as its work takes. A function that fails
+// frees everything that it allocated.
 #ifndef EDGECORE_BACKEND_H_
 #define EDGECORE_BACKEND_H_
 
@@ -24,14 +25,14 @@ typedef struct edgecore_instance edgecore_instance;  // execution state; one thr
 // --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
 
 #define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
-#define EDGECORE_OWN_THREADS 2u           // has threads; keeps to worker_count, never spins after execute returned
+#define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none spins after execute
 #define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device
-#define EDGECORE_VALIDATES_BLOBS 8u       // no blob can make it crash, hang or touch foreign memory
-#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // passes blobs to a library that makes no such promise
-#define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be given the memory of an input
-#define EDGECORE_OWN_HEAP 64u             // its library allocates for itself; declared memory needs are estimates
+#define EDGECORE_VALIDATES_BLOBS 8u       // no blob can make it crash, hang or touch memory of others
+#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a damaged blob may do so: the host loads only blobs that it can trust
+#define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
+#define EDGECORE_OWN_HEAP 64u             // its library has its own heap; declared memory needs are estimates
 
-// edgecore_backend.features: how the library was built; the host refuses what it was not built for itself.
+// edgecore_backend.features: how the library was built. The host refuses a feature that it was not built with itself.
 #define EDGECORE_FEATURE_ASAN 1u
 #define EDGECORE_FEATURE_TSAN 2u
 #define EDGECORE_FEATURE_FREE_THREADED 4u
@@ -83,15 +84,15 @@ typedef struct edgecore_compile_spec {
 
 #define EDGECORE_MEMORY_SCRATCH 0u     // lives for one call
 #define EDGECORE_MEMORY_PERSISTENT 1u  // lives as long as the instance
-#define EDGECORE_MEMORY_STAGING 2u     // crosses between host and device
+#define EDGECORE_MEMORY_STAGING 2u     // for copies between host and device
 
 typedef struct edgecore_memory_need {
   edgecore_header header;
   uint32_t kind;
-  uint32_t space;  // 0: host memory; others: the backend's numbering, as in the metadata
+  uint32_t space;  // 0: host memory; other numbers are the backend's own, the same as in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
-  edgecore_str shared_group;  // needs of one non-empty group take the maximum, not the sum
+  edgecore_str shared_group;  // all needs of one non-empty group share a block as large as the largest of them
 } edgecore_memory_need;
 
 typedef struct edgecore_memory_block {
@@ -99,22 +100,22 @@ typedef struct edgecore_memory_block {
   uint64_t bytes;
 } edgecore_memory_block;
 
-// What a delegate asks of the memory of one argument.
+// Requirements that a delegate has for the memory of one argument.
 typedef struct edgecore_buffer_requirement {
   edgecore_header header;
   uint64_t alignment;     // bytes, a power of two
-  uint64_t tail_padding;  // readable bytes after the tensor's last
-  uint64_t granule;       // the buffer's size is a multiple of it; 1 if it does not matter
-  uint32_t memory_kind;   // 0: host memory; others: the backend's numbering, memory of buffer_create
+  uint64_t tail_padding;  // bytes after the tensor's end that must be readable
+  uint64_t granule;       // the buffer's size must be a multiple of this; 1: any size
+  uint32_t memory_kind;   // 0: host memory; other numbers are the backend's own, for memory of buffer_create
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
-// --- What the host hands over ----------------------------------------------------------------------------------------
+// --- Arguments of the host -------------------------------------------------------------------------------------------
 
 typedef struct edgecore_program_info {
   edgecore_header header;
   edgecore_scope *scope;
-  edgecore_options options;  // this backend's options of the load call; unknown names were refused by the host
+  edgecore_options options;  // options of the load call for this backend; the host has checked names and types
 } edgecore_program_info;
 
 typedef struct edgecore_delegate_info {
@@ -122,16 +123,16 @@ typedef struct edgecore_delegate_info {
   edgecore_scope *scope;
   edgecore_str method;
   uint64_t delegate_index;
-  edgecore_bytes blob;  // borrowed until release_blob is called, or until the delegate is destroyed
+  edgecore_bytes blob;  // borrowed until the backend calls release_blob, or until the delegate is destroyed
   void(EDGECORE_CALL *release_blob)(edgecore_scope *scope);
   const edgecore_compile_spec *compile_specs;
   uint64_t compile_spec_count;
   uint32_t compile_spec_stride;
   uint32_t reserved;
-  edgecore_str compatibility;  // written by preprocess; empty when another toolchain made the file
+  edgecore_str compatibility;  // written by preprocess; empty if another toolchain made the file
 } edgecore_delegate_info;
 
-#define EDGECORE_INSTANCE_PROFILED 1u  // somebody listens to profile events; otherwise none need to be made
+#define EDGECORE_INSTANCE_PROFILED 1u  // profile events are recorded; without this flag none need to be reported
 
 typedef struct edgecore_instance_info {
   edgecore_header header;
@@ -140,7 +141,7 @@ typedef struct edgecore_instance_info {
   uint32_t reserved;
 } edgecore_instance_info;
 
-// The answer of prepare; the backend fills it in. Its arrays belong to the instance and live until the next prepare.
+// The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
 typedef struct edgecore_prepared {
   edgecore_header header;
   const edgecore_memory_need *needs;
@@ -159,29 +160,30 @@ typedef struct edgecore_execute_info {
   void *completion_arg;
 } edgecore_execute_info;
 
-// What execute returns when the work goes on after it: the completion fires once, from any thread and perhaps before
-// execute has returned, with a code and, if that is not EDGECORE_OK, the sentence (read before completion returns).
-// Arguments and memory blocks stay valid and in place until then; `info` and `error` do not outlive the call. No member
-// is called with the instance meanwhile but instance_destroy, which returns when nothing touches arguments and memory
-// any more; afterwards the completion does not fire.
+// execute returns this code if the work continues after it has returned. The backend then calls the completion exactly
+// once, from any thread, possibly before execute has returned, with a code and, if the code is not EDGECORE_OK, a
+// message, which the host copies before the completion returns. Until then arguments and memory blocks stay valid and
+// do not move; `info` and `error` are valid only during execute. Meanwhile the host calls no function with this
+// instance except instance_destroy. instance_destroy returns when the device no longer uses arguments and memory; after
+// it the completion must not be called.
 #define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
-#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, slower or after a recompilation; `error` may say why
+#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, but slower or after a recompilation; `error` may say why
 #define EDGECORE_INCOMPATIBLE 2
 
-#define EDGECORE_HANDLE_ADDRESS 1u   // of host memory
+#define EDGECORE_HANDLE_ADDRESS 1u   // address of host memory
 #define EDGECORE_HANDLE_DMA_BUF 2u   // file descriptor
 #define EDGECORE_HANDLE_WIN32_NT 3u  // NT handle
 #define EDGECORE_HANDLE_AHARDWAREBUFFER 4u
 
 // --- The table -------------------------------------------------------------------------------------------------------
 
-// The members up to `version` keep their places in every version of the interface, so that a host can name the package
-// of a table that it refuses.
+// The members up to `version` keep their offsets in every version of the interface, so that a host can name the package
+// of a table that it refuses. Only functions marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // major and minor: the interface that the library was built for
-  uint16_t min_host_major;  // the oldest host that it works with
+  uint16_t min_host_major;  // the oldest host that the library works with
   uint16_t min_host_minor;
   uint32_t flags;
   uint32_t features;
@@ -194,15 +196,16 @@ typedef struct edgecore_backend {
   uint32_t option_stride;
   uint32_t reserved2;
 
-  // Is the device's driver there? Cheap, allocates nothing, from any thread.
+  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Cheap; allocates nothing;
+  // called from any thread.
   int32_t(EDGECORE_CALL *probe)(const edgecore_host *host, edgecore_scope *scope, edgecore_error *error);
 
   int32_t(EDGECORE_CALL *driver_create)(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
                                         edgecore_error *error);
   void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
 
-  // (optional) Can blobs made with this compatibility string run here? On INCOMPATIBLE the reason goes into `error`.
-  // Called before a blob is touched.
+  // (optional) Returns EDGECORE_COMPATIBLE, _RECOMPILE or EDGECORE_INCOMPATIBLE for a blob that preprocess made with
+  // this compatibility string. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
   int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
                                               edgecore_error *error);
 
@@ -214,9 +217,10 @@ typedef struct edgecore_backend {
                                         edgecore_delegate **out, edgecore_error *error);
   void(EDGECORE_CALL *delegate_destroy)(edgecore_delegate *delegate);
 
-  // Number of arguments (inputs, then outputs) that execute expects. Does not allocate or fail.
+  // Returns the number of arguments (inputs, then outputs) that execute expects. Does not allocate or fail.
   uint64_t(EDGECORE_CALL *argument_count)(edgecore_delegate *delegate);
-  // (optional) Requirement of argument `index`; without it alignment is 16 and the rest 0 or 1. Does not fail.
+  // (optional) Fills in the requirement of argument `index`. `out` holds the default: alignment 16, granule 1, no tail
+  // padding, host memory. Does not fail.
   void(EDGECORE_CALL *buffer_requirement)(edgecore_delegate *delegate, uint64_t index,
                                           edgecore_buffer_requirement *out);
 
@@ -224,34 +228,36 @@ typedef struct edgecore_backend {
                                           edgecore_instance **out, edgecore_error *error);
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
-  // Called before the first execute and whenever the shape or the flags of an argument changed; dtype, rank and dim
-  // order of an argument never change. Checks dtypes, ranks and shapes of all arguments, calls host->resize for each
-  // output, also when its shape is the right one already (that is how the host refuses one that must not be written),
-  // and says what memory execute needs. Tensor data may be NULL. After a failure the instance can be prepared again.
+  // Called before the first execute, and again after the shape or the flags of an argument have changed. dtype, rank
+  // and dim order of an argument never change. prepare checks dtypes, ranks and shapes of all arguments; it calls
+  // host->resize for each output, even if the shape is right already, because that call refuses read-only outputs; and
+  // it returns the memory that execute needs. Data of tensors may be NULL. After a failure the host may call it again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
-  // Runs once. Arguments have the shapes of the last prepare and do not overlap (unless MAY_ALIAS_INPUT). Keeps no
-  // pointer to them. Should not allocate. After a failure the outputs' content is undefined and execute may be called
-  // again.
+  // Runs the delegate once. Arguments have the shapes of the last prepare, and their memory does not overlap (unless
+  // the backend has MAY_ALIAS_INPUT). The backend must not keep pointers to them, and should not allocate. After a
+  // failure the content of the outputs is undefined, and the host may call execute again.
   int32_t(EDGECORE_CALL *execute)(edgecore_instance *instance, const edgecore_execute_info *info,
                                   const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
                                   edgecore_error *error);
 
-  // (optional) Mutable state: back to the initial values; copy out (out->data NULL: only the size); copy in.
+  // (optional) Mutable state that the backend keeps for the program. reset restores the initial values; export_state
+  // copies the state to out->data (if that is NULL, it only sets out->bytes); import_state copies it back.
   int32_t(EDGECORE_CALL *reset)(edgecore_program *program, edgecore_error *error);
   int32_t(EDGECORE_CALL *export_state)(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_program *program, edgecore_bytes state, edgecore_error *error);
 
-  // (optional) Options with AT_RUN, on an instance that is not executing.
+  // (optional) Sets an option that has AT_RUN, on an instance that is not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
-  // (optional) Device memory. A tensor whose buffer is not NULL lives in one of these; data is NULL then, and
-  // byte_offset counts from the buffer's begin. The host creates one for a value that only delegates of this backend
-  // use, which ask for one memory_kind there, and copies where a kernel, another backend or the caller is on the other
-  // side: create, destroy, map, unmap, and where they are not NULL flush (after the host wrote) and invalidate (before
-  // it reads). Bytes are the maximum shape's, with granule and tail padding. One mapping at a time; not while an
-  // execution with the buffer is pending. Buffers are destroyed after the instances that used them.
+  // (optional) Device memory. If edgecore_tensor.buffer is not NULL, the tensor is in such a buffer: its data is NULL,
+  // and byte_offset counts from the start of the buffer. A value that only delegates of this backend use, all with the
+  // same memory_kind, stays in one buffer. For a value that a kernel, another backend or the caller uses as well, the
+  // host keeps host memory and copies between that and a buffer. It needs create, destroy, map and unmap; it also calls
+  // flush after it wrote to a mapping, and invalidate before it reads, if these are not NULL. `bytes` is the size at
+  // the maximum shape with granule and tail padding. A buffer has one mapping at a time, and none while an execution
+  // that uses the buffer is pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);
@@ -261,8 +267,9 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *buffer_flush)(edgecore_buffer *buffer, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
 
-  // (optional) A handle for other users of the device (`kind`: EDGECORE_HANDLE_*), which belongs to the caller; and a
-  // buffer over memory that a handle names, which outlives the buffer. NOT_SUPPORTED for a kind that it does not know.
+  // (optional) buffer_export makes a handle of kind EDGECORE_HANDLE_* for other users of the device; it belongs to the
+  // caller. buffer_import makes a buffer from memory that a handle names; that memory must outlive the buffer. Both
+  // return NOT_SUPPORTED for a kind that the backend does not support.
   int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);

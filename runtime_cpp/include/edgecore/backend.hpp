@@ -15,12 +15,13 @@
 //     return &table;
 //   }
 //
-// Optional members: `static void Driver::probe(const Host &)`, `int32_t Driver::check_compatibility(std::string_view)`
-// (EDGECORE_COMPATIBLE or _RECOMPILE; throws what is incompatible), `void Delegate::buffer_requirement(uint64_t,
-// edgecore_buffer_requirement &) const noexcept`; Instance's constructor may take the `const edgecore_instance_info &`
-// as a third argument, for its flags. Others (state, device buffers) are set in the table by hand, with
-// get<Program>(handle) for the object behind a handle. A delegate that is PENDING writes `execute` by hand, too.
-// Nothing thrown gets out: the host receives the code and the sentence. Thread rules are those of backend.h.
+// Optional members: `static void Driver::probe(const Host &)`; `int32_t Driver::check_compatibility(std::string_view)`,
+// which returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for an incompatible blob; `void
+// Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`. The constructor of Instance
+// may have a third parameter `const edgecore_instance_info &`, for its flags. Set other functions of the table (state,
+// device buffers, an `execute` that returns EDGECORE_PENDING) by hand; get<Program>(handle) is the object behind a
+// handle. No exception reaches the host, which receives its code and message. The rules for threads are those of
+// backend.h.
 #ifndef EDGECORE_BACKEND_HPP_
 #define EDGECORE_BACKEND_HPP_
 
@@ -50,13 +51,13 @@ constexpr edgecore_header header() {
   return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
 }
 
-// What to throw: an EDGECORE_* code and the sentence.
+// The exception to throw: an EDGECORE_* code and a message.
 struct Failure {
   int32_t code;
   std::string text;
 };
 
-// Formats as std::vprintf does; cuts off what exceeds 511 bytes.
+// Formats like std::vprintf; cuts the text off after 511 bytes.
 [[gnu::format(printf, 1, 0)]] inline std::string format_text(const char *format, va_list arguments) {
   char text[512];
   std::vsnprintf(text, sizeof(text), format, arguments);
@@ -71,7 +72,7 @@ struct Failure {
   throw Failure{code, std::move(text)};
 }
 
-// Refuses a blob: "the blob is damaged: ".
+// Throws a Failure for a damaged blob; its message starts with "the blob is damaged: ".
 [[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -80,30 +81,31 @@ struct Failure {
   fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text.c_str());
 }
 
-// Reads a blob from its start: little-endian unsigned numbers, texts, bytes, all borrowed. Where the blob does not hold
-// what is asked for, every member throws a sentence. edgecore.plugin.ByteReader is its twin in Python.
+// Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are borrowed from the
+// blob. Every member throws a Failure if the blob does not hold what it reads. edgecore.plugin.ByteReader does the same
+// in Python.
 class ByteReader {
  public:
   explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
 
-  // The start of a blob: `magic`, and a number that must be `version`. `package` is for the sentence.
+  // Reads the start of a blob: `magic`, and a number that must be `version`. Error messages name `package`.
   void header(std::string_view magic, uint32_t version, const char *package) {
     if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
     }
     position_ += magic.size();
-    const uint32_t found = u32();
-    if (found == version) return;
+    const uint32_t blob_version = u32();
+    if (blob_version == version) return;
     fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-         "the blob has version %u and this %s reads version %u: install the release that compiled it", found, package,
-         version);
+         "the blob has version %u and this %s reads version %u: install the release that compiled it", blob_version,
+         package, version);
   }
 
   const uint8_t *take(uint64_t size) {
     if (size > left()) damaged("its %llu bytes end too early", static_cast<unsigned long long>(blob_.size));
-    const uint8_t *found = blob_.data + position_;
+    const uint8_t *bytes = blob_.data + position_;
     position_ += size;
-    return found;
+    return bytes;
   }
 
   template <typename Unsigned>
@@ -116,16 +118,17 @@ class ByteReader {
   }
   uint32_t u32() { return number<uint32_t>(); }
 
-  // The number of records, of `min_bytes` each at least, that follow somewhere: so many fit into the rest.
+  // Reads the number of records that follow, each of at least `min_bytes` bytes. Throws if so many records do not fit
+  // into the rest of the blob, so that a damaged count does not lead to a huge allocation.
   uint32_t count(uint64_t min_bytes) {
-    const uint32_t found = u32();
-    if (found > left() / min_bytes) {
-      damaged("%u records in %llu bytes", found, static_cast<unsigned long long>(left()));
+    const uint32_t records = u32();
+    if (records > left() / min_bytes) {
+      damaged("%u records in %llu bytes", records, static_cast<unsigned long long>(left()));
     }
-    return found;
+    return records;
   }
 
-  // A length of 32 bits, and so many bytes.
+  // Reads a length of 32 bits, and a text of that many bytes.
   std::string_view text() {
     const uint32_t size = u32();
     return {reinterpret_cast<const char *>(take(size)), size};
@@ -134,9 +137,10 @@ class ByteReader {
   // Skips to a multiple of `alignment` bytes from the start of the blob.
   void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
 
+  // Returns the number of bytes that were not read yet.
   uint64_t left() const { return blob_.size - position_; }
 
-  // The end of the blob must be here.
+  // Throws if the blob has bytes left.
   void finish() const {
     if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
   }
@@ -146,12 +150,12 @@ class ByteReader {
   uint64_t position_ = 0;
 };
 
-// The host gave this code back, and has its sentence already.
+// Thrown if a service of the host failed: the host has the message already, so only the code is passed on.
 struct Reported {
   int32_t code;
 };
 
-// The host's services on behalf of one handle. Cheap to copy; valid as long as the handle.
+// The services of the host for one handle. Cheap to copy; valid as long as the handle.
 class Host {
  public:
   Host(const edgecore_host *table, edgecore_scope *scope) : table_(table), scope_(scope) {}
@@ -161,8 +165,8 @@ class Host {
 
   void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
 
-  // Calls body(begin, end, worker) over [0, n) in pieces of at least `grain` items, on the method's threads. What the
-  // body throws is thrown here, once all pieces are done. Instances only.
+  // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a body
+  // throws, the first exception is thrown here after all pieces are done. Instances only.
   template <typename Body>
   void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
     Loop<Body> loop{&body, {false}, {}};
@@ -170,7 +174,7 @@ class Host {
     if (loop.error) std::rethrow_exception(loop.error);
   }
   uint32_t worker_count() const { return table_->worker_count(scope_); }
-  // The worker that calls: inside parallel_for its index, elsewhere 0.
+  // Returns the index of the calling worker inside parallel_for, and 0 outside.
   uint32_t worker_index() const { return table_->worker_index(scope_); }
 
   // Adds a profile event that has ended. Times are nanoseconds since the start of this execute. `debug_id` is a key of
@@ -179,15 +183,15 @@ class Host {
     if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
   }
 
-  // The bytes stored under `key`; they stay valid until the program is closed.
+  // Returns the bytes stored under `key`; they stay valid until the program is closed.
   edgecore_bytes named_data(std::string_view key) const {
-    edgecore_bytes found = {};
-    if (table_->named_data(scope_, to_str(key), &found, nullptr) != EDGECORE_OK) {
+    edgecore_bytes bytes = {};
+    if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) {
       fail(EDGECORE_NOT_FOUND,
            "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
            static_cast<int>(key.size()), key.data());
     }
-    return found;
+    return bytes;
   }
 
  private:
@@ -210,8 +214,8 @@ class Host {
   edgecore_scope *scope_;
 };
 
-// A profile event from here to the end of the block; costs a comparison when nobody listens. `debug_id` is a key of the
-// debug_handle_map that preprocess returned.
+// A profile event from the construction to the destruction of this object. Costs one comparison if the method is not
+// traced. `debug_id` is a key of the debug_handle_map that preprocess returned.
 class Event {
  public:
   Event(const Host &host, std::string_view name, int64_t debug_id) : host_(host) {
@@ -228,14 +232,15 @@ class Event {
   uint64_t event_ = 0;
 };
 
-// The options of a load call; the host has checked names and types.
+// The options of a load call; the host has checked names and types. Each member returns `fallback` for an option that
+// was not set.
 class Options {
  public:
   explicit Options(const edgecore_options &options) : options_(options) {}
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  int64_t integer(std::string_view name, int64_t fallback) const {  // of a bool: 0 or 1
+  int64_t integer(std::string_view name, int64_t fallback) const {  // 0 or 1 for a bool
     const edgecore_option *option = find(name);
     return option == nullptr ? fallback : option->value.i;
   }
@@ -275,41 +280,44 @@ class Arguments {
     return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(args_) + index * stride_);
   }
 
-  // A tensor anywhere: also one of a delegate whose buffer_requirement asks for memory of its device.
+  // Returns a tensor in host memory or in memory of the device.
   edgecore_tensor &any_tensor(uint64_t index) const {
-    const edgecore_value &found = value(index);
-    if (found.tag != EDGECORE_TAG_TENSOR) fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is no tensor", number(index));
-    return *found.as.tensor;
+    const edgecore_value &argument = value(index);
+    if (argument.tag != EDGECORE_TAG_TENSOR) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is no tensor", number(index));
+    }
+    return *argument.as.tensor;
   }
 
-  // A tensor in host memory.
+  // Returns a tensor; throws if it is not in host memory.
   edgecore_tensor &tensor(uint64_t index) const {
-    edgecore_tensor &found = any_tensor(index);
-    if (found.buffer != nullptr || found.dl.device_type != EDGECORE_DEVICE_CPU) {
+    edgecore_tensor &argument = any_tensor(index);
+    if (argument.buffer != nullptr || argument.dl.device_type != EDGECORE_DEVICE_CPU) {
       fail(EDGECORE_INVALID_ARGUMENT, "argument %llu must be a tensor in host memory", number(index));
     }
-    return found;
+    return argument;
   }
 
-  // One of this dtype (EDGECORE_DL_* and bits) and rank, contiguous in the order of its dims.
+  // Returns a tensor in host memory; throws if it does not have this dtype (EDGECORE_DL_* and bits) and rank, or is not
+  // contiguous in the order of its dims.
   edgecore_tensor &tensor(uint64_t index, uint8_t code, uint8_t bits, int32_t rank) const {
-    edgecore_tensor &found = tensor(index);
-    const edgecore_dl_dtype dtype = found.dl.dtype;
+    edgecore_tensor &argument = tensor(index);
+    const edgecore_dl_dtype dtype = argument.dl.dtype;
     if (dtype.code != code || dtype.bits != bits || dtype.lanes != 1) {
       fail(EDGECORE_INVALID_TYPE, "argument %llu has a dtype of code %d and %d bits instead of code %d and %d bits",
            number(index), dtype.code, dtype.bits, code, bits);
     }
-    if (found.dl.ndim != rank) {
-      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu has %d dims instead of %d", number(index), found.dl.ndim, rank);
+    if (argument.dl.ndim != rank) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu has %d dims instead of %d", number(index), argument.dl.ndim, rank);
     }
     for (int32_t d = 0; d < rank; ++d) {
-      if (found.dim_order[d] == d) continue;
+      if (argument.dim_order[d] == d) continue;
       fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is not contiguous in the order of its dims", number(index));
     }
-    return found;
+    return argument;
   }
 
-  // Where a tensor's elements are; in prepare it may be NULL.
+  // Returns the address of a tensor's elements; in prepare it may be NULL.
   template <typename Element>
   Element *data(uint64_t index) const {
     const edgecore_dl_tensor &dl = tensor(index).dl;
@@ -317,7 +325,8 @@ class Arguments {
     return reinterpret_cast<Element *>(static_cast<char *>(dl.data) + dl.byte_offset);
   }
 
-  // Gives an output its shape. prepare does so for each, with the same shape too. Instances only.
+  // Sets the shape of an output. prepare must call it for each output, even if the shape is right already: see
+  // edgecore_host.resize. Instances only.
   void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
     const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
     if (code != EDGECORE_OK) throw Reported{code};
@@ -333,7 +342,7 @@ class Arguments {
   edgecore_error *error_;
 };
 
-// The memory for the needs of the last prepare, in order.
+// The memory blocks for the needs that the last prepare returned, in the same order.
 class Memory {
  public:
   explicit Memory(const edgecore_execute_info &info) : info_(info) {}
@@ -352,12 +361,13 @@ constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
 }
 
-// `type` and `when` are EDGECORE_OPTION_*; the texts must be literals.
+// Declares an option. `type` and `when` are EDGECORE_OPTION_*; the texts must be literals.
 constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
-// The texts must be literals. Of the flags exactly one says how it threads, and one whether it validates blobs.
+// The constants of a backend's table. The texts must be literals. `flags` must have exactly one of the three
+// EDGECORE_*_THREADS, and exactly one of EDGECORE_VALIDATES_BLOBS and EDGECORE_NEEDS_TRUSTED_BLOBS.
 struct Declaration {
   const char *backend_id;
   const char *distribution;
@@ -378,6 +388,7 @@ struct InstanceHandle : Handle<Instance> {
   std::vector<edgecore_memory_need> needs;
 };
 
+// Calls `body` and returns its code. An exception becomes a code and a message for the host.
 template <typename Body>
 int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
   try {
@@ -410,7 +421,7 @@ template <typename T>
 struct HasRequirement<T, std::void_t<decltype(std::declval<T &>().buffer_requirement(
                              uint64_t(), std::declval<edgecore_buffer_requirement &>()))>> : std::true_type {};
 
-// The sanitizers that this is compiled with.
+// Returns the sanitizer that this file is compiled with, as EDGECORE_FEATURE_*; 0 for none.
 constexpr uint32_t features() {
 #if defined(__SANITIZE_ADDRESS__)
   return EDGECORE_FEATURE_ASAN;
@@ -431,12 +442,15 @@ constexpr uint32_t features() {
 
 }  // namespace detail
 
-// The object behind a handle of the type that make_table was given for it.
+// Returns the object behind a handle of a table that make_table made. `Object` is the class that make_table got for
+// this kind of handle.
 template <typename Object, typename Opaque>
 Object &get(Opaque *handle) {
   return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
 }
 
+// Makes the table of a backend from its four classes. It has no device buffers and no state functions: set these
+// members afterwards if the backend has them.
 template <typename Driver, typename Program, typename Delegate, typename Instance>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;

@@ -1,4 +1,4 @@
-// A .bpte file: a program together with inputs and the outputs that are expected for them.
+// .bpte files: a program together with test cases (inputs and their expected outputs).
 #ifndef EDGECORE_BUNDLED_H_
 #define EDGECORE_BUNDLED_H_
 
@@ -11,8 +11,9 @@ namespace edgecore {
 // Returns true if the file has the magic number of a .bpte file. It may still be damaged.
 bool is_bundled(Bytes file);
 
-// Returns the .pte file within a .bpte file, with the alignment of `file`. `file` must be private memory: it is checked
-// in place. Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version).
+// Returns the .pte file within a .bpte file, with the alignment of `file`. `file` must be memory that nobody else can
+// change, because it is checked in place. Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer
+// version, or no .bpte file).
 Result<Bytes> bundled_program(Bytes file, const Limits &limits, Error &error);
 
 }  // namespace edgecore

@@ -1,4 +1,4 @@
-// A .ptd file: tensors and bytes of delegates by name, apart from the programs that use them.
+// .ptd files: tensors and data of delegates by name, stored outside of the programs that use them.
 #ifndef EDGECORE_DATA_H_
 #define EDGECORE_DATA_H_
 
@@ -20,23 +20,23 @@ struct NamedBytes {
 
 struct DataTables;  // core/data.cpp
 
-// Immutable; may serve several programs at a time.
+// A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {
  public:
-  // Reads and verifies a whole .ptd file. `file` stays borrowed: data are used in place; everything that is checked is
-  // copied first. `name` (its path) is for sentences and stays borrowed as well. The DataFile lives in `allocator` and
-  // needs no destruction. Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer
-  // version), MEMORY_ALLOCATION_FAILED.
+  // Reads and verifies a whole .ptd file. `file` stays borrowed: data are used in place; the tables are copied before
+  // they are checked. `name` (its path) is for error messages and stays borrowed as well. The DataFile lives in
+  // `allocator` and needs no destruction. Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent),
+  // NOT_SUPPORTED (a newer version), MEMORY_ALLOCATION_FAILED.
   static Result<const DataFile *> load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
   StringView name() const { return name_; }
-  size_t count() const { return keys_.size(); }
-  StringView key(size_t index) const;  // in the order of their bytes
-  // Returns the entry of this name; `bytes.data()` is NULL if there is none.
+  size_t count() const { return keys_.size(); }  // of entries
+  StringView key(size_t index) const;            // sorted byte by byte
+  // Returns the entry with this key; `bytes.data()` is NULL if there is none.
   NamedBytes find(StringView key) const;
   bool contains(StringView key) const;
-  uint64_t bytes() const;  // of all data
+  uint64_t bytes() const;  // size of all data
 
   DataFile(StringView name, const DataTables *tables, Span<const uint32_t> keys)
       : name_(name), tables_(tables), keys_(keys) {}
@@ -47,7 +47,8 @@ class DataFile {
   Span<const uint32_t> keys_;  // indices of the named data, sorted by key
 };
 
-// Fails if two of the files have one name, which is ambiguous; the sentence gives the name and both files.
+// Fails if two of the files contain the same key, which is ambiguous; the error names the key and both files. Errors:
+// INVALID_EXTERNAL_DATA.
 Status check_data_files(Span<const DataFile *const> files, Error &error);
 
 }  // namespace edgecore

@@ -11,31 +11,31 @@ namespace edgecore {
 class Method;
 }
 
-// The object behind the C interface's edgecore_scope pointer. The host layer makes those of drivers and programs, the
-// core those of delegates, instances and kernels.
+// The object behind the C interface's edgecore_scope pointer. The host layer makes the scopes of drivers and programs,
+// the core makes those of delegates, instances and kernels.
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
   edgecore::Method *method = nullptr;          // NULL for a driver and a program
-  void *context = nullptr;                     // the host layer's own; MethodConfig::context in a method's scopes
+  void *context = nullptr;                     // of the host layer; in scopes of a method it is MethodConfig::context
 };
 
 namespace edgecore {
 
-// A table with every service that needs no operating system: fail, log (drops), scratch, parallel_for (inline),
-// worker_count (1), worker_index, is_worker, named_data (of the file), resize, event_begin, event_end, event_add,
-// progress (drops). allocate and deallocate are NULL. A host layer overwrites what it does better (allocate, log,
-// parallel_for and the worker members, named_data with external files), and keeps the rest.
+// Returns a table with the services that need no operating system: fail, scratch, named_data, resize, event_begin,
+// event_end and event_add; log and progress, which do nothing; parallel_for, which computes the loop on the calling
+// thread, and worker_count, worker_index and is_worker for that. allocate and deallocate are NULL. A host layer copies
+// the table and replaces the members that its system supports better.
 edgecore_host core_services();
 
-// A backend that is open for a program. The host layer opens driver and program handle, keeps them while methods use
-// them, and closes them in reverse.
+// A backend that is open for a program. The host layer creates driver and program handle, keeps them while methods use
+// them, and destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
-  edgecore_program *program = nullptr;  // of the Program whose methods get this
+  edgecore_program *program = nullptr;  // the backend's handle for the Program whose methods use this
 };
 
-// The header of a struct of the C interface, for the version of this build.
+// Returns the header of a struct of the C interface, for the version of this build.
 template <typename Struct>
 constexpr edgecore_header header_of() {
   return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -53,7 +53,7 @@ struct PluginVersions {
   AbiVersion min_host;
 };
 
-// A host works with plugins that were built for `oldest` or later. It provides the members of `newest`.
+// A host supports plugins that were built for `oldest` or later. It provides the members of `newest`.
 struct HostVersions {
   AbiVersion oldest;
   AbiVersion newest;
@@ -74,9 +74,10 @@ Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 
-// Checks that this host can use `backend`: table present, versions, required members, no contradicting flags, and no
-// build feature outside `host_features` (EDGECORE_FEATURE_*). Errors name `where`, the library's path or package. Call
-// it before any member of the table. Errors: NOT_SUPPORTED.
+// Checks that this host can use `backend`: the table is not NULL, its version is supported, required members are set,
+// flags do not contradict each other, and the library has no build feature outside `host_features`
+// (EDGECORE_FEATURE_*). Errors name `where`, the path or package of the library. Must be called before any function of
+// the table. Errors: NOT_SUPPORTED.
 Status check_backend(const edgecore_backend *backend, uint32_t host_features, StringView where, Error &error);
 
 // Checks that this host can use a kernel library. Errors: NOT_SUPPORTED.
@@ -90,7 +91,8 @@ class EventTracer {
   // `instruction` is the index in the method's chain, `debug_id` the backend's identifier (kBackend) or -1.
   virtual uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) = 0;
   virtual void end(uint64_t event) = 0;
-  // An event of the backend that is called, in nanoseconds since that call began (kBackend).
+  // Adds an event of the backend whose function is running (kBackend). Times are nanoseconds since the begin of that
+  // call.
   virtual void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) = 0;
 
  protected:

@@ -1,7 +1,8 @@
 // The native interface of operator kernels, draft version 0. Plain C.
 //
-// A kernel library is a table of kernels. The operator library of the runtime registers through the same table as a
-// user's library. A shared library exports one symbol, edgecore_kernels_v0; a static build passes the table itself.
+// A kernel library is a table of kernels. The runtime's own kernels and a user's library use the same kind of table. A
+// shared library exports one symbol, edgecore_kernels_v0, which returns the table; a static build passes the table
+// itself.
 #ifndef EDGECORE_KERNEL_H_
 #define EDGECORE_KERNEL_H_
 
@@ -16,9 +17,9 @@ typedef struct edgecore_call {
   edgecore_header header;
   const edgecore_host *host;
   edgecore_scope *scope;
-  // The operator's schema arguments in order, then its out arguments. The .pte repeats the result at the end; that
-  // entry is not passed. A result that is no tensor (the integer of aten::sym_size) is the last argument: the kernel
-  // stores tag and value into that entry, whose memory is writable.
+  // The operator's schema arguments in order, then its out arguments. (A .pte repeats the result after them; that entry
+  // is not passed.) If the result is no tensor, such as the integer of aten::sym_size, it is the last argument: the
+  // kernel stores tag and value into that entry, which is writable.
   const edgecore_value *args;
   uint64_t arg_count;
   uint32_t arg_stride;  // bytes from one argument to the next
@@ -26,25 +27,25 @@ typedef struct edgecore_call {
   edgecore_error *error;
 } edgecore_call;
 
-// Returns EDGECORE_OK or what host->fail returned. Runs on one thread, may call parallel_for and scratch, must not
-// block otherwise, keep pointers of the call, or change its inputs. After a failure the outputs' content is undefined.
-// Calls host->resize for each output tensor before it writes to it, also when the shape is the right one already: that
-// is how the host refuses an output that must not be written. Memory of inputs and outputs may overlap in a damaged
-// file: what decides about addresses (an index) is copied before it is checked.
+// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls it on one thread; it
+// may call parallel_for and scratch. It must not block, keep pointers of the call, or change its inputs. It must call
+// host->resize for each output tensor before it writes, even if the shape is right already, because that call refuses
+// read-only outputs. After a failure the content of the outputs is undefined. In a damaged file inputs and outputs may
+// overlap: a kernel copies a value that determines an address, such as an index, before it checks the value.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {
   edgecore_header header;
   edgecore_str name;      // "aten::add"
   edgecore_str overload;  // "out"; empty if there is none
-  uint64_t dtypes;        // bit n: accepts tensors of ScalarType n (a filter for error messages; the kernel checks)
+  uint64_t dtypes;        // bit n: supports tensors of ScalarType n (for error messages; the kernel checks as well)
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
-// `package` and `version` keep their places in every version of the interface.
+// `package` and `version` keep their offsets in every version of the interface.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
-  edgecore_str package;  // distribution that contains it, for messages
+  edgecore_str package;  // the pip package that contains it, for error messages
   edgecore_str version;
   const edgecore_kernel *kernels;
   uint64_t kernel_count;

@@ -8,15 +8,15 @@
 extern "C" {
 #endif
 
-// The build for the best instruction set that this processor has. Never NULL; thread-safe.
+// Returns the build for the best instruction set that this processor supports. Never NULL; thread-safe.
 //
 // Operators that return a number (aten::sym_size, aten::sym_numel, aten::_local_scalar_dense, executorch_prim::*) have
-// no out argument: their result's value must follow the schema arguments in edgecore_call.args, and the kernel writes
-// its tag and number there. Entries of args past the ones that a kernel needs are ignored.
+// no out argument: the entry after the schema arguments in edgecore_call.args is their result, and the kernel writes
+// tag and number there. A kernel ignores entries of args that it does not need.
 const edgecore_kernel_library *edgecore_kernels_library(void);
 
-// The build of the given name: "baseline", "avx2" or "avx512" (NUL-terminated). NULL when it was not built or this
-// processor cannot run it.
+// Returns the build with this name: "baseline", "avx2" or "avx512" (NUL-terminated). NULL if it was not compiled, or if
+// this processor cannot run it.
 const edgecore_kernel_library *edgecore_kernels_library_for(const char *name);
 
 #ifdef __cplusplus

@@ -5,17 +5,18 @@
 
 namespace edgecore {
 
-// Bounds on what a file may ask for. A file past one of them is refused with a sentence that names it.
+// Upper bounds for the resources that a file may ask for. A file that exceeds one is refused with an error that names
+// the limit.
 struct Limits {
   uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
   uint32_t nesting = 64;                          // depth of flatbuffer tables
   uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
   uint32_t methods = 1024;
   uint64_t items = uint64_t{1} << 26;  // entries of all lists of indices, strings and shapes together
-  uint32_t rank = 16;                  // dimensions of a tensor; at most 255
+  uint32_t rank = 16;                  // dims of a tensor; at most 255
   uint64_t tensor_bytes = uint64_t{1} << 40;
   uint64_t planned_bytes = uint64_t{1} << 36;  // all arenas of one method
-  uint64_t instructions = uint64_t{1} << 24;   // in one run, together with the list entries that they read
+  uint64_t instructions = uint64_t{1} << 24;   // in one run, plus the list entries that they read
 };
 
 }  // namespace edgecore

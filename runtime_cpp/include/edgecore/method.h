@@ -8,32 +8,32 @@
 
 namespace edgecore {
 
-// Planned memory starts at this alignment and is readable for this many bytes past its end.
+// Planned memory starts at a multiple of kArenaAlignment, and kArenaTail bytes past its end are readable.
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
-// Supports arguments of delegates in memory of their device (buffer requirements with a memory_kind). A value that only
-// delegates of one backend use stays in that memory. Other values are copied, and each copy is an event of the trace.
+// Support for arguments of delegates in device memory (buffer requirements with a memory_kind). A value that only
+// delegates of one backend use stays in device memory. Other values are copied, and each copy is an event of the trace.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
 // The resources of a method. All pointers must outlive the method.
 struct MethodConfig {
-  Allocator *allocator = nullptr;       // holds the Method and what it plans for; never shrinks
-  ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: none, host->scratch gives NULL
+  Allocator *allocator = nullptr;       // for the Method and all its memory; the core never frees
+  ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: host->scratch returns NULL
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // scope->context in host services
   Span<const edgecore_kernel_library *const> kernels;
   Span<const LoadedBackend> backends;
-  // Planned memory, one per arena of MethodInfo: at least arena_bytes(i) + kArenaTail bytes at kArenaAlignment. Empty:
-  // from `allocator`.
+  // Planned memory: for each arena of MethodInfo at least arena_bytes(i) + kArenaTail bytes at a multiple of
+  // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
-  StateStore *state = nullptr;  // of the program's methods; NULL: each has its own mutable buffers
+  StateStore *state = nullptr;  // mutable buffers that the program's methods share; NULL: nothing is shared
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
   const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
   bool trust = false;                     // accept blobs without a matching SHA-256
-  uint64_t instruction_limit = 0;         // of one run, which fails past it; 0: Limits::instructions
+  uint64_t instruction_limit = 0;         // a run that exceeds it fails; 0: Limits::instructions
 };
 
 // A tensor of the caller.
@@ -42,15 +42,15 @@ struct TensorArgument {
   int32_t scalar_type = 0;
   Span<const int64_t> shape;
   Span<const int64_t> strides;  // in elements; empty: dense in the dim order that the method expects
-  // Bytes from `data` on that may be read. More than the tensor has (padding, the rest of its page) saves a copy for
-  // backends that read past the end. 0: exactly the tensor's.
+  // The number of bytes from `data` on that can be read without a fault. If it is larger than the tensor (padding, the
+  // rest of its page), backends that read past the end of a tensor need no copy. 0: exactly the bytes of the tensor.
   uint64_t readable_bytes = 0;
   bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
-// Notified when a pending run can continue with Method::resume: once for each EDGECORE_PENDING that start or resume
-// returns, from any thread, and possibly before they return it. ready() must not call the method, and the object must
-// exist until ready() has returned.
+// Is notified when Method::resume can continue a pending run. For each EDGECORE_PENDING that start or resume returns,
+// ready() is called once, from any thread, possibly before they return. ready() must not call the method. The object
+// must exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -59,29 +59,28 @@ class Completion {
   ~Completion() = default;
 };
 
-// May be used by one thread at a time. Several methods of one Program may run at the same time.
+// May be used by one thread at a time. Different methods of one Program may run at the same time.
 class Method {
  public:
-  // Builds the method: allocates arenas, fills values and initial state, resolves operators (all missing ones in one
-  // sentence), checks, loads and prepares delegates at the maximum shapes. On failure what was created is destroyed.
-  // The Method lives in config.allocator; destroy() it before freeing that.
+  // Builds the method: allocates arenas, fills values and initial state, finds the kernels of its operators (the error
+  // lists all that are missing), and loads and prepares delegates for the maximum shapes. After a failure nothing is
+  // left to destroy. The Method lives in config.allocator: call destroy() before that memory is freed.
   // Errors: NOT_FOUND (method or backend), OPERATOR_MISSING, DELEGATE_*, NOT_SUPPORTED, MEMORY_ALLOCATION_FAILED,
-  // INVALID_PROGRAM, or what a backend gave.
+  // INVALID_PROGRAM, or the error of a backend.
   static Result<Method *> load(const Program &program, StringView name, const MethodConfig &config, Error &error);
 
-  // Ends the delegates' instances (with a pending run) and delegates, last first. The Method must not be used
-  // afterwards.
+  // Destroys instances and delegates in reverse order; a pending run ends. The Method must not be used afterwards.
   void destroy();
 
   const Program &program() const;
   MethodInfo info() const;
 
-  // A planned input is copied and must be set before every run, because its memory serves other tensors as well. Any
-  // other input is borrowed and stays set: its data must stay until execute has returned, and is written only by a
-  // program that mutates this input (which fails unless `writable`).
-  // Errors: INVALID_ARGUMENT with expected and given dtype, rank, shape or layout.
+  // Sets a tensor input. A planned input is copied and must be set before every run, because other tensors use its
+  // memory as well. Any other input is borrowed and stays set: its data must stay valid until execute has returned. A
+  // program that mutates this input writes to the data; it fails unless the argument is `writable`.
+  // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
-  // Int, bool (0 or 1) and double inputs. A value that export baked into the program must be the same.
+  // Sets an int, bool (0 or 1) or double input. If export fixed the value in the program, it must be that value.
   Status set_input(size_t index, int64_t value, Error &error);
   Status set_input(size_t index, double value, Error &error);  // double inputs
   // Checks that the input was None at export. Such an input needs no call.
@@ -89,31 +88,31 @@ class Method {
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
 
-  // Memory for an output without planned memory (ValueInfo.tensor.planned == false): `bytes` at least tensor.bytes of
-  // its info, aligned to 16 bytes (64 saves copies). Needed before every first execute; stays until set again.
-  // Such memory must not overlap an input.
+  // Sets the memory of an output that has no planned memory (ValueInfo.tensor.planned is false). `bytes` must be at
+  // least tensor.bytes of its info; the address must be a multiple of 16 (a multiple of 64 saves copies). Must be
+  // called before the first execute; the memory stays set for later runs. It must not overlap an input.
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
-  // Runs once. On failure outputs are undefined and the method may be executed again.
-  // Errors: INVALID_STATE (an input or output was not set), or what a kernel or delegate gave; the sentence starts with
-  // method, instruction and operator or backend.
+  // Runs the method once. After a failure outputs are undefined, and the method may be executed again.
+  // Errors: INVALID_STATE (an input or output was not set), or the error of a kernel or delegate, whose message starts
+  // with method, instruction and operator or backend.
   Status execute(Error &error);
 
-  // Starts a run for callers that do something else while a device works. Returns EDGECORE_PENDING, which is no
-  // failure, while a backend is still working. After completion.ready() the caller continues the run with resume, which
-  // returns in the same way. Meanwhile inputs and outputs must stay in place, and every call except resume, pending and
+  // Starts a run without waiting for a device. Returns EDGECORE_PENDING, which is no failure, while a backend is still
+  // working. After completion.ready() the caller continues the run with resume, which returns in the same way. Until
+  // the run has ended, inputs and outputs must stay valid at their addresses, and every call except resume, pending and
   // destroy fails with INVALID_STATE.
   Status start(Completion &completion, Error &error);
-  Status resume(Error &error);  // EDGECORE_PENDING if it is too early
+  Status resume(Error &error);  // EDGECORE_PENDING also if the device is not done yet
   bool pending() const;
 
   // Sets an option on all instances of the backend; the host layer has checked name and type (AT_RUN).
-  // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or what the backend gave.
+  // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or the backend's error.
   Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
 
-  // Returns an output with its actual shape, valid until the next call of a member. If the program returns an input, a
-  // constant or a view, the data are not in the memory of set_output.
+  // Returns an output with the shape of this run, valid until the next call of a member. If the program returns an
+  // input, a constant or a view, the data are not in the memory of set_output.
   const edgecore_value &output(size_t index) const;
 
   // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones.
@@ -123,7 +122,7 @@ class Method {
   // Visits all mutable buffers, also shared ones, in the order of the file. Must not be called while a run is pending.
   void visit_state(StateVisitor &visitor) const;
 
-  // Bytes: planned arenas; what delegates asked for; staging copies for buffer requirements.
+  // Return bytes: of planned arenas; of memory that delegates asked for; of copies for buffer requirements.
   uint64_t planned_bytes() const;
   uint64_t delegate_bytes() const;
   uint64_t staging_bytes() const;

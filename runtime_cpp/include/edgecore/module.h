@@ -29,11 +29,13 @@ struct MethodOptions {
 // Returns the limits of the core, with planned memory limited to the physical memory.
 Limits default_limits();
 
-// Returns the folders in the environment variable EDGECORE_BACKEND_PATH, separated by colons, for Module::find_backend.
-// Returns none in a process that runs with the rights of another user (setuid and the like).
+// Returns the folders in the environment variable EDGECORE_BACKEND_PATH (separated by colons), for
+// Module::find_backend. Returns none in a process that runs with the rights of another user (setuid and the like).
 std::vector<std::string> backend_path();
 
-// Call the members in their order. Not thread-safe. After load_methods each Method may be used by one thread at a time.
+// A program, its backends and its methods. Call the members in the order of their declaration: set_limits and add_data,
+// open, then backends and kernels, load_methods, then the others. Not thread-safe; but after load_methods different
+// threads may use different methods, each method by one thread at a time.
 class Module {
  public:
   Module();
@@ -60,20 +62,21 @@ class Module {
   // Returns those of the required backends that were not added yet.
   std::vector<StringView> missing_backends() const;
 
-  // Makes a backend available to this file, from a table linked into the application or from a library given by its
-  // absolute path, whose table must be that of `backend_id` (empty: any). The driver is created once a process.
-  // `options` must be among those that the backend declares for loading, with the declared types (an int serves as a
-  // float). Errors: those of check_backend, NOT_FOUND and ACCESS_FAILED for the library, INVALID_ARGUMENT for an
-  // option, and what the backend gave.
+  // Makes a backend available to this file, from a table linked into the application or from the library at an absolute
+  // path, which must be the backend `backend_id` (empty: any). The driver is created once per process. `options` must
+  // be among those that the backend declares for loading, with the declared types (an int is accepted for a float).
+  // Errors: those of check_backend, NOT_FOUND and ACCESS_FAILED for the library, INVALID_ARGUMENT for an option, and
+  // errors of the backend.
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Loads a backend whose manifest is in one of `folders`, which are absolute; the first that has one counts. A
-  // manifest is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: what
-  // the library was built for, its path, absolute or from the manifest's folder, and options for loading, before which
-  // `options` go. Nothing is opened for another interface. Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (for another
-  // interface only), INVALID_EXTERNAL_DATA (a broken one, and no other), INVALID_ARGUMENT (a relative folder, or two
-  // manifests in one), ACCESS_FAILED, and those of load_backend.
+  // Loads a backend that has a manifest in one of `folders` (absolute paths); the first folder with one is used. A
+  // manifest is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the
+  // version of the interface that the library was built for, its path, absolute or relative to the manifest, and
+  // options for loading, which `options` override. A library for another version of the interface is never opened.
+  // Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only
+  // broken manifests), INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those
+  // of load_backend.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
@@ -81,8 +84,8 @@ class Module {
   // added library.
   std::vector<std::string> missing_operators() const;
 
-  // Makes kernels available to this file, from a table linked into the application or from a library given by its
-  // absolute path (edgecore/kernel.h). An operator with two kernels is an error when a method that calls it is loaded.
+  // Makes kernels available to this file, from a table linked into the application or from the library at an absolute
+  // path (edgecore/kernel.h). If an operator has two kernels, loading a method that calls it fails.
   // Errors: those of check_kernel_library, NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error);
   Status load_kernels(const char *path, Error &error);
@@ -93,8 +96,8 @@ class Module {
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
 
-  // Runs the method of this name: a tensor for each tensor among its inputs, in order (other inputs are set through
-  // method() before). `outputs` become copies of its tensor outputs.
+  // Runs the method with this name. `inputs` has a tensor for each tensor among the method's inputs, in order; other
+  // inputs must be set through method() before. `outputs` receives copies of the tensor outputs.
   // Errors: NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and those of Method::set_input), and
   // those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
@@ -105,23 +108,23 @@ class Module {
   Status write_trace(const char *path, Error &error) const;
 
   // Gives all mutable buffers and the state of backends their initial values. No method may be running.
-  // Errors: what a backend gave.
+  // Errors: those of backends.
   Status reset(Error &error);
 
-  // Sets options of a backend that may change after loading, for all methods. None may be running. Names and types are
-  // checked first; if the backend refuses one, those before it are set.
-  // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and what the backend gave.
+  // Sets options of a backend that may change after loading, for all methods. No method may be running. All names and
+  // types are checked before the first option is set; if the backend refuses an option, those before it stay set.
+  // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and errors of the backend.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
   // Saves and restores all mutable state, of buffers and of backends, as bytes. Another program can import it if its
   // buffers have the same names and shapes. No method may be running. An import that fails changes nothing.
-  // Errors: NOT_SUPPORTED (a backend has state that it does not export), what a backend gave, and of importing
+  // Errors: NOT_SUPPORTED (a backend has state that it does not export), errors of a backend, and for import_state
   // INVALID_ARGUMENT (damaged, or of another program).
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
 
   // Saves and restores the state that one backend keeps for this program (a KV cache), in the backend's own form.
-  // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and what the backend gave.
+  // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and errors of the backend.
   Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
   Status import_state(StringView backend_id, Bytes state, Error &error);
 

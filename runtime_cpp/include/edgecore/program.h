@@ -16,7 +16,7 @@ struct ProgramTables;  // flatbuffer roots and resolved segments; core/program_t
 struct ProgramConfig {
   Allocator *allocator = nullptr;  // holds the Program and the private copy of the flatbuffer part
   Limits limits;
-  Span<const DataFile *const> data;  // .ptd files that belong to the program; they must outlive it, the array too
+  Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
 };
 
 #define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
@@ -29,7 +29,7 @@ struct TensorInfo {
   Span<const int32_t> sizes;      // maximum shape
   Span<const uint8_t> dim_order;  // outermost first
   uint64_t bytes = 0;             // at the maximum shape
-  bool planned = false;           // its memory is part of an arena or of the file; else it comes from the caller
+  bool planned = false;           // its memory is in an arena or in the file; false: the caller provides it
 };
 
 // An input or output.
@@ -39,8 +39,8 @@ struct ValueInfo {
   TensorInfo tensor;  // of TAG_TENSOR
 };
 
-// One dim of an input or output tensor. With a symbol (not negative) its size is multiple * n + offset for a whole
-// number n that all dims of this symbol in the method share.
+// One dim of an input or output tensor. If it has a symbol (not negative), its size is multiple * n + offset for an
+// integer n that all dims with this symbol in the method have in common.
 struct DimInfo {
   StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
   int64_t min = 0;
@@ -55,7 +55,7 @@ struct OperatorName {
   StringView overload;  // "out"; may be empty
 };
 
-// One need that the compiler declared in edgecore.meta.v1.
+// A memory need that the compiler declared in the file's metadata (edgecore.meta.v1).
 struct DeclaredNeed {
   uint32_t kind = 0;   // EDGECORE_MEMORY_*
   uint32_t space = 0;  // 0: host memory
@@ -64,7 +64,8 @@ struct DeclaredNeed {
   StringView shared_group;
 };
 
-// A delegate of a method; what comes from edgecore.meta.v1 is empty when another toolchain wrote the file.
+// A delegate of a method. The members after has_meta come from edgecore.meta.v1; they are empty if another toolchain
+// wrote the file.
 struct DelegateInfo {
   StringView backend_id;
   Bytes blob;  // borrowed from the file
@@ -76,7 +77,7 @@ struct DelegateInfo {
   uint64_t need_count = 0;  // see MethodInfo::declared_need
 };
 
-// What the file says about one method: a view, as long-lived as its Program. Indices must be below the counts.
+// The declaration of one method in the file: a view, valid as long as its Program. Indices must be below the counts.
 class MethodInfo {
  public:
   StringView name() const;
@@ -85,10 +86,10 @@ class MethodInfo {
   StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
-  // Of tensors. A file that edgecore did not write has the maxima alone.
+  // Describe a dim of a tensor. In a file that another toolchain wrote only the maximum is known.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
-  // NOT_FOUND with the names of all inputs in the sentence.
+  // Errors: NOT_FOUND with the names of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // arenas 1 to n of the file, as 0 to n-1
   uint64_t arena_bytes(size_t index) const;
@@ -109,21 +110,20 @@ class MethodInfo {
 class Program {
  public:
   // Reads and verifies a whole .pte file. `file` stays borrowed: constants, blobs and named data are used in place and
-  // must not change or move while the Program is in use; everything that is checked is copied first. `file` should be
-  // aligned to 16 bytes, better 128 (a mapping is); otherwise constants are refused as misaligned.
-  // The Program lives in config.allocator and needs no destruction.
-  // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the sentence says what and where),
-  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
+  // must not change or move while the Program is in use; the tables are copied before they are checked. `file` should
+  // be aligned to 16 bytes, better 128 (a mapping is); otherwise constants may be refused as misaligned. The Program
+  // lives in config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or
+  // inconsistent: the sentence says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
   static Result<const Program *> load(Bytes file, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
-  // NOT_FOUND with the names of all methods in the sentence.
+  // Errors: NOT_FOUND with the names of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Bytes stored under `key` in the file, or else in one of the data files. NOT_FOUND with the key in the sentence.
+  // Returns the bytes stored under `key` in the file, or else in one of the data files. Errors: NOT_FOUND with the key.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // What the data files hold under `key`. NOT_FOUND with the key and the files in the sentence.
+  // Returns the entry of the data files with this key. Errors: NOT_FOUND with the key and the files.
   Result<NamedBytes> external_data(StringView key, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
@@ -131,18 +131,19 @@ class Program {
   bool has_meta() const;  // the file was written by edgecore
   // Returns true if the file was compiled to share this mutable buffer between its methods.
   bool shares_state(StringView qualified_name) const;
-  // The runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
+  // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
   StringView target_runtime() const;
 
-  // Compares the SHA-256 of weights, of initial state, of delegates' blobs and data, and of what the program uses of
-  // its data files with those in the metadata. Reads all of it. Errors: INVALID_PROGRAM or INVALID_EXTERNAL_DATA with
-  // the name of what has changed, NOT_SUPPORTED (the metadata lack one of them, or the file has none).
+  // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of data files that
+  // the program uses, with the hashes in the metadata. Reads all these bytes. Errors: INVALID_PROGRAM or
+  // INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is missing, or the file
+  // has no metadata).
   Status check_digests(Error &error) const;
 
   // Checks that every tensor that the method's instructions use has planned memory or data in the file, is an input or
-  // output, or is bound to another tensor's memory by an instruction. Without this check a run fails when it comes to
-  // the instruction. Needs one byte per value of `scratch`. Errors: NOT_SUPPORTED, with the instruction and the value;
-  // MEMORY_ALLOCATION_FAILED.
+  // output, or is bound to another tensor's memory by an instruction. Without this check a run fails when it reaches
+  // the instruction. Allocates one byte of `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the
+  // value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }

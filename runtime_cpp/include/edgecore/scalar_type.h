@@ -1,4 +1,4 @@
-// Element types by their number in a .pte file, which is that of PyTorch's ScalarType.
+// Element types by their number in a .pte file, which is the number in PyTorch's enum ScalarType.
 #ifndef EDGECORE_SCALAR_TYPE_H_
 #define EDGECORE_SCALAR_TYPE_H_
 

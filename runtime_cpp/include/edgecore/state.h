@@ -8,27 +8,28 @@
 
 namespace edgecore {
 
-// Which mutable buffers of equal qualified name the methods share. Methods that share one must not run at a time.
+// Selects the mutable buffers of equal qualified name that the methods share. Methods that share a buffer must not run
+// at the same time.
 enum class StateSharing : uint8_t {
   kAsFile,  // those that the file names in its metadata
   kAll,   // all; buffers without a name are shared if they have the same offset in memory 2 or above, as in ExecuTorch
   kNone,  // each method has its own
 };
 
-// One copy of each shared buffer. It and its allocator must outlive the methods.
+// Holds one copy of each shared buffer. The store and its allocator must outlive the methods.
 class StateStore {
  public:
   struct Buffer {
     StringView name;         // qualified; empty: identified by memory_id and offset
-    uint32_t memory_id = 0;  // of one without a name
+    uint32_t memory_id = 0;  // only of a buffer without a name, like offset
     uint64_t offset = 0;
-    StringView method;  // the first that asked for it
+    StringView method;  // the first method that asked for the buffer
     int32_t scalar_type = 0;
     Span<const int32_t> sizes;
     Span<const uint8_t> dim_order;
     uint64_t bytes = 0;
     const uint8_t *initial = nullptr;  // NULL: zeros
-    uint8_t *data = nullptr;           // followed by a readable tail
+    uint8_t *data = nullptr;           // kArenaTail more bytes after its end are readable
     Buffer *next = nullptr;
   };
 

@@ -53,15 +53,15 @@ constexpr int32_t scalar_type_of<uint32_t>() {
   return 28;
 }
 
-// Dense and row-major. Copies share the memory.
+// A dense row-major tensor in memory of its own. Copies of the object share that memory.
 class Tensor {
  public:
-  // Holds nothing: no method takes it, and data() is NULL.
+  // Makes an empty tensor: no method accepts it, and data() is NULL.
   Tensor() = default;
-  // Zeros; `scalar_type` is a number of the .pte's ScalarType. Holds nothing if there is no such type, a size is
-  // negative, or memory does not suffice.
+  // Makes a tensor of zeros. `scalar_type` is a number of the .pte's ScalarType. The tensor is empty if there is no
+  // such type, a size is negative, or memory does not suffice.
   Tensor(int32_t scalar_type, std::vector<int64_t> shape);
-  // A copy of `values`, row by row. Holds nothing unless their number is that of the shape.
+  // Copies `values`, which are in row-major order. The tensor is empty if their number does not fit the shape.
   template <typename T>
   static Tensor of(std::vector<int64_t> shape, const std::vector<T> &values) {
     return copy_of(scalar_type_of<T>(), std::move(shape), values.data(), values.size());
@@ -73,7 +73,7 @@ class Tensor {
   size_t count() const { return count_; }  // of elements
   size_t bytes() const { return bytes_; }
   void *data() const { return memory_.get(); }
-  // The elements; empty if the tensor is of another type.
+  // Returns the elements; none if the tensor has another element type.
   template <typename T>
   Span<T> values() const {
     if (scalar_type_ != scalar_type_of<T>()) return {};
