@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the build folder: EDGECORE_KERNELS_BUILD if set (already built), else a temporary folder that is built now."""
+    """Return the build folder: EDGECORE_KERNELS_BUILD if set, else a temporary folder that is built now."""
     if prebuilt := os.environ.get("EDGECORE_KERNELS_BUILD"):
         return Path(prebuilt)
     folder = tmp_path_factory.mktemp("kernels")

@@ -22,14 +22,14 @@ def test_output_shrinks_through_the_host(library: Library) -> None:
     ("name", "args", "sentence"),
     [
         ("aten::relu.out", (torch.ones(9), torch.empty(3)), "cannot resize"),
-        ("aten::relu.out", (torch.ones(3), torch.empty(3, 1)), "'out' has shape [3, 1], the result has shape [3]"),
+        ("aten::relu.out", (torch.ones(3), torch.empty(3, 1)), "'out' has shape [3, 1] but the result has shape [3]"),
         ("aten::add.out", (torch.ones(3), torch.ones(4), 1, torch.empty(3)), "shapes [3] and [4] do not broadcast"),
         ("aten::add.out", (torch.ones(3), 1.0, 1, torch.empty(3)), "argument 1 must be a tensor"),
-        ("aten::add.out", (torch.ones(3), torch.ones(3)), "is missing, the call has 2"),
+        ("aten::add.out", (torch.ones(3), torch.ones(3)), "is missing: the call has 2 arguments"),
         (
             "aten::add.out",
             (torch.ones(3), torch.ones(3), 1, torch.empty(3, dtype=torch.int32)),
-            "a result of float32 cannot be stored in an out of int32",
+            "a result of dtype float32 cannot be stored in an output of dtype int32",
         ),
         ("aten::mm.out", (torch.ones(2, 3), torch.ones(2, 3), torch.empty(2, 3)), "cannot be multiplied"),
         (

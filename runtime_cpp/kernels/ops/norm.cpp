@@ -1,4 +1,4 @@
-// Layer, group and batch normalisation.
+// Layer and group normalization, and batch normalization outside of training.
 #include "lib/convert.h"
 #include "lib/math.h"
 
@@ -6,6 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
+// The sum of x - shift, or of its squares. 16 lanes accumulate up to 1024 elements in C, which vectorizes; the chunks
+// are added in double, so that the rounding error does not grow with n.
 template <class C>
 double sum_of(const C *x, int64_t n, C shift, bool squared) {
   double total = 0;
@@ -28,7 +30,7 @@ double sum_of(const C *x, int64_t n, C shift, bool squared) {
   return total;
 }
 
-// Mean and 1 / sqrt(variance + eps) of n elements, in two passes.
+// Mean and 1 / sqrt(variance + eps) of n elements, in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 void moments(const C *x, int64_t n, double eps, C *mean, C *rstd) {
   const double count = static_cast<double>(n);
@@ -99,8 +101,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
         const C shift = offset != nullptr ? offset[c] : C{0};
         const C *__restrict in = x + r * n + k * pixels;
         C *__restrict out = result.data() + r * n + k * pixels;
-        // A multiply-add of in[i] and shift - mean * factor would leave that product's rounding where in[i] is the
-        // mean.
+        // Not in[i] * factor + (shift - mean * factor): if in[i] is the mean, as in groups of one element, the result
+        // must be exactly `shift`, without the rounding error of mean * factor.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }
@@ -110,7 +112,8 @@ void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int6
   rstds.finish(call);
 }
 
-// Dims outside and inside dim 1, the channel's. Reads and writes each tensor in its own order.
+// Batch normalization with given statistics. Channels are dim 1. If both input and output are channels last, it
+// computes in this layout, else in row-major order.
 template <class C>
 void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mean, Tensor variance, double eps,
                 Tensor out) {
@@ -157,10 +160,10 @@ void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mea
   result.finish(call);
 }
 
-bool check_vector(Call &call, Tensor t, int64_t size, const char *what) {
+bool check_vector(Call &call, Tensor t, int64_t size, const char *name) {
   if (t.t != nullptr && t.numel() != size) {
     call.fail(EDGECORE_INVALID_ARGUMENT,
-              Message() << what << " has shape " << t.shape() << ", expected " << size << " elements");
+              Message() << name << " has shape " << t.shape() << " but must have " << size << " elements");
   }
   return !call.failed();
 }
@@ -228,7 +231,7 @@ int32_t native_group_norm_out(const edgecore_call *raw) {
   for (int d = 2; d < input.ndim(); ++d) own_pixels *= input.size(d);
   const bool fits = input.ndim() >= 2 && input.size(0) == images && input.size(1) == channels && pixels == own_pixels &&
                     groups > 0 && channels % groups == 0;
-  if (!call.check(fits, "N, C, HxW and group do not fit the input") || !check_outs(call, input, outs, 3) ||
+  if (!call.check(fits, "N, C, HxW and group do not match the input") || !check_outs(call, input, outs, 3) ||
       !check_vector(call, weight, channels, "weight") || !check_vector(call, bias, channels, "bias")) {
     return call.status();
   }
@@ -262,7 +265,7 @@ int32_t native_batch_norm_legit_no_training_out(const edgecore_call *raw) {
       !check_vector(call, variance, input.size(1), "running_var")) {
     return call.status();
   }
-  Shape empty;  // the saved moments of training
+  Shape empty;  // save_mean and save_rstd are only used in training
   empty.push(0);
   if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], empty, "save_mean") ||
       !call.resize(outs[2], empty, "save_rstd")) {
