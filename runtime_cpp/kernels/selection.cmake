@@ -28,8 +28,8 @@ function(edgecore_compile_kernels target variant)
                                                  EIGEN_DEFAULT_DENSE_INDEX_TYPE=int64_t)
   endif()
   target_compile_definitions(${target} PRIVATE EDGECORE_VARIANT=${variant} EDGECORE_VERSION="${version}")
-  # No math errno and no trapping math: otherwise the compiler does not vectorize loops with comparisons or square roots.
-  # Wrapping integers (-fwrapv): ATen's integers wrap too.
+  # No math errno and no trapping math: otherwise the compiler does not vectorize loops with comparisons or square
+  # roots. Wrapping integers (-fwrapv): ATen's integers wrap too.
   target_compile_options(
     ${target} PRIVATE -fno-exceptions $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti> -fno-math-errno -fno-trapping-math -fwrapv -ffp-contract=fast
                       -ffunction-sections -fdata-sections ${warnings})
@@ -38,13 +38,13 @@ function(edgecore_compile_kernels target variant)
   edgecore_set_pic(${target})
 endfunction()
 
-# edgecore_kernels(TARGET app PTE a.pte [b.pte...]) links to `app` only the kernels that these files call, with code only
-# for their dtypes. It replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they
+# edgecore_kernels(TARGET app PTE a.pte [b.pte...]) links to `app` only the kernels that these files call, with code
+# only for their dtypes. It replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they
 # change. `app` must link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
 function(edgecore_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE")
   if(NOT arg_TARGET OR NOT arg_PTE OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "edgecore_kernels needs the arguments TARGET and PTE: edgecore_kernels(TARGET app PTE model.pte).")
+    message(FATAL_ERROR "edgecore_kernels needs TARGET and PTE: edgecore_kernels(TARGET app PTE model.pte).")
   endif()
   set(files "")
   foreach(file IN LISTS arg_PTE)

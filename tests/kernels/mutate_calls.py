@@ -5,9 +5,9 @@
 A damaged file may pass any numbers, lists and tensors to a kernel. The kernel must either report an error or write its
 result to the memory of its outputs. If a child process dies of a signal, or needs over 2 s of processor time for one
 call, the call has failed and is printed. Each tensor ends at a page that cannot be accessed, so that an access past its
-end is a signal. LIBRARY may be built with -fsanitize=undefined -fsanitize-trap=undefined -fno-sanitize=float-cast-overflow: then
-undefined behaviour kills the child too. (Conversions of floats that the target type cannot represent are excluded: their
-result depends on the processor, as in PyTorch.)
+end is a signal. LIBRARY may be built with -fsanitize=undefined -fsanitize-trap=undefined
+-fno-sanitize=float-cast-overflow: then undefined behaviour kills the child too. (Conversions of floats that the target
+type cannot represent are excluded: their result depends on the processor, as in PyTorch.)
 """
 
 from __future__ import annotations

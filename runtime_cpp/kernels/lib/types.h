@@ -89,6 +89,28 @@ template <>
 constexpr Compute compute_for<int64_t>() {
   return Compute::kInt;
 }
+// Calls body(C{}) with the C++ type C of the compute type of `type`.
+template <class Body>
+void with_compute(Type type, const Body &body) {
+  const Compute compute = compute_of(type);
+  if (compute == Compute::kFloat) {
+    body(float{});
+  } else if (compute == Compute::kDouble) {
+    body(double{});
+  } else {
+    body(int64_t{});
+  }
+}
+// The same for a floating dtype, without code for integers.
+template <class Body>
+void with_floating_compute(Type type, const Body &body) {
+  if (selected(Type::kF64) && type == Type::kF64) {
+    body(double{});
+  } else {
+    body(float{});
+  }
+}
+
 // The dtype whose elements in memory are values of the compute type.
 constexpr Type storage_of(Compute compute) {
   return compute == Compute::kFloat ? Type::kF32 : compute == Compute::kDouble ? Type::kF64 : Type::kI64;

@@ -23,10 +23,10 @@ constexpr int kVectorRegisters = 16;
 
 template <class C>
 struct VectorOf {
-  typedef C type __attribute__((vector_size(kVectorBytes)));
+  typedef C Type __attribute__((vector_size(kVectorBytes)));
 };
 template <class C>
-using Vector = typename VectorOf<C>::type;
+using Vector = typename VectorOf<C>::Type;
 
 template <class C>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(C));

@@ -87,10 +87,8 @@ template <bool kMax>
 void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   if (call.failed() || indices.numel() == 0) return;
   if (!call.check(input.numel() > 0, "a reduction over no elements has no result")) return;
-  const Compute compute = compute_of(input.type());
-  if (compute == Compute::kFloat) find_extremum<float, kMax>(call, input, dim, values, indices, keepdim);
-  if (compute == Compute::kDouble) find_extremum<double, kMax>(call, input, dim, values, indices, keepdim);
-  if (compute == Compute::kInt) find_extremum<int64_t, kMax>(call, input, dim, values, indices, keepdim);
+  with_compute(input.type(),
+               [&](auto c) { find_extremum<decltype(c), kMax>(call, input, dim, values, indices, keepdim); });
 }
 
 template <bool kMax>

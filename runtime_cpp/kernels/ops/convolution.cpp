@@ -152,10 +152,7 @@ int32_t convolution_out(const edgecore_call *raw) {
     return call.status();
   }
   if (out.numel() == 0) return call.status();
-  const Compute compute = compute_of(input.type());
-  if (compute == Compute::kFloat) run<float>(call, conv, input, weight, bias, out);
-  if (compute == Compute::kDouble) run<double>(call, conv, input, weight, bias, out);
-  if (compute == Compute::kInt) run<int64_t>(call, conv, input, weight, bias, out);
+  with_compute(input.type(), [&](auto c) { run<decltype(c)>(call, conv, input, weight, bias, out); });
   return call.status();
 }
 

@@ -108,11 +108,7 @@ int32_t cdist_forward_out(const edgecore_call *raw) {
   shape.push(x1.size(x1.ndim() - 2));
   shape.push(x2.size(x2.ndim() - 2));
   if (!call.resize(out, shape)) return call.status();
-  if (x1.type() == Type::kF64) {
-    cross_distances<double>(call, x1, x2, out, p);
-  } else {
-    cross_distances<float>(call, x1, x2, out, p);
-  }
+  with_floating_compute(x1.type(), [&](auto c) { cross_distances<decltype(c)>(call, x1, x2, out, p); });
   return call.status();
 }
 
@@ -132,11 +128,7 @@ int32_t pdist_forward_out(const edgecore_call *raw) {
   if (!call.check(!__builtin_mul_overflow(rows, rows - 1, &twice), "the input has too many rows")) return call.status();
   shape.push(rows > 0 ? twice / 2 : 0);
   if (!call.resize(out, shape)) return call.status();
-  if (self.type() == Type::kF64) {
-    pair_distances<double>(call, self, out, p);
-  } else {
-    pair_distances<float>(call, self, out, p);
-  }
+  with_floating_compute(self.type(), [&](auto c) { pair_distances<decltype(c)>(call, self, out, p); });
   return call.status();
 }
 

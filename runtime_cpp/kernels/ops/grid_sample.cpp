@@ -158,11 +158,9 @@ int32_t grid_sampler_2d_out(const edgecore_call *raw) {
   shape.push(grid.size(1));
   shape.push(grid.size(2));
   if (!call.resize(out, shape)) return call.status();
-  if (input.type() == Type::kF64) {
-    sample_all<double>(call, input, grid, out, interpolation, padding, align_corners);
-  } else {
-    sample_all<float>(call, input, grid, out, interpolation, padding, align_corners);
-  }
+  with_floating_compute(input.type(), [&](auto c) {
+    sample_all<decltype(c)>(call, input, grid, out, interpolation, padding, align_corners);
+  });
   return call.status();
 }
 

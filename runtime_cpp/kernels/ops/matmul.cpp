@@ -17,19 +17,6 @@ Matrix<C> operand(Call &call, Tensor t) {
   return {dense<C>(call, t), t.size(1), false};
 }
 
-// Calls body(C{}) with the compute type C of a dtype.
-template <class Body>
-void with_compute(Type type, const Body &body) {
-  const Compute compute = compute_of(type);
-  if (compute == Compute::kFloat) {
-    body(float{});
-  } else if (compute == Compute::kDouble) {
-    body(double{});
-  } else {
-    body(int64_t{});
-  }
-}
-
 // Describes the output of a gemm to which `term` is added, if there is one. gemm itself adds a vector with an element
 // for each column; any other shape that broadcasts is copied into the output first.
 template <class C>

@@ -43,25 +43,43 @@ const C *optional_dense(Call &call, Tensor t) {
   return t.t == nullptr ? nullptr : dense<C>(call, t);
 }
 
+// The tensors of layer_norm and group_norm as dense arrays. Weight and bias may be NULL.
+template <class C>
+struct DenseTensors {
+  const C *x, *scale, *offset;
+  DenseOut<C> result, means, rstds;
+
+  DenseTensors(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *outs)
+      : x(dense<C>(call, input)),
+        scale(optional_dense<C>(call, weight)),
+        offset(optional_dense<C>(call, bias)),
+        result(call, outs[0]),
+        means(call, outs[1]),
+        rstds(call, outs[2]) {}
+
+  void finish(Call &call) const {
+    result.finish(call);
+    means.finish(call);
+    rstds.finish(call);
+  }
+};
+
 template <class C>
 void layer_norm(Call &call, Tensor input, int64_t rows, int64_t n, Tensor weight, Tensor bias, double eps,
                 const Tensor *outs) {
-  const C *x = dense<C>(call, input);
-  const C *scale = optional_dense<C>(call, weight);
-  const C *offset = optional_dense<C>(call, bias);
-  const DenseOut<C> result(call, outs[0]);
-  const DenseOut<C> means(call, outs[1]);
-  const DenseOut<C> rstds(call, outs[2]);
+  const DenseTensors<C> t(call, input, weight, bias, outs);
   if (call.failed()) return;
+  const C *scale = t.scale;
+  const C *offset = t.offset;
   call.parallel(rows, 16384 / (n + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t r = begin; r < end; ++r) {
-      const C *__restrict in = x + r * n;
-      C *__restrict out = result.data() + r * n;
+      const C *__restrict in = t.x + r * n;
+      C *__restrict out = t.result.data() + r * n;
       C mean;
       C rstd;
       moments(in, n, eps, &mean, &rstd);
-      means.data()[r] = mean;
-      rstds.data()[r] = rstd;
+      t.means.data()[r] = mean;
+      t.rstds.data()[r] = rstd;
       if (scale != nullptr && offset != nullptr) {
         for (int64_t i = 0; i < n; ++i) out[i] = (in[i] - mean) * rstd * scale[i] + offset[i];
         continue;
@@ -71,45 +89,38 @@ void layer_norm(Call &call, Tensor input, int64_t rows, int64_t n, Tensor weight
       for (int64_t i = 0; offset != nullptr && i < n; ++i) out[i] += offset[i];
     }
   });
-  result.finish(call);
-  means.finish(call);
-  rstds.finish(call);
+  t.finish(call);
 }
 
 template <class C>
 void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int64_t pixels, int64_t groups,
                 Tensor weight, Tensor bias, double eps, const Tensor *outs) {
-  const C *x = dense<C>(call, input);
-  const C *scale = optional_dense<C>(call, weight);
-  const C *offset = optional_dense<C>(call, bias);
-  const DenseOut<C> result(call, outs[0]);
-  const DenseOut<C> means(call, outs[1]);
-  const DenseOut<C> rstds(call, outs[2]);
+  const DenseTensors<C> t(call, input, weight, bias, outs);
   if (call.failed()) return;
+  const C *scale = t.scale;
+  const C *offset = t.offset;
   const int64_t width = channels / groups;
   const int64_t n = width * pixels;
   call.parallel(images * groups, 16384 / (n + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t r = begin; r < end; ++r) {
       C mean;
       C rstd;
-      moments(x + r * n, n, eps, &mean, &rstd);
-      means.data()[r] = mean;
-      rstds.data()[r] = rstd;
+      moments(t.x + r * n, n, eps, &mean, &rstd);
+      t.means.data()[r] = mean;
+      t.rstds.data()[r] = rstd;
       for (int64_t k = 0; k < width; ++k) {
         const int64_t c = r % groups * width + k;
         const C factor = scale != nullptr ? scale[c] * rstd : rstd;
         const C shift = offset != nullptr ? offset[c] : C{0};
-        const C *__restrict in = x + r * n + k * pixels;
-        C *__restrict out = result.data() + r * n + k * pixels;
+        const C *__restrict in = t.x + r * n + k * pixels;
+        C *__restrict out = t.result.data() + r * n + k * pixels;
         // Not in[i] * factor + (shift - mean * factor): if in[i] is the mean, as in groups of one element, the result
         // must be exactly `shift`, without the rounding error of mean * factor.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }
   });
-  result.finish(call);
-  means.finish(call);
-  rstds.finish(call);
+  t.finish(call);
 }
 
 // Batch normalization with given statistics. Channels are dim 1. If both input and output are channels last, it
@@ -168,6 +179,13 @@ bool check_vector(Call &call, Tensor t, int64_t size, const char *name) {
   return !call.failed();
 }
 
+// Resizes the outputs of a normalization: the result, and two tensors of moments.
+bool resize_outs(Call &call, Tensor input, const Tensor *outs, const Shape &moments_shape, const char *mean_name,
+                 const char *rstd_name) {
+  return call.resize(outs[0], input.shape()) && call.resize(outs[1], moments_shape, mean_name) &&
+         call.resize(outs[2], moments_shape, rstd_name);
+}
+
 bool check_outs(Call &call, Tensor input, const Tensor *outs, int count) {
   call.check(is_floating(input.type()), "the input must have a floating dtype");
   for (int i = 0; i < count; ++i) call.check_cast(input.type(), outs[i]);
@@ -204,15 +222,9 @@ int32_t native_layer_norm_out(const edgecore_call *raw) {
       moments_shape.sizes[d] = 1;
     }
   }
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], moments_shape, "mean") ||
-      !call.resize(outs[2], moments_shape, "rstd")) {
-    return call.status();
-  }
-  if (input.type() == Type::kF64) {
-    layer_norm<double>(call, input, rows, n, weight, bias, eps, outs);
-  } else {
-    layer_norm<float>(call, input, rows, n, weight, bias, eps, outs);
-  }
+  if (!resize_outs(call, input, outs, moments_shape, "mean", "rstd")) return call.status();
+  with_floating_compute(input.type(),
+                        [&](auto c) { layer_norm<decltype(c)>(call, input, rows, n, weight, bias, eps, outs); });
   return call.status();
 }
 
@@ -238,15 +250,10 @@ int32_t native_group_norm_out(const edgecore_call *raw) {
   Shape moments_shape;
   moments_shape.push(images);
   moments_shape.push(groups);
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], moments_shape, "mean") ||
-      !call.resize(outs[2], moments_shape, "rstd")) {
-    return call.status();
-  }
-  if (input.type() == Type::kF64) {
-    group_norm<double>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
-  } else {
-    group_norm<float>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
-  }
+  if (!resize_outs(call, input, outs, moments_shape, "mean", "rstd")) return call.status();
+  with_floating_compute(input.type(), [&](auto c) {
+    group_norm<decltype(c)>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
+  });
   return call.status();
 }
 
@@ -267,16 +274,10 @@ int32_t native_batch_norm_legit_no_training_out(const edgecore_call *raw) {
   }
   Shape empty;  // save_mean and save_rstd are only used in training
   empty.push(0);
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], empty, "save_mean") ||
-      !call.resize(outs[2], empty, "save_rstd")) {
-    return call.status();
-  }
+  if (!resize_outs(call, input, outs, empty, "save_mean", "save_rstd")) return call.status();
   if (input.numel() == 0) return call.status();
-  if (input.type() == Type::kF64) {
-    batch_norm<double>(call, input, weight, bias, mean, variance, eps, outs[0]);
-  } else {
-    batch_norm<float>(call, input, weight, bias, mean, variance, eps, outs[0]);
-  }
+  with_floating_compute(
+      input.type(), [&](auto c) { batch_norm<decltype(c)>(call, input, weight, bias, mean, variance, eps, outs[0]); });
   return call.status();
 }
 

@@ -115,10 +115,7 @@ int32_t cumsum_out(const edgecore_call *raw) {
   const int dim = call.dim(1, self.ndim());
   const Tensor out = call.tensor(3);
   if (call.failed() || !call.resize(out, self.shape())) return call.status();
-  const Compute compute = compute_of(out.type());
-  if (compute == Compute::kFloat) cumulative_sum<float>(call, self, out, dim);
-  if (compute == Compute::kDouble) cumulative_sum<double>(call, self, out, dim);
-  if (compute == Compute::kInt) cumulative_sum<int64_t>(call, self, out, dim);
+  with_compute(out.type(), [&](auto c) { cumulative_sum<decltype(c)>(call, self, out, dim); });
   return call.status();
 }
 
@@ -142,10 +139,7 @@ int32_t topk_values(const edgecore_call *raw) {
   if (shape.ndim > 0) shape.sizes[dim] = k;
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) top_k<float>(call, self, dim, k, largest, values, indices);
-  if (compute == Compute::kDouble) top_k<double>(call, self, dim, k, largest, values, indices);
-  if (compute == Compute::kInt) top_k<int64_t>(call, self, dim, k, largest, values, indices);
+  with_compute(self.type(), [&](auto c) { top_k<decltype(c)>(call, self, dim, k, largest, values, indices); });
   return call.status();
 }
 
@@ -190,11 +184,7 @@ int32_t glu_out(const edgecore_call *raw) {
   Shape shape = self.shape();
   shape.sizes[dim] /= 2;
   if (!call.resize(out, shape)) return call.status();
-  if (self.type() == Type::kF64) {
-    gate<double>(call, self, out, dim);
-  } else {
-    gate<float>(call, self, out, dim);
-  }
+  with_floating_compute(self.type(), [&](auto c) { gate<decltype(c)>(call, self, out, dim); });
   return call.status();
 }
 

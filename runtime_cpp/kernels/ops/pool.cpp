@@ -299,10 +299,7 @@ int32_t max_pool2d_with_indices_out(const edgecore_call *raw) {
       !call.resize(out, shape) || !call.resize(indices, shape, "indices") || out.numel() == 0) {
     return call.status();
   }
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) max_pool<float>(call, pool, self, out, indices);
-  if (compute == Compute::kDouble) max_pool<double>(call, pool, self, out, indices);
-  if (compute == Compute::kInt) max_pool<int64_t>(call, pool, self, out, indices);
+  with_compute(self.type(), [&](auto c) { max_pool<decltype(c)>(call, pool, self, out, indices); });
   return call.status();
 }
 
@@ -319,10 +316,7 @@ int32_t avg_pool2d_out(const edgecore_call *raw) {
       !call.resize(out, shape) || out.numel() == 0) {
     return call.status();
   }
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) average_pool<float>(call, pool, self, out, count_padding, divisor);
-  if (compute == Compute::kDouble) average_pool<double>(call, pool, self, out, count_padding, divisor);
-  if (compute == Compute::kInt) average_pool<int64_t>(call, pool, self, out, count_padding, divisor);
+  with_compute(self.type(), [&](auto c) { average_pool<decltype(c)>(call, pool, self, out, count_padding, divisor); });
   return call.status();
 }
 
@@ -346,11 +340,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   if (!call.check(pool.in_h > 0 && pool.in_w > 0, "the spatial dims must not be empty") || !call.resize(out, shape)) {
     return call.status();
   }
-  if (self.type() == Type::kF64) {
-    adaptive_average<double>(call, pool, self, out);
-  } else {
-    adaptive_average<float>(call, pool, self, out);
-  }
+  with_floating_compute(self.type(), [&](auto c) { adaptive_average<decltype(c)>(call, pool, self, out); });
   return call.status();
 }
 

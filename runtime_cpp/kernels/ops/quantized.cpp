@@ -242,11 +242,8 @@ int32_t quantize_per_channel_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters inverse(call, scales, zero_points, true);
-  if (scales.type() == Type::kF64) {
-    quantize<double>(call, out, input, inverse, axis, range, false);
-  } else {
-    quantize<float>(call, out, input, inverse, axis, range, false);
-  }
+  with_floating_compute(scales.type(),
+                        [&](auto c) { quantize<decltype(c)>(call, out, input, inverse, axis, range, false); });
   return call.status();
 }
 
@@ -262,11 +259,7 @@ int32_t dequantize_per_channel_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters parameters(call, scales, zero_points, false);
-  if (scales.type() == Type::kF64) {
-    dequantize<double>(call, out, input, parameters, axis);
-  } else {
-    dequantize<float>(call, out, input, parameters, axis);
-  }
+  with_floating_compute(scales.type(), [&](auto c) { dequantize<decltype(c)>(call, out, input, parameters, axis); });
   return call.status();
 }
 

@@ -256,20 +256,16 @@ int32_t extremum(Call &call, const Arguments &a) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   call.check(r.count > 0 || a.out.numel() == 0, "a reduction over no elements has no result");
   if (call.failed()) return call.status();
-  const Compute compute = compute_of(a.self.type());
-  if (compute == Compute::kFloat) reduce<Op<float>, float>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kDouble) reduce<Op<double>, double>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kInt) reduce<Op<int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
+  with_compute(a.self.type(),
+               [&](auto c) { reduce<Op<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
   return call.status();
 }
 
 int32_t any(Call &call, const Arguments &a) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return call.status();
-  const Compute compute = compute_of(a.self.type());
-  if (compute == Compute::kFloat) reduce<Any<float>, float>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kDouble) reduce<Any<double>, double>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kInt) reduce<Any<int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
+  with_compute(a.self.type(),
+               [&](auto c) { reduce<Any<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
   return call.status();
 }
 
@@ -309,11 +305,8 @@ int32_t variance(Call &call, const Arguments &a, double correction) {
   if (!call.check_cast(a.self.type(), a.out)) return call.status();
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return call.status();
-  if (a.self.type() == Type::kF64) {
-    variance<double>(call, r, a.self.type(), a.out.type(), correction);
-  } else {
-    variance<float>(call, r, a.self.type(), a.out.type(), correction);
-  }
+  with_floating_compute(a.self.type(),
+                        [&](auto c) { variance<decltype(c)>(call, r, a.self.type(), a.out.type(), correction); });
   return call.status();
 }
 

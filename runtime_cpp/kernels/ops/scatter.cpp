@@ -47,10 +47,7 @@ void add_run(Type type, char *target, int64_t target_stride, const char *source,
       store(type, element, 0, 1, &a);
     }
   };
-  const Compute compute = compute_of(type);
-  if (compute == Compute::kFloat) add(float{});
-  if (compute == Compute::kDouble) add(double{});
-  if (compute == Compute::kInt) add(int64_t{});
+  with_compute(type, add);
 }
 
 void copy_item(char *target, const char *source, int64_t item) {

@@ -129,11 +129,7 @@ int32_t softmax(const edgecore_call *raw, const char *op) {
       !call.resize(out, self.shape())) {
     return call.status();
   }
-  if (self.type() == Type::kF64) {
-    run<double, kLog>(call, self, dim, out);
-  } else {
-    run<float, kLog>(call, self, dim, out);
-  }
+  with_floating_compute(self.type(), [&](auto c) { run<decltype(c), kLog>(call, self, dim, out); });
   return call.status();
 }
 

@@ -171,10 +171,7 @@ int32_t upsample_nearest2d_vec_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(3);
   Sizes sizes;
   if (!read_sizes(call, self, 2, out, &sizes) || out.numel() == 0) return call.status();
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) nearest<float>(call, self, out, sizes);
-  if (compute == Compute::kDouble) nearest<double>(call, self, out, sizes);
-  if (compute == Compute::kInt) nearest<int64_t>(call, self, out, sizes);
+  with_compute(self.type(), [&](auto c) { nearest<decltype(c)>(call, self, out, sizes); });
   return call.status();
 }
 
