@@ -53,17 +53,17 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
 
 // `running` are the running mean and variance, which training updates; NULL tensors if there are none.
 template <class C>
-int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
-                  double momentum, double eps, const Tensor *outs) {
+void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
+               double momentum, double eps, const Tensor *outs) {
   const int64_t batch = input.size(0);
   const int64_t channels = input.size(1);
   const int64_t pixels = batch * channels == 0 ? 0 : input.numel() / (batch * channels);
-  if (!call.check(!training || batch * pixels > 0 || channels == 0, "the batch is empty")) return call.status();
+  if (!call.check(!training || batch * pixels > 0 || channels == 0, "the batch is empty")) return;
   const C *x = dense<C>(call, input);
   const DenseOut<C> result(call, outs[0]);
   const DenseOut<C> means(call, outs[1]);
   const DenseOut<C> rstds(call, outs[2]);
-  if (call.failed()) return call.status();
+  if (call.failed()) return;
   call.parallel(channels, 16384 / (batch * pixels + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t c = begin; c < end; ++c) {
       const Channel m =
@@ -90,7 +90,6 @@ int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Te
   result.finish(call);
   means.finish(call);
   rstds.finish(call);
-  return call.status();
 }
 
 // `training_index` and `outs_index` are the indices of the argument `training` and of the first output.
@@ -120,9 +119,10 @@ int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, u
     if (training && running[i].t != nullptr && !call.resize(running[i], channels, "a running statistic"))
       return call.status();
   }
-  if (input.type() == Type::kF64)
-    return normalize<double>(call, input, weight, bias, running, training, momentum, eps, outs);
-  return normalize<float>(call, input, weight, bias, running, training, momentum, eps, outs);
+  with_floating_compute(input.type(), [&](auto c) {
+    normalize<decltype(c)>(call, input, weight, bias, running, training, momentum, eps, outs);
+  });
+  return call.status();
 }
 
 }  // namespace
