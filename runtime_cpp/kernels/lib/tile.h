@@ -1,5 +1,5 @@
-// The micro-kernel of every GEMM and convolution: kTileRows rows of the left operand, which are read in place, times a
-// packed panel of up to kTileVectors vectors of the right operand. The sums stay in registers.
+// The micro-kernel of GEMMs and of convolutions that are not depthwise: kTileRows rows of the left operand, which are
+// read in place, times a packed panel of up to kTileVectors vectors of the right operand. The sums stay in registers.
 #ifndef EDGECORE_KERNELS_TILE_H_
 #define EDGECORE_KERNELS_TILE_H_
 
@@ -8,8 +8,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The tile size is the largest whose rows * vectors sums, the panel's vectors and one broadcast element fit the vector
-// registers: 8 * 3 + 3 + 1 = 28 of 32, or 4 * 3 + 3 + 1 = 16 of 16. Spilled sums cost a load and a store per step.
+// The rows * vectors sums of a tile, the vectors of the panel's row and one broadcast element must fit the vector
+// registers: 8 * 3 + 3 + 1 = 28 of 32, or 4 * 3 + 3 + 1 = 16 of 16. A spilled sum costs a load and a store per step.
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : 4;
 constexpr int kTileVectors = 3;
 template <class C>
@@ -108,8 +108,8 @@ inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &resu
   }
 }
 
-// Computes result[m, n], the product of rows and a panel of `width` columns. `width` is a multiple of the lanes,
-// m <= kTileRows and n <= width. For `runs` and k see accumulate_tile.
+// Computes result[m, n], the product of rows and a panel of `width` columns. `width` is a multiple of the lanes, m <=
+// kTileRows and n <= width. For `runs` and k see accumulate_tile.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const GemmResult<C> &result, int64_t m, int64_t n) {
