@@ -36,11 +36,11 @@ struct ValidRange {
 };
 
 // The layout of a padded copy of one plane of a depthwise convolution, split into phases (a polyphase decomposition).
-// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of k * dilation %
-// stride form a phase and are stored next to each other, so that each tap reads adjacent elements for adjacent outputs,
-// for every stride and dilation: with stride 2 and dilation 1, phase 0 has the even and phase 1 the odd positions of
-// the padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h - pad_h][the same for
-// w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
+// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of
+// k * dilation % stride form a phase and are stored next to each other, so that each tap reads adjacent elements for
+// adjacent outputs, for every stride and dilation: with stride 2 and dilation 1, phase 0 has the even and phase 1 the
+// odd positions of the padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h -
+// pad_h][the same for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
   bool fit;  // false if the padded copy would be much larger than input and output; a damaged file can ask for that
@@ -69,8 +69,8 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
 template <class C>
 void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Any convolution of pixels (N, H, W, C) with at least one input channel. weight[o * strides[0] + i * strides[1] + h *
-// strides[2] + w * strides[3]] is the weight of output channel o, input channel i of the group, and tap (h, w).
+// Any convolution of pixels (N, H, W, C) with at least one input channel. weight[o * strides[0] + i * strides[1] +
+// h * strides[2] + w * strides[3]] is the weight of output channel o, input channel i of the group, and tap (h, w).
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);

@@ -8,9 +8,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding + k *
-// dilation, where k is the tap. `a` is in the output and `b` in the input; of a transposed convolution it is the other
-// way round. The weight is [channels of a, channels of b in a group, kernel].
+// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding +
+// k * dilation, where k is the tap. `a` is in the output and `b` in the input; of a transposed convolution it is the
+// other way round. The weight is [channels of a, channels of b in a group, kernel].
 struct Relation {
   int dims = 0;
   int64_t batch = 0;

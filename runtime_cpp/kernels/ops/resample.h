@@ -6,8 +6,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The weights of the input pixels along one axis: output i is the weighted sum of the input pixels first[i] + k, 0 <= k
-// < count[i], with weights[i * max_count + k].
+// The weights of the input pixels along one axis: output i is the weighted sum of the input pixels first[i] + k,
+// 0 <= k < count[i], with weights[i * max_count + k].
 template <class C>
 struct AxisWeights {
   int64_t *first = nullptr;
