@@ -1,9 +1,9 @@
-# How kernels are compiled, and edgecore_kernels(): those of chosen models for one application.
+# The compile options of kernels, and edgecore_kernels(), which builds the kernels that chosen models need.
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_DIR ${CMAKE_CURRENT_SOURCE_DIR})
 list(TRANSFORM EDGECORE_KERNELS_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE edgecore_kernels_paths)
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_PATHS ${edgecore_kernels_paths})
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_VERSION ${EDGECORE_KERNELS_VERSION})
-# Our own wheels have the faster functions; elsewhere Eigen is welcome, not needed.
+# Eigen makes sin and cos of float32 faster (ops/unary.cpp). Our wheels require it; other builds use it if it is there.
 if(EDGECORE_REQUIRE_EIGEN)
   find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 else()
@@ -14,7 +14,7 @@ if(EIGEN3_INCLUDE_DIRS)
 endif()
 set_property(GLOBAL PROPERTY EDGECORE_KERNELS_WARNINGS ${EDGECORE_WARNINGS})
 
-# Flags and paths for the objects of one variant.
+# Set include paths, definitions and compile options of the object library of one variant.
 function(edgecore_compile_kernels target variant)
   get_property(folder GLOBAL PROPERTY EDGECORE_KERNELS_DIR)
   get_property(eigen GLOBAL PROPERTY EDGECORE_EIGEN)
@@ -28,8 +28,8 @@ function(edgecore_compile_kernels target variant)
                                                  EIGEN_DEFAULT_DENSE_INDEX_TYPE=int64_t)
   endif()
   target_compile_definitions(${target} PRIVATE EDGECORE_VARIANT=${variant} EDGECORE_VERSION="${version}")
-  # No math errno and no trapping: otherwise loops with comparisons and square roots do not vectorise. Wrapping integers:
-  # ATen's do.
+  # No math errno and no trapping math: otherwise the compiler does not vectorize loops with comparisons or square
+  # roots. Wrapping integers (-fwrapv): ATen's integers wrap too.
   target_compile_options(
     ${target} PRIVATE -fno-exceptions $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti> -fno-math-errno -fno-trapping-math -fwrapv -ffp-contract=fast
                       -ffunction-sections -fdata-sections ${warnings})
@@ -38,13 +38,13 @@ function(edgecore_compile_kernels target variant)
   edgecore_set_pic(${target})
 endfunction()
 
-# edgecore_kernels(TARGET app PTE a.pte [b.pte...]) links to `app` the operators that these files call, with code for
-# their dtypes only, in place of edgecore::kernels. The files must exist when CMake runs; it runs again when they change.
-# `app` links edgecore::host or edgecore::core; edgecore_kernels_library() gives the table.
+# edgecore_kernels(TARGET app PTE a.pte [b.pte...]) links to `app` only the kernels that these files call, with code
+# only for their dtypes. It replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they
+# change. `app` must link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
 function(edgecore_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE")
   if(NOT arg_TARGET OR NOT arg_PTE OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "edgecore_kernels takes TARGET and PTE: edgecore_kernels(TARGET app PTE model.pte).")
+    message(FATAL_ERROR "edgecore_kernels needs TARGET and PTE: edgecore_kernels(TARGET app PTE model.pte).")
   endif()
   set(files "")
   foreach(file IN LISTS arg_PTE)

@@ -1,4 +1,4 @@
-"""Compares kernels with eager PyTorch: every functional ATen call that has an out variant in the library is repeated."""
+"""Compare kernels with eager PyTorch: repeat each functional ATen call whose out variant is in the kernel library."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch._decomp import core_aten_decompositions
 from torch.testing._comparison import default_tolerances
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Arguments of functional overloads that out variants express through `out`.
+# Arguments of functional overloads that an out variant does not have, because its `out` tensor fixes them.
 FACTORY = {"dtype", "layout", "device", "pin_memory"}
 
 
 def overload(name: str) -> Any:
-    """The OpOverload of "aten::add.out", or None."""
+    """Return the OpOverload of a name like "aten::add.out", or None if torch does not have it."""
     namespace, rest = name.split("::")
     base, _, variant = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
@@ -38,7 +38,7 @@ def key_of(base: str, arguments: list[Any], dropped: set[str]) -> tuple[Any, ...
 
 
 class Catalog:
-    """Which kernel repeats which functional overload."""
+    """Finds the kernel that repeats a functional overload."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -56,17 +56,17 @@ class Catalog:
         base = func._schema.name.split("::")[1]
         arguments = inputs_of(func._schema)
         if base.startswith("empty"):
-            return None  # nothing to compare
+            return None  # the contents are undefined
         numbers = [not isinstance(v, torch.Tensor) and kind(a) == "Tensor" for a, v in zip(arguments, args)]
-        if any(numbers):  # a Python number in a tensor's place: the scalar overload's work
+        if any(numbers):  # a Python number was passed for a tensor argument: use the scalar overload
             rounds = any(a.name == "rounding_mode" for a in arguments)
             name = f"aten::{base}.Scalar_mode_out" if rounds else f"aten::{base}.Scalar_out"
             return (name, overload(name)) if numbers == [False, True] and name in self.library.kernels else None
         for candidate in (base, base + "_copy"):
             for dropped in (set(), FACTORY):
-                found = self._by_key.get(key_of(candidate, arguments, dropped))
-                if found is not None:
-                    return found
+                kernel = self._by_key.get(key_of(candidate, arguments, dropped))
+                if kernel is not None:
+                    return kernel
         return None
 
 
@@ -82,7 +82,7 @@ def supported(name: str, values: Any) -> bool:
 
 
 def reaches_past(func: Any, args: Any) -> bool:
-    """Whether as_strided reads storage outside of the tensor's own elements: a value in a program has none."""
+    """Return True if as_strided may read storage outside of the tensor's elements. A tensor of a program has none."""
     return func is torch.ops.aten.as_strided.default and args[0].untyped_storage().nbytes() != args[0].nbytes
 
 
@@ -91,7 +91,7 @@ def cloned(value: Any) -> Any:
 
 
 def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
-    """Output `index` of the call computed in float64."""
+    """Compute the call in float64 and return its output `index`."""
 
     def widen(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
@@ -106,36 +106,37 @@ def reference(func: Any, args: Any, kwargs: Any, index: int) -> torch.Tensor:
 
 
 def as_good(out: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether the greatest error against float64 is at most twice eager's, or a unit in the last place.
+    """Return True if the max error against float64 is at most twice eager's, or one unit in the last place.
 
-    Eager rounds intermediate results of half types and sums in another order: it is no better a judge than this. Where
-    it overflowed to NaN on the way to a finite result, its error elsewhere is the measure.
+    Eager PyTorch rounds intermediate results of fp16 and bf16 and sums in another order than the kernel, so its result
+    is no exact reference. Elements where eager overflowed to NaN although the exact result is finite do not count for
+    eager's error.
     """
     if out.shape != exact.shape:
         return False
     exact = exact.double()
-    lost = expected.isnan() & exact.isfinite()
-    if not torch.equal(out.isfinite(), expected.isfinite() | lost):
+    overflowed = expected.isnan() & exact.isfinite()
+    if not torch.equal(out.isfinite(), expected.isfinite() | overflowed):
         return False
     finite = out.isfinite() & exact.isfinite()
-    if not (finite & ~lost).any():
+    if not (finite & ~overflowed).any():
         return not finite.any()
     ours = (out.double() - exact)[finite].abs().max()
-    theirs = (expected.double() - exact)[finite & ~lost].abs().max()
+    theirs = (expected.double() - exact)[finite & ~overflowed].abs().max()
     unit = torch.finfo(out.dtype).eps * exact[finite].abs().max()
     return bool(ours <= torch.maximum(2 * theirs, unit))
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
-    """What torch.testing.assert_close allows."""
+    """Return the default tolerances of torch.testing.assert_close."""
     rtol, atol = default_tolerances(dtype)
     return {"rtol": rtol, "atol": atol}
 
 
 class Checker(TorchDispatchMode):
-    """Repeats each call on the library; counts agreement, collects disagreement.
+    """Repeats each call on the kernel library, counts calls that agree with eager and collects those that do not.
 
-    Operators that are no kernel's are taken apart, so that the core operators under them are called too.
+    An operator without a kernel is decomposed, so that the core operators inside it are checked.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -148,49 +149,49 @@ class Checker(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        changes = func._schema.is_mutable
-        out_given = any(a.is_out for a in func._schema.arguments)
-        found = None if out_given else self.catalog.find(func, args)
-        if func._can_decompose() and (changes or found is None):
+        mutates = func._schema.is_mutable
+        is_out_variant = any(a.is_out for a in func._schema.arguments)
+        kernel = None if is_out_variant else self.catalog.find(func, args)
+        if func._can_decompose() and (mutates or kernel is None):
             with self:
                 return func.decompose(*args, **kwargs)
-        given = torch.utils._pytree.tree_map(cloned, (args, kwargs)) if changes else (args, kwargs)
+        inputs = torch.utils._pytree.tree_map(cloned, (args, kwargs)) if mutates else (args, kwargs)
         result = func(*args, **kwargs)
-        if found is not None:
-            if supported(found[0], (args, kwargs, result)) and not reaches_past(func, args):
-                self.check(*found, func, *given, result)
+        if kernel is not None:
+            if supported(kernel[0], (args, kwargs, result)) and not reaches_past(func, args):
+                self.check(*kernel, func, *inputs, result)
             if func._can_decompose():
                 with self:
                     func.decompose(*args, **kwargs)
-        elif not changes and func in self._decompositions:
+        elif not mutates and func in self._decompositions:
             with contextlib.suppress(Exception), self:
                 self._decompositions[func](*args, **kwargs)
         return result
 
     def check(self, name: str, op: Any, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
-        given = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
+        values = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         outs = [
             torch.empty_strided(r.shape, r.stride(), dtype=r.dtype) if dense(r) else torch.empty_like(r).contiguous()
             for r in results
         ]
         for out in outs:
-            fill_with_rubbish(out)
+            fill_with_garbage(out)
         call_args = []
         for a in inputs_of(op._schema):
-            value = given.get(a.name, a.default_value)
-            number = a.name in given or a.has_default_value()
-            assert number, f"{name}: no value for {a.name}"
-            # Schema types decide: an int given for a float argument is a float in the .pte.
+            value = values.get(a.name, a.default_value)
+            has_value = a.name in values or a.has_default_value()
+            assert has_value, f"{name}: no value for {a.name}"
+            # The schema's type decides: an int that is passed for a float argument is a float in the .pte.
             if kind(a) == "float" or (kind(a) == "Optional[float]" and value is not None):
                 value = float(value)
             if kind(a).startswith("List[int]") or kind(a) == "Optional[List[int]]":
                 value = [value] if isinstance(value, int) and not isinstance(value, bool) else value
             call_args.append(value)
         if not results:
-            return  # a list of no tensors
-        lists = any("List[Tensor]" in kind(a) for a in op._schema.arguments if a.is_out)
-        call_args += [outs] if lists else outs
+            return  # an empty list of outputs: there is nothing to compare
+        is_list = any("List[Tensor]" in kind(a) for a in op._schema.arguments if a.is_out)
+        call_args += [outs] if is_list else outs
         try:
             self.catalog.library.call(name, *call_args)
             for i, (out, expected) in enumerate(zip(outs, results, strict=True)):
@@ -211,7 +212,7 @@ class Checker(TorchDispatchMode):
 
 
 def valid_order(self: torch.Tensor, dim: int, values: torch.Tensor, indices: torch.Tensor) -> bool:
-    """Whether `indices` name different entries along `dim`, and those are `values`."""
+    """Return True if `indices` are distinct along `dim` and select exactly `values`."""
     if self.dim() == 0:
         return bool((indices == 0).all())
     ordered = indices.sort(dim).values
@@ -229,8 +230,8 @@ def dense(t: torch.Tensor) -> bool:
     return True
 
 
-def fill_with_rubbish(t: torch.Tensor) -> None:
-    """So that an element that a kernel forgets to write shows."""
+def fill_with_garbage(t: torch.Tensor) -> None:
+    """Fill an output with fixed values, so that an element that a kernel does not write makes the test fail."""
     if t.dtype == torch.bool:
         t.fill_(True)
     elif t.dtype.is_complex:

@@ -1,4 +1,4 @@
-"""Builds the kernel library once for the tests of this folder."""
+"""Build the kernel library once for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build folder: the finished one that EDGECORE_KERNELS_BUILD names, else one of our own."""
-    if given := os.environ.get("EDGECORE_KERNELS_BUILD"):
-        return Path(given)
+    """Return the build folder: EDGECORE_KERNELS_BUILD if set, else a temporary folder that is built now."""
+    if prebuilt := os.environ.get("EDGECORE_KERNELS_BUILD"):
+        return Path(prebuilt)
     folder = tmp_path_factory.mktemp("kernels")
     source = ROOT / "runtime_cpp" / "kernels"
     subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release"], check=True)

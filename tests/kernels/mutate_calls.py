@@ -1,12 +1,13 @@
-"""Calls every kernel with damaged arguments, in forked children; counts how they end.
+"""Call every kernel with damaged arguments in forked child processes, and count the outcomes.
 
     python tests/kernels/mutate_calls.py LIBRARY [--count 20000] [--seed 0]
 
-A file may give a kernel any numbers, lists and tensors: it must answer with a sentence, or with a result in the memory
-that it was given. A child that ends by a signal, or that takes over 2 s of processor time for one call, is a failure and is
-printed. Each tensor ends where unreadable memory begins. LIBRARY may be built with
--fsanitize=undefined -fsanitize-trap=undefined -fno-sanitize=float-cast-overflow: then undefined behaviour ends the child as
-well. (A number that its new type cannot hold becomes what the processor makes of it, as in PyTorch.)
+A damaged file may pass any numbers, lists and tensors to a kernel. The kernel must either report an error or write its
+result to the memory of its outputs. If a child process dies of a signal, or needs over 2 s of processor time for one
+call, the call has failed and is printed. Each tensor ends at a page that cannot be accessed, so that an access past its
+end is a signal. LIBRARY may be built with -fsanitize=undefined -fsanitize-trap=undefined
+-fno-sanitize=float-cast-overflow: then undefined behaviour kills the child too. (Conversions of floats that the target
+type cannot represent are excluded: their result depends on the processor, as in PyTorch.)
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Call = tuple[str, list[Any]]
 
 
 class Recorder:
-    """In the place of the library: keeps the sound calls."""
+    """Stands in for the library: records the valid calls and forwards them."""
 
     def __init__(self, library: Library) -> None:
         self.kernels, self.calls = library.kernels, list[Call]()
@@ -53,7 +54,7 @@ class Recorder:
         self._library.call(name, *args)
 
 
-def sound_calls(library: Library) -> list[Call]:
+def valid_calls(library: Library) -> list[Call]:
     recorder = Recorder(library)
     checker = Checker(Catalog(recorder))
     for case in CASES.values():
@@ -63,7 +64,7 @@ def sound_calls(library: Library) -> list[Call]:
 
 
 class Mutator:
-    """Damages the arguments of a call, the same for the same seed."""
+    """Damages the arguments of a call. The same seed gives the same damage."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -71,8 +72,8 @@ class Mutator:
     def damaged(self, args: list[Any]) -> list[Any]:
         args = list(args)
         for _ in range(self.rng.randint(1, 3)):
-            at = self.rng.randrange(len(args))
-            args[at] = self.value(args[at])
+            i = self.rng.randrange(len(args))
+            args[i] = self.value(args[i])
         return args
 
     def value(self, value: Any) -> Any:
@@ -93,17 +94,17 @@ class Mutator:
         choice = self.rng.randrange(4)
         if choice == 0 or not items:
             return [*items, self.rng.choice(INTS if not items else items)]
-        at = self.rng.randrange(len(items))
+        i = self.rng.randrange(len(items))
         if choice == 1:
-            return items[:at] + items[at + 1 :]
-        return [*items[:at], self.value(items[at]), *items[at + 1 :]]
+            return items[:i] + items[i + 1 :]
+        return [*items[:i], self.value(items[i]), *items[i + 1 :]]
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         rng = self.rng
         choice = rng.randrange(6)
         if choice == 0:
             return tensor.to(rng.choice(DTYPES)) if not tensor.is_complex() else tensor.real.clone()
-        if choice == 1:  # other contents: indices out of range, NaN
+        if choice == 1:  # other contents: NaN, or indices that are out of range
             values = torch.tensor(FLOATS if tensor.is_floating_point() else (-1, 5, 100))
             return torch.empty_like(tensor).copy_(rng.choice(values))
         shape = list(tensor.shape)
@@ -119,18 +120,18 @@ class Mutator:
 
 
 def guarded(value: Any, pages: list[mmap.mmap]) -> Any:
-    """A copy of a tensor, or of those in a list, that ends at a page which may not be touched."""
+    """Copy a tensor, or the tensors of a list, to memory that ends at an inaccessible page."""
     if isinstance(value, (list, tuple)):
         return [guarded(item, pages) for item in value]
     if not isinstance(value, torch.Tensor):
         return value
-    room = value.untyped_storage().nbytes()
-    size = -(-room // mmap.PAGESIZE) * mmap.PAGESIZE
+    nbytes = value.untyped_storage().nbytes()
+    size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     pages.append(mmap.mmap(-1, size + mmap.PAGESIZE))
     address = ctypes.addressof(ctypes.c_char.from_buffer(pages[-1]))
     assert LIBC.mprotect(ctypes.c_void_p(address + size), mmap.PAGESIZE, 0) == 0
     bytes_ = torch.frombuffer(pages[-1], dtype=torch.uint8, count=size) if size else torch.empty(0, dtype=torch.uint8)
-    storage = bytes_[size - room :].view(value.dtype) if room else torch.empty(0, dtype=value.dtype)
+    storage = bytes_[size - nbytes :].view(value.dtype) if nbytes else torch.empty(0, dtype=value.dtype)
     copy = storage.as_strided(value.shape, value.stride())
     return copy.copy_(value)
 
@@ -143,7 +144,7 @@ def mutations(calls: list[Call], count: int, seed: int) -> Iterator[Call]:
 
 
 def try_calls(library: Library, batch: list[Call]) -> tuple[collections.Counter[str], int | None]:
-    """Runs a batch in a child. The outcomes, and the place of the call that killed it."""
+    """Run a batch in a child process. Return the outcomes, and the index of the call that killed the child or None."""
     outcomes: collections.Counter[str] = collections.Counter()
     read, write = os.pipe()
     child = os.fork()
@@ -173,15 +174,15 @@ def try_calls(library: Library, batch: list[Call]) -> tuple[collections.Counter[
 
 
 def run(library: Library, count: int, seed: int) -> collections.Counter[str]:
-    """Outcome -> number; prints the calls that killed their process."""
+    """Return the number of calls for each outcome, and print each call that killed its process."""
     total: collections.Counter[str] = collections.Counter()
-    pending = list(mutations(sound_calls(library), count, seed))
+    pending = list(mutations(valid_calls(library), count, seed))
     while pending:
-        outcomes, deadly = try_calls(library, pending[:BATCH])
+        outcomes, killer = try_calls(library, pending[:BATCH])
         total.update(outcomes)
-        done = BATCH if deadly is None else deadly + 1
-        if deadly is not None:
-            print(*pending[deadly], flush=True)
+        done = BATCH if killer is None else killer + 1
+        if killer is not None:
+            print(*pending[killer], flush=True)
         pending = pending[done:]
     return total
 

@@ -1,4 +1,4 @@
-"""The kernel library through ctypes: values of the C interface made from torch tensors and Python numbers."""
+"""Call the kernel library through ctypes: build values of the C interface from torch tensors and Python numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class KernelLibrary(Structure):
 
 
 class KernelError(Exception):
-    """A kernel's failure: the code and the sentence."""
+    """The failure of a kernel: its error code and its message."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code:#x}: {text}")
@@ -110,7 +110,7 @@ class KernelError(Exception):
 
 
 class Arguments:
-    """An array of values; keeps what they point to alive."""
+    """An array of C argument values. It keeps the memory that the values point to alive."""
 
     def __init__(self, args: Sequence[Any]) -> None:
         self._alive: list[Any] = []
@@ -119,31 +119,31 @@ class Arguments:
         for value, arg in zip(self.values, args, strict=True):
             self._set(value, arg)
 
-    def _keep(self, thing: Any) -> Any:
-        self._alive.append(thing)
-        return thing
+    def _keep_alive(self, owner: Any) -> Any:
+        self._alive.append(owner)
+        return owner
 
     def tensor(self, t: torch.Tensor) -> Tensor:
         ndim = t.dim()
         bits = t.element_size() * 8
         order = sorted(range(ndim), key=lambda d: -t.stride(d))
-        native = self._keep(Tensor())
+        native = self._keep_alive(Tensor())
         native.header = Header(ctypes.sizeof(Tensor), 0, 1)
         native.scalar_type = SCALAR_TYPES[t.dtype]
         native.dl = DLTensor(t.data_ptr(), 1, 0, ndim, DLDtype(0, bits, 1))
-        native.dl.shape = self._keep((c_int64 * ndim)(*t.shape))
-        native.dl.strides = self._keep((c_int64 * ndim)(*t.stride()))
-        native.dim_order = self._keep((c_uint8 * ndim)(*order))
-        native.max_shape = self._keep((c_int64 * ndim)(*t.shape))
+        native.dl.shape = self._keep_alive((c_int64 * ndim)(*t.shape))
+        native.dl.strides = self._keep_alive((c_int64 * ndim)(*t.stride()))
+        native.dim_order = self._keep_alive((c_uint8 * ndim)(*order))
+        native.max_shape = self._keep_alive((c_int64 * ndim)(*t.shape))
         native.capacity = t.untyped_storage().nbytes() - t.storage_offset() * t.element_size()
-        self._keep(t)
+        self._keep_alive(t)
         self.tensors[id(t)] = native
         return native
 
     def _list(self, value: Value, tag: int, items: Any, count: int) -> None:
         value.tag = tag
-        self._keep(items)
-        value.value.list = ctypes.pointer(self._keep(List(ctypes.cast(items, ctypes.c_void_p), count)))
+        self._keep_alive(items)
+        value.value.list = ctypes.pointer(self._keep_alive(List(ctypes.cast(items, ctypes.c_void_p), count)))
 
     def _set(self, value: Value, arg: Any) -> None:
         if arg is None:
@@ -166,13 +166,13 @@ class Arguments:
         elif isinstance(arg, (list, tuple)):
             self._set_list(value, list(arg))
         else:
-            raise TypeError(f"no value for {type(arg)}")
+            raise TypeError(f"a kernel argument cannot be a {type(arg).__name__}")
 
     def _set_list(self, value: Value, items: list[Any]) -> None:
         n = len(items)
         if any(isinstance(item, torch.Tensor) for item in items):
             pointers = [None if t is None else ctypes.pointer(self.tensor(t)) for t in items]
-            self._list(value, TAG_TENSOR_LIST, self._keep((POINTER(Tensor) * n)(*pointers)), n)
+            self._list(value, TAG_TENSOR_LIST, self._keep_alive((POINTER(Tensor) * n)(*pointers)), n)
         elif items and all(isinstance(item, bool) for item in items):
             self._list(value, TAG_BOOL_LIST, (c_uint8 * n)(*items), n)
         elif any(isinstance(item, float) for item in items):
@@ -182,7 +182,7 @@ class Arguments:
 
 
 class Library:
-    """The built library, in one of its variants (None: the best)."""
+    """The built kernel library in one of its variants. None selects the best variant for this processor."""
 
     def __init__(self, path: Path, variant: str | None = None) -> None:
         self._dll = ctypes.CDLL(str(path))
@@ -207,7 +207,14 @@ class Library:
             self.kernels[name] = kernel.run
 
     def call(self, name: str, *args: Any, workers: int = 3) -> Arguments:
-        """Runs a kernel with schema arguments and outputs. Raises KernelError."""
+        """Run kernel `name` with its schema arguments, followed by its outputs.
+
+        Returns:
+            The C values of the call. A kernel may have changed the shapes of output tensors and the results of numbers.
+
+        Raises:
+            KernelError: The kernel reported an error.
+        """
         arguments = Arguments(args)
         text = ctypes.create_string_buffer(600)
         code = self._dll.edgecore_kernels_test_call(self.kernels[name], arguments.values, len(args), workers, text)

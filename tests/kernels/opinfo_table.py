@@ -1,8 +1,8 @@
-"""Writes docs/operators.md: what PyTorch's operator database says about each kernel, and which tests cover the rest.
+"""Write docs/operators.md: how each kernel agrees with eager PyTorch on its operator database, and its own tests.
 
 python tests/kernels/opinfo_table.py LIBRARY [--jobs 2] [--samples N] [--references N] [--others N]
 
-LIBRARY is libedgecore_kernels_test.so of a build. With the default extent this takes every sample of every entry.
+LIBRARY is libedgecore_kernels_test.so of a build. The default extent is every sample of every entry.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOC = ROOT / "docs" / "operators.md"
-PROFILE = ROOT / "src" / "edgecore" / "format" / "profiles" / "executorch-1.5.txt"
+TARGET_OPERATORS = ROOT / "src" / "edgecore" / "format" / "profiles" / "executorch-1.5.txt"
 TESTS = ROOT / "tests" / "kernels"
 NONE = "-"
 ALL = 1_000_000
-LEAST = 0.95  # of the calls of every operator
+MIN_PASS_RATE = 0.95  # fraction of the calls of each operator that must agree
 
-# Why calls of an operator do not agree with eager PyTorch; an operator without an entry has no failing call.
+# The reasons why calls of an operator do not agree with eager PyTorch. All calls of an operator without an entry agree.
 REASONS: dict[str, str] = {
-    "aten::grid_sampler_2d.out": "float16: eager gives NaN at some places of large images, float64 none",
-    "aten::native_dropout.out": "random numbers of another generator; test_random.py has what is promised",
-    "aten::rand.out": "random numbers of another generator; test_random.py has what is promised",
-    "aten::randn.out": "random numbers of another generator; test_random.py has what is promised",
+    "aten::grid_sampler_2d.out": "float16: at some points of large images eager gives NaN, where float64 gives none",
+    "aten::native_dropout.out": "random numbers of another generator; test_random.py checks the distribution",
+    "aten::rand.out": "random numbers of another generator; test_random.py checks the distribution",
+    "aten::randn.out": "random numbers of another generator; test_random.py checks the distribution",
 }
 
 
 @dataclass
 class Measured:
-    """What the walk found for one operator."""
+    """The results of the walk for one operator."""
 
     dtypes: set[str] = field(default_factory=set)
     passed: int = 0
@@ -43,19 +43,19 @@ class Measured:
     first_failures: list[str] = field(default_factory=list)
 
 
-def listed() -> list[str]:
-    """The operators that the runtime profile allows."""
-    return [line.strip() for line in PROFILE.read_text().splitlines() if "::" in line]
+def target_operators() -> list[str]:
+    """Return the operators of the target runtime."""
+    return [line.strip() for line in TARGET_OPERATORS.read_text().splitlines() if "::" in line]
 
 
 def own_tests() -> dict[str, list[str]]:
-    """Operator -> test files of this folder that name it."""
-    found: dict[str, list[str]] = {}
+    """Return for each operator the test files of this folder that name it."""
+    tests: dict[str, list[str]] = {}
     texts = {path.name: path.read_text() for path in sorted(TESTS.glob("test_*.py"))}
-    for name in listed():
+    for name in target_operators():
         exact = re.compile(re.escape(name) + r"(?![\w.])")
-        found[name] = [file for file, text in texts.items() if exact.search(text)]
-    return found
+        tests[name] = [file for file, text in texts.items() if exact.search(text)]
+    return tests
 
 
 def row(name: str, measured: Measured, tests: list[str]) -> str:
@@ -80,21 +80,22 @@ def extent_line(samples: int, references: int, others: int) -> str:
 
 def render(measured: dict[str, Measured], extent: str) -> str:
     tests = own_tests()
-    names = listed()
+    names = target_operators()
     reached = [n for n in names if measured[n].passed + measured[n].failed]
-    good = sum(m.passed for m in measured.values())
-    tried = good + sum(m.failed for m in measured.values())
+    passed = sum(m.passed for m in measured.values())
+    tried = passed + sum(m.failed for m in measured.values())
     lines = [
         "# Operators",
         "",
-        "Written by `python tests/kernels/opinfo_table.py LIBRARY`; do not edit. Each call of a listed operator that",
-        "a sample of PyTorch's operator database (`op_db`: `sample_inputs` and `reference_inputs` of every entry, seeded)",
-        "dispatches to is repeated on the kernel, contiguous and strided (channels last for four dims), and compared with",
-        "eager PyTorch. Integers, booleans and moves must be equal. Floating-point results pass within the default",
-        "tolerance of `torch.testing.assert_close`, or with an error against float64 of at most twice eager's (or one unit",
-        "in the last place of the largest value). Operators whose calls the samples never make have tests of their own.",
+        "`python tests/kernels/opinfo_table.py LIBRARY` writes this page; do not edit it. The script runs the samples of",
+        "PyTorch's operator database (`op_db`: `sample_inputs` and `reference_inputs` of every entry, seeded) in eager",
+        "PyTorch, contiguous and strided (channels last for four dims). It repeats each ATen call that they make, and that",
+        "the table lists, on the kernel and compares the results. Integers, booleans and copies must be equal. A",
+        "floating-point result passes within the default tolerance of `torch.testing.assert_close`, or if its error against",
+        "float64 is at most twice eager's (or one unit in the last place of the largest value). Operators that no sample",
+        "calls have tests of their own.",
         "",
-        f"{len(reached)} of {len(names)} operators are reached by a sample; {good} of {tried} calls agree.",
+        f"{len(reached)} of {len(names)} operators are reached by a sample; {passed} of {tried} calls agree.",
         "",
         extent,
         "",
@@ -109,8 +110,8 @@ def extent_of(text: str) -> str:
 
 
 def read_measured(text: str) -> dict[str, Measured]:
-    """The figures of a written table, so that everything else in it can be checked without the long walk."""
-    found = {name: Measured() for name in listed()}
+    """Read the figures of a written table, so that a test can check the rest of the page without the long walk."""
+    measured = {name: Measured() for name in target_operators()}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if len(cells) != 5 or " / " not in cells[2] or not cells[0].startswith("`"):
@@ -118,12 +119,12 @@ def read_measured(text: str) -> dict[str, Measured]:
         name = cells[0].strip("`")
         passed, tried = (int(number) for number in cells[2].split(" / "))
         dtypes = set() if cells[1] == NONE else set(cells[1].split(", "))
-        found[name] = Measured(dtypes, passed, tried - passed)
-    return found
+        measured[name] = Measured(dtypes, passed, tried - passed)
+    return measured
 
 
 def measure_entry(task: tuple[int, str, int, int, int]) -> tuple[str, dict[str, Measured], float]:
-    """Walks one entry of the database. In a worker process."""
+    """Walk one entry of the database in a worker process. Return its name, the results and the processor time in s."""
     import torch
     from checker import Catalog, Checker
     from native import Library
@@ -135,38 +136,39 @@ def measure_entry(task: tuple[int, str, int, int, int]) -> tuple[str, dict[str, 
     checker = Checker(Catalog(Library(Path(library))))
     entry = entries()[index]
     walk(entry, checker, Extent(samples, references, others))
-    found: dict[str, Measured] = {}
+    measured: dict[str, Measured] = {}
     for name in set(checker.passed) | set(checker.failed):
         failures = checker.failed.get(name, [])
         dtypes = {str(d)[6:] for d in checker.dtypes.get(name, ())}
-        found[name] = Measured(dtypes, checker.passed[name], len(failures), failures[:2])
-    return entry.name, found, time.process_time() - began
+        measured[name] = Measured(dtypes, checker.passed[name], len(failures), failures[:2])
+    return entry.name, measured, time.process_time() - began
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=ALL, help="of an entry, for float32 and int64")
-    parser.add_argument("--references", type=int, default=ALL, help="of an entry, for float32 and int64")
-    parser.add_argument("--others", type=int, default=ALL, help="of both kinds, for each other dtype")
+    parser.add_argument("--samples", type=int, default=ALL, help="max number per entry, for float32 and int64")
+    parser.add_argument("--references", type=int, default=ALL, help="max number per entry, for float32 and int64")
+    parser.add_argument(
+        "--others", type=int, default=ALL, help="max number of each of the two kinds, for every other dtype"
+    )
     options = parser.parse_args()
     from opinfo_walk import entries
 
-    total = {name: Measured() for name in listed()}
+    total = {name: Measured() for name in target_operators()}
     counts: Counter[str] = Counter()
     extent = (options.samples, options.references, options.others)
     tasks = [(i, str(options.library), *extent) for i in range(len(entries()))]
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        for entry, found, seconds in pool.imap_unordered(measure_entry, tasks):
+        for entry, measured, seconds in pool.imap_unordered(measure_entry, tasks):
             counts["entries"] += 1
             print(f"{counts['entries']}/{len(tasks)} {entry} {seconds:.1f} s", file=sys.stderr, flush=True)
-            for name, part in found.items():
-                whole = total[name]
-                whole.dtypes |= part.dtypes
-                whole.passed += part.passed
-                whole.failed += part.failed
-                whole.first_failures += part.first_failures
+            for name, part in measured.items():
+                total[name].dtypes |= part.dtypes
+                total[name].passed += part.passed
+                total[name].failed += part.failed
+                total[name].first_failures += part.first_failures
     DOC.write_text(render(total, extent_line(*extent)))
     for name, part in total.items():
         if part.failed and name not in REASONS:

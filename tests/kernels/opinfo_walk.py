@@ -1,4 +1,4 @@
-"""PyTorch's operator database as a source of kernel calls: every entry, its samples, dtypes and memory layouts."""
+"""Walk PyTorch's operator database as a source of kernel calls: entries with their samples, dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ EDGE_DTYPES = [
     torch.uint8,
     torch.bool,
 ]
-# Fourier transforms and views of complex numbers are the only listed operators with complex values.
+# Only these entries are walked with complex64 too: no other operator of the kernel library supports complex tensors.
 COMPLEX_ENTRIES = ("fft.", "stft", "istft", "conj", "view_as_real", "view_as_complex", "real", "imag")
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of the database one walk takes."""
+    """Limits on the part of the database that one walk covers."""
 
-    samples: int  # of an entry's `sample_inputs`, for float32 and for int64
-    references: int  # of its `reference_inputs`, for float32 and for int64
-    others: int  # of both kinds, for each other dtype
+    samples: int  # max number of an entry's `sample_inputs`, for float32 and for int64
+    references: int  # max number of its `reference_inputs`, for float32 and for int64
+    others: int  # max number of each of the two kinds, for every other dtype
     dtypes: tuple[torch.dtype, ...] = tuple(EDGE_DTYPES)
     layouts: tuple[str, ...] = ("contiguous", "strided")
     seed: int = 0
 
 
 def strided(value: Any) -> Any:
-    """The same numbers with the first and last dims swapped in memory, and channels last for four dims."""
+    """Return the same values in another memory layout: channels last for four dims, else first and last dim swapped."""
     if isinstance(value, (list, tuple)):
         return type(value)(strided(v) for v in value)
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.dim() < 2:
@@ -69,30 +69,30 @@ def entries() -> list[Any]:
 
 
 def dtypes_of(entry: Any, extent: Extent) -> list[torch.dtype]:
-    found = [d for d in extent.dtypes if d in entry.dtypes]
+    dtypes = [d for d in extent.dtypes if d in entry.dtypes]
     if entry.name.startswith(COMPLEX_ENTRIES) and torch.complex64 in entry.dtypes:
-        found.append(torch.complex64)
-    return found
+        dtypes.append(torch.complex64)
+    return dtypes
 
 
 def samples_of(entry: Any, dtype: torch.dtype, extent: Extent) -> Iterator[Any]:
-    """Sample inputs, then reference inputs. A generator that the entry cannot make for this dtype gives none."""
+    """Yield sample inputs, then reference inputs. A generator that does not support this dtype yields none."""
     limit = sys.maxsize if dtype in (torch.float32, torch.int64) else extent.others
-    for generator, most in [(entry.sample_inputs, extent.samples), (entry.reference_inputs, extent.references)]:
-        if most == 0:
+    for generator, max_count in [(entry.sample_inputs, extent.samples), (entry.reference_inputs, extent.references)]:
+        if max_count == 0:
             continue
         torch.manual_seed(extent.seed)
         random.seed(extent.seed)
         try:
-            yield from itertools.islice(generator("cpu", dtype, requires_grad=False), min(most, limit))
+            yield from itertools.islice(generator("cpu", dtype, requires_grad=False), min(max_count, limit))
         except Exception:
             continue
 
 
 def walk(entry: Any, checker: Checker, extent: Extent) -> None:
-    """Calls the entry over its samples under `checker`.
+    """Call the entry's operator on each of its samples under `checker`.
 
-    Autograd is left out, because its kernels would take composite operators apart before the checker sees them.
+    Autograd is disabled: its kernels would decompose composite operators before the checker sees them.
     """
     for dtype in dtypes_of(entry, extent):
         for sample in samples_of(entry, dtype, extent):
@@ -105,4 +105,4 @@ def walk(entry: Any, checker: Checker, extent: Extent) -> None:
                     with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), checker:
                         entry.op(*args, **kwargs)
                 except Exception:
-                    continue  # eager itself cannot
+                    continue  # eager PyTorch does not support this call either

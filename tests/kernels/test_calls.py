@@ -1,4 +1,4 @@
-"""What the runtime relies on besides the numbers: resizing, errors, special values, operators without OpInfo."""
+"""Properties that the runtime relies on: resizing, errors, special values, and operators without OpInfo samples."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_output_shrinks_through_the_host(library: Library) -> None:
     ("name", "args", "sentence"),
     [
         ("aten::relu.out", (torch.ones(9), torch.empty(3)), "cannot resize"),
-        ("aten::relu.out", (torch.ones(3), torch.empty(3, 1)), "'out' has shape [3, 1], the result has shape [3]"),
+        ("aten::relu.out", (torch.ones(3), torch.empty(3, 1)), "'out' has shape [3, 1] but the result has shape [3]"),
         ("aten::add.out", (torch.ones(3), torch.ones(4), 1, torch.empty(3)), "shapes [3] and [4] do not broadcast"),
         ("aten::add.out", (torch.ones(3), 1.0, 1, torch.empty(3)), "argument 1 must be a tensor"),
-        ("aten::add.out", (torch.ones(3), torch.ones(3)), "is missing, the call has 2"),
+        ("aten::add.out", (torch.ones(3), torch.ones(3)), "is missing: the call has 2 arguments"),
         (
             "aten::add.out",
             (torch.ones(3), torch.ones(3), 1, torch.empty(3, dtype=torch.int32)),
-            "a result of float32 cannot be stored in an out of int32",
+            "a result of dtype float32 cannot be stored in an output of dtype int32",
         ),
         ("aten::mm.out", (torch.ones(2, 3), torch.ones(2, 3), torch.empty(2, 3)), "cannot be multiplied"),
         (
@@ -46,7 +46,7 @@ def test_output_shrinks_through_the_host(library: Library) -> None:
         ("aten::bitwise_and.Tensor_out", (torch.ones(2), torch.ones(2), torch.empty(2)), "not defined for float32"),
     ],
 )
-def test_a_wrong_call_is_one_sentence(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
+def test_an_invalid_call_reports_an_error(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(KernelError) as caught:
         library.call(name, *args)
     assert sentence in caught.value.text
@@ -69,7 +69,7 @@ def test_special_values(library: Library, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_conversion_of_every_half(library: Library, dtype: torch.dtype) -> None:
+def test_conversion_of_every_fp16_and_bf16(library: Library, dtype: torch.dtype) -> None:
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
     wide = torch.empty(65536)
     library.call("aten::_to_copy.out", every, False, None, wide)
@@ -161,8 +161,8 @@ def test_copy_in_place_broadcasts(library: Library) -> None:
 )
 def test_numbers(library: Library, name: str, args: tuple[object, ...], expected: object) -> None:
     value = library.call(name, *args, None).values[len(args)]
-    got = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
-    assert got == expected and type(got) is type(expected)
+    result = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
+    assert result == expected and type(result) is type(expected)
 
 
 def test_et_view_shares_memory(library: Library) -> None:

@@ -1,4 +1,4 @@
-"""Operators that only training dispatches to, and convolutions of three dims, beside eager PyTorch."""
+"""Compare operators that only training calls, and 3-d convolutions, with eager PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONVOLUTION = ("aten::convolution.out", "aten::convolution_backward.out")
 
 
 def differentiate(library: Library, function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Checker:
-    """Forward and backward under the checker, with a gradient that is not constant."""
+    """Run `function` forward and backward under the checker. The output gradient is not constant."""
     checker = Checker(Catalog(library))
     leaves = [x.requires_grad_() for x in inputs]
     with checker:

@@ -1,4 +1,4 @@
-"""Arguments that only a damaged or hostile file has: they end in a sentence, never in foreign memory or a signal."""
+"""Arguments that only a damaged or hostile file has: kernels report an error, and never crash or access other memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from mutate_calls import run
 from native import Arguments, KernelError, Library
 
-LEAST = -(2**63)
+INT64_MIN = -(2**63)
 
 
 def floats(*shape: int) -> torch.Tensor:
@@ -22,11 +22,11 @@ def floats(*shape: int) -> torch.Tensor:
         ("aten::flip.out", (floats(4), [0, 0], floats(4)), "a dim appears twice"),
         ("aten::repeat.out", (floats(8), [2**61 + 1], floats(8)), "a repeat is out of range"),
         ("aten::pixel_shuffle.out", (floats(4, 1, 1), 2**32, floats(4, 1, 1)), "the factor is out of range"),
-        ("aten::arange.start_out", (0, LEAST, -1, torch.empty(1, dtype=torch.int64)), "there are too many numbers"),
+        ("aten::arange.start_out", (0, INT64_MIN, -1, torch.empty(1, dtype=torch.int64)), "would have too many elements"),
         (
             "aten::native_group_norm.out",
             (floats(2, 2), None, None, 2, 2, 2**62 + 1, 1, 1e-5, floats(2, 2), floats(2, 1), floats(2, 1)),
-            "do not fit the input",
+            "do not match the input",
         ),
         (
             "aten::avg_pool2d.out",
@@ -53,8 +53,8 @@ def floats(*shape: int) -> torch.Tensor:
             (torch.tensor([2**62, 2**62]), None, torch.tensor([0])),
             "repeats are too large",
         ),
-        ("aten::reflection_pad1d.out", (floats(1, 3), [3, 0], floats(1, 6)), "padding 3 and 0 does not suit"),
-        ("aten::replication_pad1d.out", (floats(1, 3), [2**62, 2**62], floats(1, 3)), "does not suit a dim of size 3"),
+        ("aten::reflection_pad1d.out", (floats(1, 3), [3, 0], floats(1, 6)), "padding 3 and 0 is out of range"),
+        ("aten::replication_pad1d.out", (floats(1, 3), [2**62, 2**62], floats(1, 3)), "is out of range for a dim of size 3"),
         ("aten::topk.values", (floats(3), 4, -1, True, True, floats(4), torch.ones(4, dtype=torch.int64)), "k is 4"),
         ("aten::as_strided_copy.out", (floats(4), [2], [4], None, floats(2)), "reach beyond the input"),
         ("aten::as_strided_copy.out", (floats(4), [2**62], [2**62], None, floats(2)), "reach beyond the input"),
@@ -70,22 +70,22 @@ def floats(*shape: int) -> torch.Tensor:
         ),
     ],
 )  # fmt: skip
-def test_is_refused(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
+def test_hostile_arguments_are_refused(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(KernelError) as caught:
         library.call(name, *args)
     assert sentence in caught.value.text
 
 
-def test_an_average_of_the_least_integer(library: Library) -> None:
+def test_an_average_of_the_min_integer(library: Library) -> None:
     out = torch.empty(1, 1, 1, dtype=torch.int64)
-    x = torch.tensor([[[LEAST]]])
+    x = torch.tensor([[[INT64_MIN]]])
     library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, -1, out)
-    assert out.item() == LEAST
+    assert out.item() == INT64_MIN
 
 
 @pytest.mark.parametrize("name", ["aten::index_select.out", "aten::gather.out", "aten::index.Tensor_out"])
 def test_an_output_over_its_index(library: Library, name: str) -> None:
-    """Entries that are overwritten after they were checked would be read as positions."""
+    """The output overlaps the index. A kernel that read the index again after its check would use overwritten entries."""
     memory = torch.zeros(5, dtype=torch.int64)
     index, out = memory[:4], memory[1:]
     source = torch.full((4,), 2**40)
@@ -95,7 +95,7 @@ def test_an_output_over_its_index(library: Library, name: str) -> None:
 
 
 def read_only(library: Library, name: str, *args: object) -> str:
-    """The sentence of a call whose tensors without a dim of size 2 may not be written."""
+    """Call the kernel with all tensors read-only that have no dim of size 2, and return the error message."""
     arguments = Arguments(args)
     for native in arguments.tensors.values():
         if 2 not in native.dl.shape[: native.dl.ndim]:
@@ -129,28 +129,28 @@ def test_sampling_far_outside_the_image(library: Library) -> None:
             assert out.shape == (1, 1, 2, 1)
 
 
-@pytest.mark.parametrize("kernel", [(200, 150), (2**31 - 1, 2**30)], ids=["wide", "greatest"])
+@pytest.mark.parametrize("kernel", [(200, 150), (2**31 - 1, 2**30)], ids=["wide", "max"])
 def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int, int]) -> None:
-    """Time goes with the image, not with the numbers of the file; between two windows lies much padding."""
+    """The time depends on the image, not on the window of the file. Between two windows there is only padding."""
     size, stride = kernel
     x = torch.arange(12.0).reshape(1, 3, 4)
     largest, where = torch.empty(1, 2, 2), torch.empty(1, 2, 2, dtype=torch.int64)
     args = ([size], [stride], [size // 2])
     if size < 1000:
         largest, where = torch.nn.functional.max_pool2d(x, *(a[0] for a in args), ceil_mode=True, return_indices=True)
-    found, at = torch.empty_like(largest), torch.empty_like(where)
-    library.call("aten::max_pool2d_with_indices.out", x, *args, [1], True, found, at)
+    out, indices = torch.empty_like(largest), torch.empty_like(where)
+    library.call("aten::max_pool2d_with_indices.out", x, *args, [1], True, out, indices)
     average = torch.empty_like(largest)
     library.call("aten::avg_pool2d.out", x, *args, True, False, None, average)
     if size < 1000:
-        torch.testing.assert_close((found, at), (largest, where))
+        torch.testing.assert_close((out, indices), (largest, where))
         expected = torch.nn.functional.avg_pool2d(x, *(a[0] for a in args), ceil_mode=True, count_include_pad=False)
         torch.testing.assert_close(average, expected)
     assert average[0, 0, 0] == 5.5
 
 
-def test_no_planes_of_many_pixels(library: Library) -> None:
-    """A tensor without elements may have any size in its other dims, and needs no work nor memory."""
+def test_empty_batches_of_huge_images(library: Library) -> None:
+    """A tensor without elements may have any size in its other dims, and must need neither time nor memory."""
     many = 2**31 - 1
     x, out = torch.empty(0, 1, 1, many), torch.empty(0, 1, 1, many)
     library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, None, out)
@@ -158,14 +158,14 @@ def test_no_planes_of_many_pixels(library: Library) -> None:
     library.call("aten::max_pool2d_with_indices.out", x, [1, 1], [1, 1], [0, 0], [1, 1], False, out, where)
     library.call("aten::_upsample_bilinear2d_aa.out", x, [1, many], False, None, None, out)
     weight = torch.empty(1, 0, 1, 3)
-    channels, wanted = torch.empty(many, 1, 1, 0), [True, False, False]
-    args = (channels, torch.empty(many, 0, 1, 0), weight, None, [1, 1], [0, 1], [1, 1], False, [0, 0], 1, wanted)
+    grad, mask = torch.empty(many, 1, 1, 0), [True, False, False]
+    args = (grad, torch.empty(many, 0, 1, 0), weight, None, [1, 1], [0, 1], [1, 1], False, [0, 0], 1, mask)
     gradients = torch.empty(many, 0, 1, 0), weight.clone(), torch.empty(1)
     library.call("aten::convolution_backward.out", *args, *gradients)
 
 
 def test_no_damaged_call_kills_the_process(library: Library) -> None:
-    """A seeded part of what `mutate_calls.py` does."""
+    """Run a seeded part of the calls of `mutate_calls.py`."""
     outcomes = run(library, 3000, seed=1)
     assert not [outcome for outcome in outcomes if outcome.startswith("died")], outcomes
     assert outcomes["refused"] > 500 and outcomes["ran"] > 500

@@ -1,4 +1,4 @@
-"""Products, convolutions and pooling over sizes on both sides of every block, in every build: against float64 eager."""
+"""Compare matmuls, convolutions and pooling with float64 in every variant, for sizes around the block sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def close(out: torch.Tensor, expected: torch.Tensor) -> None:
     ("m", "k", "n"), [(1, 7, 50), (2, 2100, 3), (8, 1, 48), (9, 130, 97), (65, 33, 17), (70, 1100, 1), (130, 0, 5)]
 )
 @pytest.mark.parametrize("workers", [1, 4])
-def test_product(build: Library, dtype: torch.dtype, m: int, k: int, n: int, workers: int) -> None:
+def test_matmul(build: Library, dtype: torch.dtype, m: int, k: int, n: int, workers: int) -> None:
     a, b, bias = tensor(dtype, m, k), tensor(dtype, k, n), tensor(dtype, n)
     wide = torch.float64 if dtype == torch.float32 else dtype
     expected = a.to(wide) @ b.to(wide)
@@ -109,7 +109,7 @@ def test_pooling(
         torch.testing.assert_close(out, expected, equal_nan=True)
 
 
-def test_padding_that_no_memory_holds(library: Library) -> None:
+def test_padding_far_larger_than_the_image(library: Library) -> None:
     """The padded image of each input channel would be far larger than input and output together."""
     x, weight = torch.randn(1, 64, 2, 2), torch.randn(1, 64, 3, 3)
     far = ([1000, 1000], [3000, 3000], [3000, 3000], False, [0, 0], 1)

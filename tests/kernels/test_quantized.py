@@ -1,4 +1,4 @@
-"""Quantised operators against the functional ones of PyTorch and, for packed weights, against unpacked ones."""
+"""Compare quantized operators with PyTorch's functional ones, and operators on packed weights with unpacked weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BOUNDS = {
 }
 
 
-def given(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return (torch.randn(*shape, generator=torch.Generator().manual_seed(0)) * 3).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
 @pytest.mark.parametrize("real", [torch.float32, torch.float16, torch.bfloat16])
 def test_per_tensor(library: Library, dtype: torch.dtype, real: torch.dtype) -> None:
-    x, bounds = given(3, 5, 700, dtype=real), BOUNDS[dtype]
+    x, bounds = normal(3, 5, 700, dtype=real), BOUNDS[dtype]
     q, y = torch.empty_like(x, dtype=dtype), torch.empty_like(x, dtype=torch.float32)
     library.call("quantized_decomposed::quantize_per_tensor.out", x, 0.05, 3, *bounds, dtype, q)
     assert torch.equal(q, ops.quantize_per_tensor(x, 0.05, 3, *bounds, dtype))
@@ -32,7 +32,7 @@ def test_per_tensor(library: Library, dtype: torch.dtype, real: torch.dtype) -> 
 
 
 def test_per_tensor_with_tensors_and_channels_last(library: Library) -> None:
-    x = given(1, 4, 5, 6).contiguous(memory_format=torch.channels_last)
+    x = normal(1, 4, 5, 6).contiguous(memory_format=torch.channels_last)
     scale, zero = torch.tensor([0.07], dtype=torch.float64), torch.tensor([-5])
     q, y = torch.empty_like(x, dtype=torch.int8), torch.empty_like(x)
     library.call("quantized_decomposed::quantize_per_tensor.Tensor_out", x, scale, zero, -128, 127, torch.int8, q)
@@ -53,7 +53,7 @@ def test_ties_nan_and_infinities(library: Library) -> None:
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("scales_dtype", [torch.float32, torch.float64])
 def test_per_channel(library: Library, axis: int, scales_dtype: torch.dtype) -> None:
-    x = given(3, 4, 5)
+    x = normal(3, 4, 5)
     count = x.shape[axis]
     scales = torch.linspace(0.01, 0.3, count, dtype=scales_dtype)
     zeros = torch.arange(count) - 2
@@ -69,7 +69,7 @@ def test_per_channel(library: Library, axis: int, scales_dtype: torch.dtype) -> 
 
 
 def test_per_token(library: Library) -> None:
-    x = given(2, 3, 8)
+    x = normal(2, 3, 8)
     scales, zeros = torch.empty(2, 3, 1, dtype=torch.float64), torch.empty(2, 3, 1, dtype=torch.int64)
     library.call("quantized_decomposed::choose_qparams_per_token_asymmetric.out", x, torch.int8, scales, zeros)
     expected = ops.choose_qparams_per_token_asymmetric(x, torch.int8)
@@ -86,7 +86,7 @@ def test_per_token(library: Library) -> None:
 
 @pytest.mark.parametrize("shift", [0.0, 10.0, -10.0])
 def test_choose_qparams(library: Library, shift: float) -> None:
-    x = given(4, 5) + shift
+    x = normal(4, 5) + shift
     scale, zero = torch.empty(1, dtype=torch.float64), torch.empty(1, dtype=torch.int64)
     library.call("quantized_decomposed::choose_qparams.Tensor_out", x, -128, 127, 1e-5, torch.int8, scale, zero)
     expected = ops.choose_qparams.tensor(x, -128, 127, 1e-5, torch.int8)
@@ -103,7 +103,7 @@ def test_add(library: Library) -> None:
         b, 0.3, -4, -128, 127, torch.int8
     )
     expected = ops.quantize_per_tensor(total, 0.25, 1, -128, 127, torch.int8)
-    assert (out.int() - expected.int()).abs().max() <= 1  # rounding of the sum
+    assert (out.int() - expected.int()).abs().max() <= 1  # the sum is rounded differently
     assert (out == expected).double().mean() > 0.9
 
 
@@ -134,31 +134,31 @@ def test_embedding(library: Library, bits: int, groups: int, zeros: bool) -> Non
     grouped = entries.reshape(6, groups, -1) - (0 if points is None else points[:, :, None])
     expected = (grouped * scales[:, :, None]).reshape(6, 16)[indices]
     name, name_with_dtype = EMBEDDINGS[bits]
-    least, greatest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    given_scales = scales.squeeze(1) if groups == 1 else scales
-    given_points = points if points is None or groups > 1 else points.squeeze(1)
-    arguments = (pack(entries, bits), given_scales, given_points, least, greatest, indices)
-    out, half = torch.empty(1, 3, 16), torch.empty(1, 3, 16, dtype=torch.float16)
+    min_entry, max_entry = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    scales_arg = scales.squeeze(1) if groups == 1 else scales
+    points_arg = points if points is None or groups > 1 else points.squeeze(1)
+    arguments = (pack(entries, bits), scales_arg, points_arg, min_entry, max_entry, indices)
+    out, fp16_out = torch.empty(1, 3, 16), torch.empty(1, 3, 16, dtype=torch.float16)
     library.call(name, *arguments, out)
     torch.testing.assert_close(out, expected)
-    library.call(name_with_dtype, *arguments, torch.float16, half)
-    torch.testing.assert_close(half, expected.half())
+    library.call(name_with_dtype, *arguments, torch.float16, fp16_out)
+    torch.testing.assert_close(fp16_out, expected.half())
 
 
 @pytest.mark.parametrize("groups", [1, 4])
 def test_mixed_linear(library: Library, groups: int) -> None:
     weight = torch.randint(-128, 128, (7, 40), dtype=torch.int8)
     scales = torch.rand(7, groups)
-    x, out = given(2, 3, 40), torch.empty(2, 3, 7)
+    x, out = normal(2, 3, 40), torch.empty(2, 3, 7)
     exact = (weight.reshape(7, groups, -1) * scales[:, :, None]).reshape(7, 40)
-    given_scales = scales.squeeze(1) if groups == 1 else scales
-    library.call("quantized_decomposed::mixed_linear.out", x, weight, given_scales, None, None, out)
+    scales_arg = scales.squeeze(1) if groups == 1 else scales
+    library.call("quantized_decomposed::mixed_linear.out", x, weight, scales_arg, None, None, out)
     torch.testing.assert_close(out, x @ exact.T, rtol=1e-5, atol=1e-3)
 
 
 def test_mixed_mm(library: Library) -> None:
     weight, scales = torch.randint(-128, 128, (40, 7), dtype=torch.int8), torch.rand(40)
-    x, out = given(3, 40), torch.empty(3, 7)
+    x, out = normal(3, 40), torch.empty(3, 7)
     library.call("quantized_decomposed::mixed_mm.out", x, weight, scales, None, out)
     torch.testing.assert_close(out, x @ (weight * scales[:, None]), rtol=1e-5, atol=1e-3)
 
@@ -166,14 +166,16 @@ def test_mixed_mm(library: Library) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("quantize_per_tensor.out", (torch.ones(2), 1.0, 0, 5, 4, torch.int8, torch.ones(2, dtype=torch.int8)), "greater than"),
+        ("quantize_per_tensor.out", (torch.ones(2), 1.0, 0, 5, 4, torch.int8, torch.ones(2, dtype=torch.int8)), "must not be greater"),
         ("quantize_per_channel.out", (torch.ones(2, 3), torch.ones(2), torch.ones(2), 1, 0, 9, torch.int8, torch.ones(2, 3, dtype=torch.int8)), "a scale for each channel"),
         ("embedding_byte.out", (torch.ones(2, 3, dtype=torch.int8), torch.ones(2), None, -128, 127, torch.tensor([2]), torch.ones(1, 3)), "index 2 is out of range"),
-        ("embedding_4bit.out", (torch.ones(2, 3, dtype=torch.uint8), torch.ones(2, 4), None, -8, 7, torch.tensor([1]), torch.ones(1, 6)), "the groups do not divide"),
+        ("embedding_4bit.out", (torch.ones(2, 3, dtype=torch.uint8), torch.ones(2, 4), None, -8, 7, torch.tensor([1]), torch.ones(1, 6)), "number of groups must divide"),
         ("choose_qparams.Tensor_out", (torch.ones(0), 0, 255, 1e-5, torch.uint8, torch.ones(1), torch.ones(1, dtype=torch.int64)), "the input is empty"),
     ],
 )  # fmt: skip
-def test_is_refused(library: Library, name: str, arguments: tuple[object, ...], sentence: str) -> None:
+def test_invalid_arguments_are_refused(
+    library: Library, name: str, arguments: tuple[object, ...], sentence: str
+) -> None:
     with pytest.raises(KernelError) as caught:
         library.call(f"quantized_decomposed::{name}", *arguments)
     assert sentence in caught.value.text

@@ -1,4 +1,4 @@
-"""Random operators: what they promise is a distribution, not eager's numbers."""
+"""Random operators: the tests check the distribution, because the numbers differ from those of eager PyTorch."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def test_calls_give_different_numbers(library: Library) -> None:
 
 
 def test_dropout_zeroes_and_scales(library: Library) -> None:
-    given = torch.ones(100, 100)
+    x = torch.ones(100, 100)
     out, mask = torch.empty(100, 100), torch.empty(100, 100, dtype=torch.bool)
-    library.call("aten::native_dropout.out", given, 0.25, True, out, mask)
+    library.call("aten::native_dropout.out", x, 0.25, True, out, mask)
     assert abs(float(mask.double().mean()) - 0.75) < 0.03
     torch.testing.assert_close(out, mask.float() / 0.75)
 
 
 def test_dropout_passes_everything_outside_training(library: Library) -> None:
-    given = torch.randn(10, 10)
+    x = torch.randn(10, 10)
     out, mask = torch.empty(10, 10), torch.empty(10, 10, dtype=torch.bool)
-    library.call("aten::native_dropout.out", given, 0.25, False, out, mask)
-    assert torch.equal(out, given)
+    library.call("aten::native_dropout.out", x, 0.25, False, out, mask)
+    assert torch.equal(out, x)
     assert bool(mask.all())

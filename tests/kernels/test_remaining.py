@@ -1,4 +1,4 @@
-"""Operators that PyTorch's operator database does not call: numbers of a program, creation, layouts, statistics."""
+"""Operators that PyTorch's operator database does not call: scalar arithmetic, creation, layouts, statistics."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from native import Library
 )
 def test_numbers_of_a_program(library: Library, name: str, args: tuple[Any, ...], expected: Any) -> None:
     value = library.call(name, *args, None).values[len(args)]
-    got = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
-    assert got == expected and type(got) is type(expected)
+    result = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
+    assert result == expected and type(result) is type(expected)
 
 
 def test_empty_has_the_shape(library: Library) -> None:
@@ -87,8 +87,8 @@ def test_division_by_a_number(library: Library, dtype: torch.dtype) -> None:
         assert torch.equal(out, torch.div(x, 3, rounding_mode=mode))
 
 
-def test_a_number_wraps_to_the_integers_it_meets(library: Library) -> None:
-    """ATen converts operands to the common type before it compares."""
+def test_a_number_wraps_to_the_dtype_of_the_tensor(library: Library) -> None:
+    """ATen converts the operands to the common dtype before it compares them: -1 is 255 in uint8."""
     x, out = torch.tensor([255, 1], dtype=torch.uint8), torch.empty(2, dtype=torch.bool)
     library.call("aten::eq.Scalar_out", x, -1, out)
     assert torch.equal(out, x == -1) and out.tolist() == [True, False]

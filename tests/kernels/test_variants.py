@@ -1,4 +1,4 @@
-"""The builds for several instruction sets share no symbol that a linker could merge, and agree with each other."""
+"""The variants for the instruction sets share no symbol that a linker could merge, and all compute right results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIANTS = ["baseline", "avx2", "avx512"]
 
 
 def shared_symbols(folder: Path) -> set[str]:
-    """Names that a folder of objects defines for other objects to see (weak ones included)."""
+    """Return the external symbols, weak ones included, that the object files of a folder define."""
     names = set()
     for obj in folder.glob("**/*.o"):
         output = subprocess.run(

@@ -51,7 +51,7 @@ bool Tensor::is_channels_last() const {
 
 int64_t Scalar::integer() const {
   if (!is_floating()) return i;
-  // Values outside int64 have no defined conversion; saturate.
+  // C++ does not define the conversion of values outside int64: saturate them. NaN becomes INT64_MIN.
   if (!(d > -9.2233720368547758e18)) return INT64_MIN;
   return d < 9.2233720368547758e18 ? static_cast<int64_t>(d) : INT64_MAX;
 }
@@ -88,7 +88,8 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// What a kernel reads after a failed access: a zero-dimensional float. Shared by all threads, and never written to.
+// The tensor that a failed accessor returns: a float32 without dims. All threads share it; no kernel writes to it,
+// since resize() refuses after a failure.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
   static edgecore_tensor tensor = {
@@ -103,8 +104,8 @@ const edgecore_value *Call::value(uint64_t i) {
     const char *base = reinterpret_cast<const char *>(call_->args) + i * call_->arg_stride;
     return reinterpret_cast<const edgecore_value *>(base);
   }
-  fail(EDGECORE_INVALID_PROGRAM, Message() << "argument " << static_cast<int64_t>(i) << " is missing, the call has "
-                                           << static_cast<int64_t>(call_->arg_count));
+  fail(EDGECORE_INVALID_PROGRAM, Message() << "argument " << static_cast<int64_t>(i) << " is missing: the call has "
+                                           << static_cast<int64_t>(call_->arg_count) << " arguments");
   return &none;
 }
 
@@ -114,17 +115,19 @@ Tensor Call::checked(edgecore_tensor *tensor, uint64_t i, bool complex) {
     fail(EDGECORE_INVALID_TYPE, Message() << "argument " << at << " must be a tensor");
   } else if (tensor->dl.ndim < 0 || tensor->dl.ndim > kMaxDims) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has " << int64_t{tensor->dl.ndim}
-                                           << " dims, the most are " << int64_t{kMaxDims});
+                                           << " dims; at most " << int64_t{kMaxDims} << " are supported");
   } else if (complex && part_of(Tensor{tensor}.type()) == Type::kNone) {
     fail(EDGECORE_INVALID_TYPE, Message() << "argument " << at << " must be a complex tensor");
   } else if (is_known(Tensor{tensor}.type()) && !selected(Tensor{tensor}.type())) {
-    fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " is " << Tensor{tensor}.type()
-                                           << ", a dtype that these kernels were built without");
+    fail(EDGECORE_NOT_SUPPORTED,
+         Message() << "argument " << at << " is " << Tensor{tensor}.type()
+                   << ", a dtype that these kernels were built without; name a .pte with it in edgecore_kernels()");
   } else if (!complex && !is_supported(Tensor{tensor}.type())) {
     fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " has scalar type " << int64_t{tensor->scalar_type}
-                                           << ", which this kernel library has not");
+                                           << ", which this kernel library does not support");
   } else if (tensor->buffer != nullptr) {
-    fail(EDGECORE_NOT_SUPPORTED, Message() << "argument " << at << " is in the memory of a device");
+    fail(EDGECORE_NOT_SUPPORTED, Message()
+                                     << "argument " << at << " is in the memory of a device; copy it to the CPU first");
   } else if (tensor->dl.data == nullptr && Tensor{tensor}.numel() != 0) {
     fail(EDGECORE_INVALID_STATE,
          Message() << "argument " << at << " of shape " << Tensor{tensor}.shape() << " has no memory");
@@ -172,12 +175,12 @@ int64_t Call::integer(uint64_t i) {
   return s.integer();
 }
 
-const edgecore_list *Call::list(uint64_t i, uint32_t tag, const char *what) {
+const edgecore_list *Call::list(uint64_t i, uint32_t tag, const char *expected) {
   static const edgecore_list empty = {};
   const edgecore_value *v = value(i);
   if (v->tag == EDGECORE_TAG_NONE) return &empty;
   if (v->tag == tag && v->as.list != nullptr) return v->as.list;
-  fail(EDGECORE_INVALID_TYPE, Message() << "argument " << static_cast<int64_t>(i) << " must be " << what);
+  fail(EDGECORE_INVALID_TYPE, Message() << "argument " << static_cast<int64_t>(i) << " must be " << expected);
   return &empty;
 }
 
@@ -196,7 +199,7 @@ const uint8_t *Call::bools(uint64_t i, int64_t count) {
   const edgecore_list *l = list(i, EDGECORE_TAG_BOOL_LIST, "a list of bools");
   if (!failed() && static_cast<int64_t>(l->count) != count) {
     fail(EDGECORE_INVALID_ARGUMENT, Message() << "argument " << static_cast<int64_t>(i) << " must have " << count
-                                              << " entries, it has " << static_cast<int64_t>(l->count));
+                                              << " entries but has " << static_cast<int64_t>(l->count));
   }
   return l->items.bools;
 }
@@ -222,9 +225,9 @@ Tensor Call::list_tensor(uint64_t i, int64_t item) {
 }
 
 edgecore_value *Call::result(uint64_t i) {
-  static edgecore_value nowhere;
+  static edgecore_value unused;
   const edgecore_value *v = value(i);
-  return failed() ? &nowhere : const_cast<edgecore_value *>(v);
+  return failed() ? &unused : const_cast<edgecore_value *>(v);
 }
 
 int Call::wrap_dim(int64_t dim, int ndim) {
@@ -238,14 +241,11 @@ int Call::wrap_dim(int64_t dim, int ndim) {
 
 int32_t Call::fail(int32_t code, const Message &text) {
   if (failed()) return status_;
-  Message sentence;
-  sentence << op_ << ": ";
   const edgecore_str detail = text.str();
-  char copy[481];
-  for (uint64_t i = 0; i < detail.size; ++i) copy[i] = detail.data[i];
-  copy[detail.size] = 0;
-  sentence << copy;
-  status_ = call_->host->fail(call_->error, code, sentence.str());
+  Message message;
+  message << op_ << ": ";
+  message.put(detail.data, detail.size);
+  status_ = call_->host->fail(call_->error, code, message.str());
   if (status_ == EDGECORE_OK) status_ = code;
   return status_;
 }
@@ -255,8 +255,11 @@ bool Call::check(bool ok, const char *text) {
   return !failed();
 }
 
-bool Call::check_same_shape(const Shape &a, const Shape &b, const char *what) {
-  if (!(a == b)) fail(EDGECORE_INVALID_ARGUMENT, Message() << what << " has shape " << b << ", expected " << a);
+bool Call::check_same_shape(const Shape &expected, const Shape &actual, const char *name) {
+  if (!(actual == expected)) {
+    fail(EDGECORE_INVALID_ARGUMENT, Message()
+                                        << name << " has shape " << actual << " but must have shape " << expected);
+  }
   return !failed();
 }
 
@@ -265,7 +268,7 @@ bool Call::resize(Tensor out, const Shape &shape, const char *name) {
   if (out.ndim() == shape.ndim && has_resize()) return host_resize(out, shape.sizes);
   if (out.shape() == shape) return true;
   fail(EDGECORE_INVALID_ARGUMENT,
-       Message() << "tensor '" << name << "' has shape " << out.shape() << ", the result has shape " << shape);
+       Message() << "tensor '" << name << "' has shape " << out.shape() << " but the result has shape " << shape);
   return false;
 }
 
@@ -276,7 +279,7 @@ bool Call::has_resize() const {
   return EDGECORE_HAS(host, resize) && host->resize != nullptr;
 }
 
-// With the same shape too: the host refuses what may not be written.
+// Called even if the shape stays the same, so that the host can refuse a tensor that may not be written.
 bool Call::host_resize(Tensor out, const int64_t *sizes) {
   const int32_t code = call_->host->resize(call_->scope, out.t, sizes, out.ndim(), call_->error);
   if (code != EDGECORE_OK) status_ = code;
@@ -285,7 +288,8 @@ bool Call::host_resize(Tensor out, const int64_t *sizes) {
 
 bool Call::check_cast(Type from, Tensor out) {
   if (!can_cast(from, out.type())) {
-    fail(EDGECORE_INVALID_TYPE, Message() << "a result of " << from << " cannot be stored in an out of " << out.type());
+    fail(EDGECORE_INVALID_TYPE,
+         Message() << "a result of dtype " << from << " cannot be stored in an output of dtype " << out.type());
   }
   return !failed();
 }
@@ -299,7 +303,7 @@ void *Call::scratch(int64_t bytes) {
   }
   if (data == nullptr) {
     fail(EDGECORE_MEMORY_ALLOCATION_FAILED,
-         Message() << "no scratch memory for " << bytes << " bytes; give the method a larger temporary allocator");
+         Message() << "no scratch memory of " << bytes << " bytes; give the method a larger temporary allocator");
   }
   return data;
 }

@@ -1,4 +1,4 @@
-// The arguments of a kernel call: checked access, error sentences, scratch, resizing.
+// The arguments of a kernel call: checked access, error messages, scratch memory, resizing of outputs.
 #ifndef EDGECORE_KERNELS_CALL_H_
 #define EDGECORE_KERNELS_CALL_H_
 
@@ -19,7 +19,8 @@ struct Shape {
   bool operator==(const Shape &other) const;
 };
 
-// A view of a host's tensor; reads through the pointer, since a resize may change shape, strides and address.
+// A reference to a tensor of the host. Accessors read through the pointer, because a resize may change the shape, the
+// strides and the address.
 struct Tensor {
   edgecore_tensor *t = nullptr;
 
@@ -30,9 +31,10 @@ struct Tensor {
   char *data() const { return static_cast<char *>(t->dl.data) + t->dl.byte_offset; }
   Shape shape() const;
   int64_t numel() const;
-  // Row-major without gaps; size-1 dims may have any stride.
+  // Row-major without gaps; a dim of size 1 may have any stride.
   bool is_contiguous() const;
-  // Four dims, laid out N, H, W, C without gaps (C > 1 and more than one pixel, else it counts as contiguous).
+  // Four dims that lie in memory as N, H, W, C without gaps. False if C is 1 or there is one pixel: such a tensor is
+  // contiguous.
   bool is_channels_last() const;
 };
 
@@ -43,7 +45,7 @@ struct Scalar {
   double d = 0;
 
   bool is_floating() const { return tag == EDGECORE_TAG_DOUBLE; }
-  Type type() const {  // as an operand of promotion
+  Type type() const {  // the dtype that the number has in type promotion
     return tag == EDGECORE_TAG_DOUBLE ? Type::kF32 : tag == EDGECORE_TAG_BOOL ? Type::kBool : Type::kI64;
   }
   double real() const { return is_floating() ? d : static_cast<double>(i); }
@@ -70,74 +72,77 @@ struct Ints {
   int64_t operator[](int64_t i) const { return data[i]; }
 };
 
-// A sentence in a fixed buffer; what does not fit is cut off.
+// An error message in a buffer of fixed size. Text that does not fit is cut off.
 class Message {
  public:
   Message &operator<<(const char *text);
   Message &operator<<(int64_t number);
   Message &operator<<(const Shape &shape);
   Message &operator<<(Type type) { return *this << type_name(type); }
+  void put(const char *text, uint64_t size);
   edgecore_str str() const { return {text_, size_}; }
 
  private:
-  void put(const char *text, uint64_t size);
   char text_[480];
   uint64_t size_ = 0;
 };
 
-// Accessors check the tag and remember the first failure; they then return harmless values, so that a kernel reads all
-// its arguments and asks once. Index i counts the operator's schema arguments, then its outputs.
+// One call of a kernel. An accessor checks the type of its argument. On an error it records the failure and returns a
+// harmless value, so that a kernel can read all arguments and then check failed() once. Index i counts the arguments of
+// the operator's schema first, then its outputs.
 class Call {
  public:
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
 
   Tensor tensor(uint64_t i);
-  // A complex tensor; nothing that takes a Tensor handles its type, see part_of() and real_view().
+  // A complex tensor. Functions with Tensor parameters do not support complex dtypes; see part_of() and RealView.
   Tensor complex_tensor(uint64_t i);
   Tensor optional_tensor(uint64_t i);  // t is NULL when absent
   Scalar scalar(uint64_t i);
   bool is_none(uint64_t i);
   int64_t integer(uint64_t i);
-  int64_t integer_or(uint64_t i, int64_t otherwise) { return is_none(i) ? otherwise : integer(i); }
+  int64_t integer_or(uint64_t i, int64_t default_value) { return is_none(i) ? default_value : integer(i); }
   double real(uint64_t i) { return scalar(i).real(); }
   bool flag(uint64_t i) { return scalar(i).integer() != 0; }
   Ints ints(uint64_t i);  // empty when None
   const double *doubles(uint64_t i, int64_t *count);
-  const uint8_t *bools(uint64_t i, int64_t count);  // a list of that many
+  const uint8_t *bools(uint64_t i, int64_t count);  // a list of `count` entries
   edgecore_str string(uint64_t i);
-  int64_t tensor_count(uint64_t i);                // of a tensor list
-  Tensor list_tensor(uint64_t i, int64_t item);    // of a tensor list
-  Tensor list_optional(uint64_t i, int64_t item);  // may be absent
-  edgecore_value *result(uint64_t i);              // where a scalar result goes
+  // The number of tensors in tensor list i, one of its tensors, and one that may be absent (t is NULL).
+  int64_t tensor_count(uint64_t i);
+  Tensor list_tensor(uint64_t i, int64_t item);
+  Tensor list_optional(uint64_t i, int64_t item);
+  edgecore_value *result(uint64_t i);  // the value to write a scalar result to
 
-  // A dim argument in [0, ndim); zero-dimensional tensors count as having one dim.
+  // A dim argument, wrapped to [0, ndim). A tensor without dims counts as having one dim.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records the failure "OP: text" and returns the code, the first one only.
+  // Records the failure "OP: text" unless one is recorded already. Returns the status code of the recorded failure.
   int32_t fail(int32_t code, const Message &text);
-  // Fails unless `ok`; returns whether the call is still good.
+  // Records a failure unless `ok`. Returns true if no failure is recorded.
   bool check(bool ok, const char *text);
-  bool check_same_shape(const Shape &a, const Shape &b, const char *what);
+  bool check_same_shape(const Shape &expected, const Shape &actual, const char *name);
 
-  // Gives `out` the shape through the host, before anything is written to it. False after a failure.
+  // Asks the host to give `out` this shape. Every kernel must do so before it writes to `out`, even if the shape stays:
+  // the host refuses tensors that may not be written. Returns false after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
-  // The same for the shape that `out` has.
+  // Like resize() to the shape that `out` already has.
   bool keep_shape(Tensor out);
-  // Fails if a result of type `from` may not be stored in `out`.
+  // Records a failure if a result of type `from` may not be stored in `out`.
   bool check_cast(Type from, Tensor out);
 
-  void *scratch(int64_t bytes);  // 64-byte aligned; NULL after a recorded failure
+  void *scratch(int64_t bytes);  // 64-byte aligned memory until the end of the call; NULL after a failure
   template <class T>
   T *scratch(int64_t count) {
     return static_cast<T *>(scratch(count * static_cast<int64_t>(sizeof(T))));
   }
   int64_t worker_count() const;
-  // fn over [0, n) in pieces of at least `grain`.
+  // Calls fn for parts of [0, n), each of at least `grain` indices, on the threads of the host.
   void parallel(int64_t n, int64_t grain, edgecore_loop_fn fn, void *arg) const;
-  // body(begin, end, worker) over [0, n).
+  // Calls body(begin, end, worker) for parts of [0, n).
   template <class Body>
   void parallel(int64_t n, int64_t grain, const Body &body) const {
     struct Thunk {
@@ -151,7 +156,7 @@ class Call {
 
  private:
   const edgecore_value *value(uint64_t i);
-  const edgecore_list *list(uint64_t i, uint32_t tag, const char *what);
+  const edgecore_list *list(uint64_t i, uint32_t tag, const char *expected);
   Tensor checked(edgecore_tensor *tensor, uint64_t i, bool complex = false);
   bool has_resize() const;
   bool host_resize(Tensor out, const int64_t *sizes);
@@ -161,6 +166,7 @@ class Call {
   int32_t status_ = EDGECORE_OK;
 };
 
+// The shape that the tensors broadcast to. Records a failure if they do not broadcast.
 Shape broadcast(Call &call, const Tensor *tensors, int count);
 
 }  // namespace EDGECORE_VARIANT

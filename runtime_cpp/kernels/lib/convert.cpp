@@ -25,14 +25,21 @@ inline To bits_as(From from) {
 }
 
 inline float to_float(Float16 h) {
-  // Shift exponent and mantissa into place, then let a multiplication by 2^112 rebias (and normalise subnormals).
+  // Moving exponent and mantissa to their places in an fp32 gives the value times 2^(15 - 127), because the exponent
+  // biases of fp16 and fp32 are 15 and 127. The multiplication by 2^112 (0x77800000) corrects this exactly, and the
+  // processor normalizes subnormals on the way; it must not flush them to zero. Infinity and NaN have the max exponent:
+  // it is set again afterwards, and the payload of a NaN stays. There are no branches, so that loops vectorize.
   const uint32_t magnitude = static_cast<uint32_t>(h.bits & 0x7fff) << 13;
   float value = bits_as<float>(magnitude) * bits_as<float>(uint32_t{0x77800000});
-  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // infinity and NaN keep a full exponent
+  const uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;  // infinity or NaN
   return bits_as<float>(bits_as<uint32_t>(value) | special | (static_cast<uint32_t>(h.bits & 0x8000) << 16));
 }
 
 inline Float16 to_float16(float f) {
+  // Rounds to nearest even. Normal results: subtract the bias difference 112 from the exponent (112 << 23 = 0x38000000)
+  // and add just under half a unit of the last kept bit, plus that bit; a carry into the exponent is right. Subnormal
+  // results: fp16 subnormals are multiples of 2^-24, which is the spacing of fp32 numbers in [0.5, 1); adding 0.5 makes
+  // the processor round to it, if its rounding mode is the default. Every NaN becomes 0x7e00, with its sign.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -41,9 +48,9 @@ inline Float16 to_float16(float f) {
     result = 0x7e00;
   } else if (magnitude >= 0x477ff000) {  // 65520 and more round to infinity
     result = 0x7c00;
-  } else if (magnitude >= 0x38800000) {  // normal: rebias, round to nearest even
+  } else if (magnitude >= 0x38800000) {  // normal
     result = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  } else {  // subnormal: adding 0.5 aligns the mantissa to 2^-24 with the processor's own rounding
+  } else {  // subnormal or zero
     result = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
   }
   return {static_cast<uint16_t>(sign | result)};
@@ -52,6 +59,8 @@ inline Float16 to_float16(float f) {
 inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
 
 inline BFloat16 to_bfloat16(float f) {
+  // bf16 is the upper half of an fp32. Round to nearest even: add just under half a unit of the last kept bit, plus
+  // that bit. A NaN is replaced by the quiet NaN 0x7fc0: the addition could turn it into infinity or zero.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};
@@ -77,7 +86,8 @@ struct Convert<C, Bool> {
   static C load(Bool s) { return static_cast<C>(s.byte != 0); }
   static Bool store(C c) { return {static_cast<uint8_t>(c != C{0})}; }
 };
-// Narrow integers from floats go through int64, as a negative float has no defined conversion to an unsigned type.
+// Floats are converted to unsigned integers through int64, because C++ does not define the conversion of a negative
+// float to an unsigned type. So -1.0 becomes 255 in uint8, as in ATen.
 template <class F, class S>
 inline S narrow(F f) {
   return static_cast<S>(static_cast<int64_t>(f));
@@ -123,12 +133,13 @@ void store_as(char *target, int64_t stride, int64_t n, const C *__restrict sourc
   }
 }
 
-// Numbers among the arguments are read as 0-dimensional tensors of these types, whatever is selected.
-constexpr bool kept(Type type) {
+// True for dtypes that need code in every build: the selected ones, and those of numbers, which kernels read as tensors
+// without dims.
+constexpr bool is_compiled(Type type) {
   return selected(type) || type == Type::kF32 || type == Type::kF64 || type == Type::kI64 || type == Type::kBool;
 }
 
-// Every arithmetic storage type with its C++ type.
+// Every dtype except the complex ones, with the C++ type of its elements.
 #define EDGECORE_STORAGE_TYPES(CASE) \
   CASE(kU8, uint8_t)                 \
   CASE(kI8, int8_t)                  \
@@ -146,13 +157,13 @@ constexpr bool kept(Type type) {
 template <class C>
 void load_any(Type type, const char *source, int64_t stride, int64_t n, C *target) {
   switch (type) {
-#define EDGECORE_CASE(TYPE, S)                                                       \
-  case Type::TYPE:                                                                   \
-    if constexpr (kept(Type::TYPE)) return load_as<S, C>(source, stride, n, target); \
+#define EDGECORE_CASE(TYPE, S)                                                              \
+  case Type::TYPE:                                                                          \
+    if constexpr (is_compiled(Type::TYPE)) return load_as<S, C>(source, stride, n, target); \
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // no arithmetic type
+    default:  // a complex dtype, or none
       return;
   }
 }
@@ -160,13 +171,13 @@ void load_any(Type type, const char *source, int64_t stride, int64_t n, C *targe
 template <class C>
 void store_any(Type type, char *target, int64_t stride, int64_t n, const C *source) {
   switch (type) {
-#define EDGECORE_CASE(TYPE, S)                                                        \
-  case Type::TYPE:                                                                    \
-    if constexpr (kept(Type::TYPE)) return store_as<S, C>(target, stride, n, source); \
+#define EDGECORE_CASE(TYPE, S)                                                               \
+  case Type::TYPE:                                                                           \
+    if constexpr (is_compiled(Type::TYPE)) return store_as<S, C>(target, stride, n, source); \
     break;
     EDGECORE_STORAGE_TYPES(EDGECORE_CASE)
 #undef EDGECORE_CASE
-    default:  // no arithmetic type
+    default:  // a complex dtype, or none
       return;
   }
 }
@@ -174,19 +185,20 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
 
 constexpr int64_t kChunk = 256;
 
-// One run of a converting copy through the source's compute type.
+// The dtypes of a copy with conversion.
 struct Conversion {
   Type to;
   Type from;
 };
 
+// Copies one run of n elements with conversion, in chunks of the compute type C of the source.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];
-  for (int64_t at = 0; at < n; at += kChunk) {
-    const int64_t m = n - at < kChunk ? n - at : kChunk;
-    load(types.from, data[1] + at * strides[1], strides[1], m, buffer);
-    store(types.to, data[0] + at * strides[0], strides[0], m, buffer);
+  for (int64_t start = 0; start < n; start += kChunk) {
+    const int64_t m = n - start < kChunk ? n - start : kChunk;
+    load(types.from, data[1] + start * strides[1], strides[1], m, buffer);
+    store(types.to, data[0] + start * strides[0], strides[0], m, buffer);
   }
 }
 
@@ -230,7 +242,8 @@ void fill(Type type, char *target, int64_t n, Scalar value) {
   } else {
     store(type, target, size, 1, &value.i);
   }
-  // Double the filled part until it is a block, then repeat the block.
+  // Copy the filled part behind itself until it has 2048 elements, then repeat this block: memcpy is fast for any
+  // dtype.
   int64_t done = 1;
   while (done < n) {
     const int64_t block = done < 2048 ? done : 2048;
@@ -262,12 +275,12 @@ void copy_tensor(Call &call, Tensor target, Tensor source) {
 template <class C>
 const C *dense(Call &call, Tensor tensor) {
   if (call.failed()) return nullptr;
-  const Type wanted = storage_of(compute_for<C>());
-  if (tensor.type() == wanted && tensor.is_contiguous()) return reinterpret_cast<const C *>(tensor.data());
+  const Type type = storage_of(compute_for<C>());
+  if (tensor.type() == type && tensor.is_contiguous()) return reinterpret_cast<const C *>(tensor.data());
   C *target = call.scratch<C>(tensor.numel());
   if (target == nullptr) return nullptr;
-  TensorOn on(target, wanted, tensor.shape());
-  copy_tensor(call, on.tensor(), tensor);
+  TensorView copy(target, type, tensor.shape());
+  copy_tensor(call, copy.tensor(), tensor);
   return target;
 }
 
@@ -281,8 +294,8 @@ DenseOut<C>::DenseOut(Call &call, Tensor out) : out_(out) {
 template <class C>
 void DenseOut<C>::finish(Call &call) const {
   if (direct_ || call.failed()) return;
-  TensorOn on(data_, storage_of(compute_for<C>()), out_.shape());
-  copy_tensor(call, out_, on.tensor());
+  TensorView result(data_, storage_of(compute_for<C>()), out_.shape());
+  copy_tensor(call, out_, result.tensor());
 }
 
 template const float *dense<float>(Call &, Tensor);

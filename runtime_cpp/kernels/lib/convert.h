@@ -1,4 +1,4 @@
-// Loading and storing runs of elements with conversion to and from the compute types.
+// Load and store runs of elements, with conversion to and from the compute types.
 #ifndef EDGECORE_KERNELS_CONVERT_H_
 #define EDGECORE_KERNELS_CONVERT_H_
 
@@ -7,27 +7,29 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// n elements of `type` at source, `stride` bytes apart (0 repeats one), into a dense array.
+// Loads n elements of `type`, `stride` bytes apart (0 repeats one element), into a dense array.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);
 void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target);
 
-// The way back. Integers wrap, floats truncate towards zero, anything non-zero is true.
+// Stores a dense array as elements of `type`, `stride` bytes apart. Integers wrap to a narrower type, floats are
+// truncated towards zero to integers, and every number other than 0 becomes true.
 void store(Type type, char *target, int64_t stride, int64_t n, const float *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const double *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const int64_t *source);
 void store(Compute compute, Type type, char *target, int64_t stride, int64_t n, const void *source);
 
-// Writes `value`, converted, to n elements.
+// Converts `value` and writes it to n dense elements.
 void fill(Type type, char *target, int64_t n, Scalar value);
 
-// The tensor's elements in row-major order as C: the tensor's own memory if it is that already, else scratch.
-// NULL after a failure.
+// Returns the tensor's elements in row-major order as an array of C: the tensor's own memory if it has this layout and
+// dtype, else a copy in scratch memory. NULL after a failure.
 template <class C>
 const C *dense(Call &call, Tensor tensor);
 
-// Memory for a row-major result of type C: the tensor's own if it fits, else scratch that finish() converts back.
+// Memory for a row-major result of type C: the memory of `out` if it has this layout and dtype, else scratch memory
+// that finish() converts and copies to `out`.
 template <class C>
 class DenseOut {
  public:
@@ -41,7 +43,7 @@ class DenseOut {
   bool direct_ = false;
 };
 
-// Copies elements of `source`, converted, to `target`; shapes broadcast.
+// Copies `source` to `target`, with conversion. `source` must broadcast to the shape of `target`.
 void copy_tensor(Call &call, Tensor target, Tensor source);
 
 }  // namespace EDGECORE_VARIANT

@@ -14,9 +14,9 @@ struct Plan {
   ResultKind result;
   Type common;
   int inputs;
-  Type types[kMaxOperands];   // out first
-  bool native[kMaxOperands];  // the stored type is what the function takes or gives
-  bool wraps[kMaxOperands];   // an integer that the narrower common type may not hold
+  Type types[kMaxOperands];   // operand 0 is the output
+  bool native[kMaxOperands];  // the dtype of the operand in memory is the compute type: no conversion is needed
+  bool wraps[kMaxOperands];   // the operand is an integer that may be out of range of the common type
 };
 
 void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, const void *source) {
@@ -29,7 +29,8 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   if (out == plan.common || plan.common == storage_of(plan.compute)) {
     return store(plan.compute, out, target, stride, n, source);
   }
-  // The result is one of the narrower common type (a wrapped integer, a rounded half) before it is converted to out's.
+  // ATen rounds or wraps the result to the common type (fp16, bf16, a narrow integer) before it converts it to the
+  // dtype of `out`.
   alignas(64) char narrow[kChunk * 8];
   alignas(64) char wide[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, source);
@@ -37,7 +38,7 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   store(plan.compute, out, target, stride, n, wide);
 }
 
-// Integers as the common type holds them, as ATen's conversion of the operands gives them (-1 is 255 in uint8).
+// Wraps integers to the range of the common type, as ATen does when it converts the operands (-1 is 255 in uint8).
 void wrap(const Plan &plan, int64_t n, char *values) {
   alignas(64) char narrow[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, values);
@@ -61,21 +62,21 @@ void run(const void *context, char *const *data, const int64_t *strides, int64_t
     return;
   }
   alignas(64) char buffers[kMaxOperands][kChunk * 8];
-  for (int64_t at = 0; at < n; at += kChunk) {
-    const int64_t m = n - at < kChunk ? n - at : kChunk;
+  for (int64_t start = 0; start < n; start += kChunk) {
+    const int64_t m = n - start < kChunk ? n - start : kChunk;
     for (int k = 0; k < plan.inputs; ++k) {
       const int64_t stride = strides[k + 1];
-      const char *source = data[k + 1] + at * stride;
+      const char *source = data[k + 1] + start * stride;
       if (direct[k + 1]) {
         in[k] = source;
         continue;
       }
       in[k] = buffers[k + 1];
-      if (stride == 0 && at > 0) continue;  // holds the repeated value already
+      if (stride == 0 && start > 0) continue;  // the buffer already holds the broadcast value
       load(plan.compute, plan.types[k + 1], source, stride, m, buffers[k + 1]);
       if (plan.wraps[k + 1]) wrap(plan, m, buffers[k + 1]);
     }
-    char *target = data[0] + at * strides[0];
+    char *target = data[0] + start * strides[0];
     plan.function(in, direct[0] ? target : buffers[0], m, *plan.params);
     if (!direct[0]) store_result(plan, target, strides[0], m, buffers[0]);
   }

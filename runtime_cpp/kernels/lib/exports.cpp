@@ -1,5 +1,6 @@
-// The kernels as C functions, edgecore_kernel_NAME, for the table that `edgecore kernels` writes. Each has a section of
-// its own: the linker keeps those that the table names, and drops the kernels of the others.
+// The kernels as C functions edgecore_kernel_NAME, for the table that the command `edgecore kernels` writes. Each
+// function has its own section (-ffunction-sections), so that the linker drops the kernels that the table does not
+// name.
 #include "edgecore/kernel.h"
 
 namespace edgecore {

@@ -6,7 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Packs n columns of a transposed matrix, whose rows they are: in squares, as both sides are long.
+// Packs n columns of the transpose of a row-major matrix, that is n of its rows. It works in tiles of 16 steps, so that
+// both the reads and the writes stay within few cache lines.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;
@@ -22,7 +23,7 @@ Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int
   return {target, width};
 }
 
-// A dot product in four chains of vectors.
+// A dot product with four vectors of partial sums: one chain of dependent additions would wait for their latency.
 template <class C>
 C dot(const C *a, const C *b, int64_t n) {
   constexpr int64_t kChains = 4;
@@ -40,7 +41,8 @@ C dot(const C *a, const C *b, int64_t n) {
   return sum;
 }
 
-// c[j] for one row a and rows of `right`: memory-bound, so nothing is packed.
+// One row `a` times a transposed matrix: c[j] is the dot product of a and row j of `right`. Every element of `right` is
+// used once, so packing it would cost more memory traffic than the product.
 template <class C>
 void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
   call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -65,7 +67,8 @@ void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int6
   }
 }
 
-// The same for rows of `right` that are steps of the sum: they are added to c in their order, which memory likes.
+// One row `a` times a matrix: adds the rows of `right`, scaled, to c. This reads `right` in the order of its memory,
+// and four rows at a time to load and store c less often.
 template <class C>
 void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld,
                        GemmOut<C> c) {
@@ -89,7 +92,7 @@ template <class C>
 bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, int64_t a_step, Matrix<C> b,
           int64_t b_step, GemmOut<C> c, int64_t c_step) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return !call.failed();
-  if (a.transposed) {  // rare: rows are read where they are
+  if (a.transposed) {  // rare: copy it, because the micro-kernel reads rows of the left operand in place
     C *copy = call.scratch<C>(count * m * k);
     if (copy == nullptr) return false;
     call.parallel(count * m, 16384 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -101,11 +104,12 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
     a_step = m * k;
   }
   if (m == 1 && count == 1) {
-    const auto one_row = b.transposed ? &row_times_rows<C> : &row_times_columns<C>;
-    one_row(call, n, k, alpha, a.data, b.data, b.ld, c);
+    const auto multiply_row = b.transposed ? &row_times_rows<C> : &row_times_columns<C>;
+    multiply_row(call, n, k, alpha, a.data, b.data, b.ld, c);
     return true;
   }
-  // Rows of a transposed b (the weights of a linear layer) take the place of rows of a, as packing a is less work.
+  // c = a b^T is computed as c^T = b a^T, with the rows of b as left operand and c written by columns: b, the weight of
+  // a linear layer, is then read in place, and only a, which is usually smaller, is packed.
   if (b.transposed) {
     packed_gemm<C>(
         call, count, n, m, k,

@@ -1,4 +1,4 @@
-// Matrix products on the host's threads.
+// General matrix multiplication (GEMM) on the host's threads.
 #ifndef EDGECORE_KERNELS_GEMM_H_
 #define EDGECORE_KERNELS_GEMM_H_
 
@@ -15,16 +15,16 @@ struct Matrix {
   bool transposed = false;
 };
 
-// What a product writes, row-major without gaps: alpha a b, plus `bias` (n elements, if given), or added to c.
+// The output of a GEMM, row-major without gaps: c = alpha a b + bias, or c += alpha a b if `add`.
 template <class C>
 struct GemmOut {
   C *data;
   bool add = true;
-  const C *bias = nullptr;  // not together with add
+  const C *bias = nullptr;  // n elements, one for each column, or NULL; not together with add
 };
 
-// `count` products m x k by k x n whose operands are `a_step`, `b_step`, `c_step` elements apart. False after a
-// recorded failure. C: float, double, int64_t.
+// Computes `count` products of m x k by k x n matrices. Consecutive matrices of an operand are a_step, b_step and
+// c_step elements apart. Returns false after a recorded failure. C is float, double or int64_t.
 template <class C>
 bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, Matrix<C> a, int64_t a_step, Matrix<C> b,
           int64_t b_step, GemmOut<C> c, int64_t c_step);

@@ -3,7 +3,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// One entry for each operand, also for those that are not there: of a fixed size, it takes no call of memcpy.
+// Copies the entries of all kMaxOperands operands, also of unused ones: with a constant size the compiler needs no call
+// of memcpy.
 template <class T>
 static void copy_row(T (&to)[kMaxOperands], const T (&from)[kMaxOperands]) {
   __builtin_memcpy(to, from, sizeof to);
@@ -17,7 +18,7 @@ void Loop::add_dim(int64_t size, const int64_t *byte_strides) {
 }
 
 void Loop::finish() {
-  // Insertion sort by the output's stride, ties (and broadcast outputs) by the inputs'.
+  // Insertion sort by the output's strides. The inputs' strides decide between equal strides of the output.
   const auto before = [this](int a, int b) {
     for (int k = 0; k < count; ++k) {
       const int64_t left = strides[a][k] < 0 ? -strides[a][k] : strides[a][k];
@@ -29,23 +30,23 @@ void Loop::finish() {
   int order[kMaxDims + 1];
   int n = 0;
   for (int d = 0; d < ndim; ++d) {
-    int at = n++;
-    while (at > 0 && before(d, order[at - 1])) {
-      order[at] = order[at - 1];
-      --at;
+    int i = n++;
+    while (i > 0 && before(d, order[i - 1])) {
+      order[i] = order[i - 1];
+      --i;
     }
-    order[at] = d;
+    order[i] = d;
   }
   int64_t merged_sizes[kMaxDims + 1];
   int64_t merged_strides[kMaxDims + 1][kMaxOperands];
   int last = -1;
   for (int i = 0; i < n; ++i) {
     const int d = order[i];
-    bool follows = last >= 0;
-    for (int k = 0; follows && k < count; ++k) {
-      follows = strides[d][k] == merged_strides[last][k] * merged_sizes[last];
+    bool contiguous = last >= 0;  // dim d continues the last merged dim in every operand
+    for (int k = 0; contiguous && k < count; ++k) {
+      contiguous = strides[d][k] == merged_strides[last][k] * merged_sizes[last];
     }
-    if (follows) {
+    if (contiguous) {
       merged_sizes[last] *= sizes[d];
       continue;
     }
@@ -68,7 +69,7 @@ void Loop::finish() {
 
 bool is_flat(const Operands &operands) {
   const Tensor &out = operands.items[0];
-  bool whole = operands.count == 1;  // or an input has the output's shape
+  bool covered = operands.count == 1;  // or an input has the output's shape
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
     if (k > 0 && t.ndim() == 0) continue;
@@ -78,9 +79,9 @@ bool is_flat(const Operands &operands) {
       if (t.size(d) != out.size(d) || (t.size(d) != 1 && t.stride(d) != dense)) return false;
       dense *= t.size(d);
     }
-    whole = whole || k > 0;
+    covered = covered || k > 0;
   }
-  return whole || out.ndim() == 0;
+  return covered || out.ndim() == 0;
 }
 
 Loop flat_loop(const Operands &operands) {
@@ -117,8 +118,8 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
     int64_t strides[kMaxOperands] = {};
     for (int k = 0; k < operands.count; ++k) {
       const Tensor &t = operands.items[k];
-      const int own = d - (shape.ndim - t.ndim());
-      strides[k] = own < 0 || t.size(own) == 1 ? 0 : t.stride(own) * item_size(t.type());
+      const int dim = d - (shape.ndim - t.ndim());
+      strides[k] = dim < 0 || t.size(dim) == 1 ? 0 : t.stride(dim) * item_size(t.type());
     }
     loop.add_dim(shape.sizes[d], strides);
   }
@@ -126,6 +127,7 @@ Loop make_loop(Call &call, const Shape &shape, const Operands &operands) {
   return loop;
 }
 
+// Calls `run` for the elements [begin, end) of the loop, counted in the order of its dims.
 static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const void *context) {
   char *data[kMaxOperands];
   if (loop.ndim == 1) {
@@ -143,11 +145,11 @@ static void walk(const Loop &loop, int64_t begin, int64_t end, RunFn run, const 
     rest /= loop.sizes[d];
     for (int k = 0; k < loop.count; ++k) data[k] += index[d] * loop.strides[d][k];
   }
-  for (int64_t at = begin; at < end;) {
+  for (int64_t element = begin; element < end;) {
     int64_t n = loop.sizes[0] - index[0];
-    if (n > end - at) n = end - at;
+    if (n > end - element) n = end - element;
     run(context, data, loop.strides[0], n);
-    at += n;
+    element += n;
     for (int k = 0; k < loop.count; ++k) data[k] -= index[0] * loop.strides[0][k];
     index[0] = 0;
     for (int d = 1; d < loop.ndim; ++d) {
@@ -180,7 +182,9 @@ void copy_run(char *target, int64_t target_stride, const char *source, int64_t s
   }
 }
 
-// rows x columns; the target is dense along columns, the source along rows.
+// Copies rows x columns elements. The target is dense along columns, the source along rows. Tiles of 16 x 16 elements
+// read and write whole cache lines (16 elements of 4 bytes are 64 bytes) while all lines of a tile stay in the L1
+// cache.
 template <class T>
 void transpose(char *target, int64_t target_row, const char *source, int64_t source_column, int64_t rows,
                int64_t columns) {
@@ -202,16 +206,16 @@ template <class T>
 void copy_items(Call &call, const Loop &loop) {
   constexpr int64_t kItem = sizeof(T);
   constexpr int64_t kGrain = 65536 / kItem;
-  int dense_in = -1;  // the dim along which the source is dense
+  int dense_dim = -1;  // the dim, other than the innermost, along which the source is dense
   for (int d = 1; d < loop.ndim; ++d) {
-    if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_in = d;
+    if (loop.strides[d][1] == kItem && loop.sizes[d] >= 4) dense_dim = d;
   }
-  if (dense_in > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
-    // Transposed: take both dims into the inner step. The outer loop runs over the others.
+  if (dense_dim > 0 && loop.strides[0][0] == kItem && loop.strides[0][1] != kItem && loop.sizes[0] >= 4) {
+    // A transpose of dim 0 and dense_dim: the inner step covers both dims, the outer loop the other dims.
     Loop outer = loop;
     outer.ndim = 0;
     for (int d = 1; d < loop.ndim; ++d) {
-      if (d == dense_in) continue;
+      if (d == dense_dim) continue;
       outer.sizes[outer.ndim] = loop.sizes[d];
       for (int k = 0; k < 2; ++k) outer.strides[outer.ndim][k] = loop.strides[d][k];
       ++outer.ndim;
@@ -221,9 +225,9 @@ void copy_items(Call &call, const Loop &loop) {
       outer.sizes[0] = 1;
     }
     const int64_t columns = loop.sizes[0];
-    const int64_t rows = loop.sizes[dense_in];
+    const int64_t rows = loop.sizes[dense_dim];
     outer.numel = loop.numel / (columns * rows);
-    // Rows are split too, so that one large transposition uses all threads.
+    // The rows are split into strips too, so that one large transpose uses all threads.
     const int64_t strips = (rows + 63) / 64;
     call.parallel(outer.numel * strips, kGrain / (columns * 64) + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (int64_t i = begin; i < end; ++i) {
@@ -233,7 +237,7 @@ void copy_items(Call &call, const Loop &loop) {
           const Loop *loop;
           int dim;
           int64_t r0, count, columns;
-        } step = {&loop, dense_in, r0, count, columns};
+        } step = {&loop, dense_dim, r0, count, columns};
         const RunFn run = [](const void *context, char *const *data, const int64_t *, int64_t) {
           const Step &s = *static_cast<const Step *>(context);
           const int64_t row = s.loop->strides[s.dim][0];
@@ -263,7 +267,7 @@ void copy_strided(Call &call, int64_t item, const Loop &loop) {
   copy_items<uint64_t>(call, loop);
 }
 
-TensorOn::TensorOn(void *data, Type type, const Shape &given) : shape(given) {
+TensorView::TensorView(void *data, Type type, const Shape &initial_shape) : shape(initial_shape) {
   int64_t stride = 1;
   for (int d = shape.ndim - 1; d >= 0; --d) {
     strides[d] = stride;
@@ -277,15 +281,15 @@ TensorOn::TensorOn(void *data, Type type, const Shape &given) : shape(given) {
   tensor_.dl.strides = strides;
 }
 
-TensorOn::TensorOn(Tensor base) : TensorOn(base.data(), base.type(), base.shape()) {
+TensorView::TensorView(Tensor base) : TensorView(base.data(), base.type(), base.shape()) {
   for (int d = 0; d < shape.ndim; ++d) strides[d] = base.stride(d);
 }
 
-void TensorOn::shift(int64_t elements) {
+void TensorView::shift(int64_t elements) {
   tensor_.dl.data = static_cast<char *>(tensor_.dl.data) + elements * item_size(static_cast<Type>(tensor_.scalar_type));
 }
 
-void TensorOn::remove_dim(int dim) {
+void TensorView::remove_dim(int dim) {
   --shape.ndim;
   for (int d = dim; d < shape.ndim; ++d) {
     shape.sizes[d] = shape.sizes[d + 1];
@@ -293,7 +297,7 @@ void TensorOn::remove_dim(int dim) {
   }
 }
 
-void TensorOn::insert_dim(int dim, int64_t size, int64_t stride) {
+void TensorView::insert_dim(int dim, int64_t size, int64_t stride) {
   for (int d = shape.ndim; d > dim; --d) {
     shape.sizes[d] = shape.sizes[d - 1];
     strides[d] = strides[d - 1];
@@ -303,7 +307,7 @@ void TensorOn::insert_dim(int dim, int64_t size, int64_t stride) {
   strides[dim] = stride;
 }
 
-void TensorOn::narrow(int dim, int64_t start, int64_t length, int64_t step) {
+void TensorView::narrow(int dim, int64_t start, int64_t length, int64_t step) {
   if (length > 0) shift(start * strides[dim]);
   shape.sizes[dim] = length;
   strides[dim] *= step;

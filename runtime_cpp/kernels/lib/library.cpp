@@ -1,4 +1,4 @@
-// Chooses a variant. Compiled once, for the baseline processor.
+// Selects the variant for the processor at run time. This file is compiled once, for the baseline instruction set.
 #include "edgecore/kernels.h"
 
 extern "C" {
@@ -11,17 +11,17 @@ EDGECORE_DECLARE(avx512)
 #endif
 #undef EDGECORE_DECLARE
 
-static int same(const char *a, const char *b) { return __builtin_strcmp(a, b) == 0; }
+static int equal(const char *a, const char *b) { return __builtin_strcmp(a, b) == 0; }
 
 const edgecore_kernel_library *edgecore_kernels_library_for(const char *name) {
-  if (same(name, "baseline")) return edgecore_kernels_baseline();
+  if (equal(name, "baseline")) return edgecore_kernels_baseline();
 #if defined(EDGECORE_HAVE_X86_VARIANTS)
   __builtin_cpu_init();
   const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const int has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (same(name, "avx2") && has_avx2) return edgecore_kernels_avx2();
-  if (same(name, "avx512") && has_avx2 && has_avx512) return edgecore_kernels_avx512();
+  if (equal(name, "avx2") && has_avx2) return edgecore_kernels_avx2();
+  if (equal(name, "avx512") && has_avx2 && has_avx512) return edgecore_kernels_avx512();
 #endif
   return 0;
 }

@@ -1,6 +1,7 @@
-// Elementary functions without branches, so that loops over them vectorise on every instruction set. Float versions are
-// within 2 units in the last place (erf 3); polynomials were interpolated at Chebyshev nodes. Double versions are
-// libm's.
+// Elementary functions. The float versions of exp, log, tanh and erf have no branches and call no function, so that
+// loops over them vectorize on every instruction set; calls of libm do not. Their max errors, in units in the last
+// place, over every 37th float: exp 1.0, log 0.8, tanh 1.3, erf 3.1, in builds with and without fused multiply-add.
+// Their polynomials interpolate at Chebyshev nodes. The double versions are libm's.
 #ifndef EDGECORE_KERNELS_MATH_H_
 #define EDGECORE_KERNELS_MATH_H_
 
@@ -22,22 +23,27 @@ inline uint32_t bits_of_float(float value) {
   return bits;
 }
 
-// Inlined whatever their size: a call would keep the caller's loop from being vectorised.
+// Always inlined: a call would prevent the compiler from vectorizing the caller's loop.
 #define EDGECORE_INLINE __attribute__((always_inline)) inline
 
 constexpr float kInfinity = __builtin_inff();
 constexpr float kNaN = __builtin_nanf("");
 
+// exp(x) = 2^n exp(r) with n = round(x / log(2)) and r = x - n log(2), so |r| <= log(2) / 2; exp(r) = 1 + r + r^2 p(r).
+// Rounding: floats in [2^23, 2^24) are integers, so adding 1.5 * 2^23 rounds to the nearest integer and leaves it in
+// the low bits of the sum; SSE2 has no instruction that rounds floats to integral floats. log(2) is subtracted in two
+// parts: the first has so few bits that its product with n is exact. Domain: x is clamped to [-105, 89], where the
+// result is 0 or infinity already. NaN passes the clamps and stays NaN. Subnormal results are rounded once, by the last
+// multiplication.
 EDGECORE_INLINE float exp_of(float x) {
-  // exp(x) = 2^n exp(r), |r| <= log(2) / 2. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const float magic = 12582912.0f;
   float c = x < -105.0f ? -105.0f : x;
   c = c > 89.0f ? 89.0f : c;
   const float shifted = c * 1.44269504f + magic;
   const int32_t n = static_cast<int32_t>(bits_of_float(shifted) - bits_of_float(magic));
-  const float whole = shifted - magic;
-  float r = c - whole * 0.693359375f;  // log(2) in two parts; the first product is exact
-  r = r + whole * 2.12194440e-4f;
+  const float n_float = shifted - magic;
+  float r = c - n_float * 0.693359375f;
+  r = r + n_float * 2.12194440e-4f;
   float p = 1.989198e-04f;
   p = p * r + 1.3934541e-03f;
   p = p * r + 8.3333105e-03f;
@@ -45,13 +51,16 @@ EDGECORE_INLINE float exp_of(float x) {
   p = p * r + 1.6666667e-01f;
   p = p * r + 0.5f;
   const float y = p * (r * r) + r + 1.0f;
-  // Two factors, as 2^n itself may be out of range when the result is subnormal or infinite.
-  const int32_t half = n >> 1;
-  const float first = float_of_bits(static_cast<uint32_t>(half + 127) << 23);
-  const float second = float_of_bits(static_cast<uint32_t>(n - half + 127) << 23);
-  return y * first * second;
+  // 2^n as two factors, because 2^n itself is out of range if the result is subnormal or infinite.
+  const int32_t n1 = n >> 1;
+  const float factor1 = float_of_bits(static_cast<uint32_t>(n1 + 127) << 23);
+  const float factor2 = float_of_bits(static_cast<uint32_t>(n - n1 + 127) << 23);
+  return y * factor1 * factor2;
 }
 
+// log(x) = e log(2) + log(1 + m) with x = 2^e (1 + m) and 1 + m in [sqrt(1/2), sqrt(2)), from the bits of x;
+// log(1 + m) = m - m^2 / 2 + m^3 p(m). log(2) is added in two parts, as in exp_of. Subnormals are scaled by 2^23 first.
+// log(0) and log(-0) are -infinity, log of negative numbers is NaN; infinity and NaN are returned as they are.
 EDGECORE_INLINE float log_of(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
@@ -76,9 +85,11 @@ EDGECORE_INLINE float log_of(float x) {
   float result = m + y + e * 0.693359375f;
   result = x == 0.0f ? -kInfinity : result;
   result = x < 0.0f ? kNaN : result;
-  return x < kInfinity ? result : x;  // infinity and NaN pass
+  return x < kInfinity ? result : x;
 }
 
+// |x| < 0.625: x + x^3 p(x^2), since the other formula cancels near 0. Else tanh(|x|) = 1 - 2 / (exp(2 |x|) + 1), which
+// is 1 once exp overflows to infinity. NaN fails both comparisons and stays NaN; subnormals are returned unchanged.
 EDGECORE_INLINE float tanh_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
@@ -92,6 +103,8 @@ EDGECORE_INLINE float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
+// |x| < 1: x p(x^2). Else erf(|x|) = 1 - erfc(|x|) with erfc(a) = exp(-a^2) / a q(1 / a^2), which is 1 for infinity.
+// Both are computed and one is selected: at x = 0 the second is NaN and not used. NaN stays NaN.
 EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
@@ -102,7 +115,6 @@ EDGECORE_INLINE float erf_of(float x) {
   p = p * z + 1.1283594e-01f;
   p = p * z - 3.7612626e-01f;
   p = p * z + 1.1283791e+00f;
-  // erfc(a) = exp(-a^2) / a * q(1 / a^2)
   const float inverse = 1.0f / a;
   const float t = inverse * inverse;
   float q = -1.0989478e-01f;
@@ -126,7 +138,7 @@ inline double log_of(double x) { return __builtin_log(x); }
 inline double tanh_of(double x) { return __builtin_tanh(x); }
 inline double erf_of(double x) { return __builtin_erf(x); }
 
-// libm by overload.
+// Functions of libm, overloaded for float and double.
 #define EDGECORE_LIBM(name)                                          \
   inline float name##_of(float x) { return __builtin_##name##f(x); } \
   inline double name##_of(double x) { return __builtin_##name(x); }
@@ -165,13 +177,13 @@ inline bool is_nan(int64_t) {
   return false;
 }
 
-// The greater or lesser of two values; NaN if either is.
+// The max and the min of two values; NaN if one of them is NaN.
 template <class C>
-inline C greater_of(C a, C b) {
+inline C nan_max(C a, C b) {
   return a > b || is_nan(a) ? a : b;
 }
 template <class C>
-inline C lesser_of(C a, C b) {
+inline C nan_min(C a, C b) {
   return a < b || is_nan(a) ? a : b;
 }
 

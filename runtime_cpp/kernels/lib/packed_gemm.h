@@ -1,4 +1,4 @@
-// Matrix products whose right operand is packed panel by panel, on all threads: what gemm and convolution share.
+// GEMM on all threads, with a right operand that is packed panel by panel. gemm() and the convolutions use it.
 #ifndef EDGECORE_KERNELS_PACKED_GEMM_H_
 #define EDGECORE_KERNELS_PACKED_GEMM_H_
 
@@ -8,7 +8,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The left operand and the result of one product: rows of `left` are `left_step` elements apart and dense.
+// The left operand and the result of one product. The rows of `left` are dense and `left_step` elements apart.
 template <class C>
 struct GemmOperands {
   const C *left;
@@ -16,7 +16,8 @@ struct GemmOperands {
   GemmResult<C> result;
 };
 
-// result rows [row0, row1) of one panel, for steps [k0, k0 + depth) of the sum.
+// Computes rows [row0, row1) of the result for one panel and for steps [k0, k0 + depth) of the sum. Later parts of the
+// sum are added to the first.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -33,8 +34,8 @@ void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t
   }
 }
 
-// Packs n columns of `depth` rows of a row-major matrix, `step` elements apart, unless it is `direct` and has the
-// width.
+// Packs n columns and `depth` rows of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
+// columns. If `direct` and n == width, it returns the matrix itself as the panel.
 template <class C>
 Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
   if (direct && n == width) return {source, step};
@@ -50,15 +51,19 @@ Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int6
   return {target, width};
 }
 
-constexpr int64_t kDepth = 1024;              // most steps of a sum that are packed at once
-constexpr int64_t kSharedBytes = 1 << 20;     // of panels that all threads use
-constexpr int64_t kLeftInCache = 512 * 1024;  // bytes of a left operand that stays in a second-level cache
-constexpr int64_t kWorkOfTask = 1 << 17;      // multiplications that are worth waking a thread
+constexpr int64_t kDepth = 1024;              // max steps of a sum that are packed at once
+constexpr int64_t kSharedBytes = 1 << 20;     // max bytes of the packed panels that all threads share
+constexpr int64_t kLeftInCache = 512 * 1024;  // max bytes of a left operand that stays in the L2 cache
+constexpr int64_t kWorkOfTask = 1 << 17;      // min multiplications of a task, so that it is worth waking a thread
 
-// `count` products of m x k and k x n. operands(i) gives the operands; pack(i, k0, depth, column, n, width, target)
-// writes right[k0.., column..] to target as [depth, width], where columns from n on are zeros; it may write up to a
-// vector past the end. It returns where the panel is: elsewhere only if m is at most kTileRows, when packing is no
-// gain.
+// Computes `count` products of m x k and k x n matrices. operands(i) returns the operands of product i.
+// pack(i, k0, depth, column, n, width, target) writes right[k0.., column..] to `target` as a panel [depth, width] with
+// zeros in the columns from n on; it may write up to one vector past the end. It returns the panel. Only if m is at
+// most kTileRows, so that packing does not pay, the panel may be the right operand itself instead of `target`.
+//
+// There are two schedules. Usually a task packs one panel and multiplies it by all rows. If there are too few panels
+// for the threads, or if the left operand does not stay in the L2 cache while there are few columns, all panels are
+// packed first, and a task multiplies some rows by all of them.
 template <class C, class Operands, class Pack>
 void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &operands,
                  const Pack &pack) {
@@ -69,16 +74,16 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t slack = kLanes<C>;
   const bool few = count * panels.count < 4 * workers;
   const bool shared = m > kTileRows && (few || (m * k * item > kLeftInCache && n <= kDepth));
-  const int64_t most = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
-  const int64_t blocks = max_of(1, (k + most - 1) / most);
+  const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
+  const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
-  if (!shared) {  // a task is a panel with all rows
+  if (!shared) {  // a task is one panel and all rows
     const int64_t part = round_up(depth * kPanel<C> + slack, 16);
     C *memory = call.scratch<C>(part * workers);
     if (memory == nullptr) return;
     const int64_t grain = kWorkOfTask / (m * k * kPanel<C> + 1) + 1;
     call.parallel(count * panels.count, grain, [&](int64_t begin, int64_t end, int64_t worker) {
-      C *own = memory + worker * part;
+      C *target = memory + worker * part;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t panel = i % panels.count;
         const int64_t column = panels.begin(panel);
@@ -88,7 +93,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
         int64_t k0 = 0;
         do {
           const int64_t steps = min_of(depth, k - k0);
-          const Panel<C> packed = pack(i / panels.count, k0, steps, column, columns, width, own);
+          const Panel<C> packed = pack(i / panels.count, k0, steps, column, columns, width, target);
           multiply_rows(p, 0, m, k0, steps, packed, width, column, columns);
           k0 += depth;
         } while (k0 < k);
@@ -96,7 +101,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
     });
     return;
   }
-  // All panels are packed, then a task is some rows with all of them.
+  // Pack all panels; then a task is some rows and all panels.
   const int64_t stride = round_up(depth * kPanel<C> + slack, 16);
   C *memory = call.scratch<C>(panels.count * stride);
   if (memory == nullptr) return;

@@ -1,4 +1,4 @@
-// One variant's table, the only symbol that its objects share with others.
+// The kernel table of one variant: the only external symbol of the variant's objects.
 #include "edgecore/kernel.h"
 #include "lib/types.h"
 

@@ -1,5 +1,5 @@
-// The register tile of every matrix product: a few rows of the left operand, read where they are, times a packed panel
-// of a few vectors of the right one.
+// The micro-kernel of GEMMs and of convolutions that are not depthwise: kTileRows rows of the left operand, which are
+// read in place, times a packed panel of up to kTileVectors vectors of the right operand. The sums stay in registers.
 #ifndef EDGECORE_KERNELS_TILE_H_
 #define EDGECORE_KERNELS_TILE_H_
 
@@ -8,22 +8,23 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Accumulators, the panel's vectors and one broadcast fit the registers.
+// The rows * vectors sums of a tile, the vectors of the panel's row and one broadcast element must fit the vector
+// registers: 8 * 3 + 3 + 1 = 28 of 32, or 4 * 3 + 3 + 1 = 16 of 16. A spilled sum costs a load and a store per step.
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : 4;
 constexpr int kTileVectors = 3;
 template <class C>
-constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // most columns of a panel
+constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // max columns of a panel
 
-// Where a product goes: element (i, j) at data[i * row_step + j * column_step].
+// The destination of a GEMM: element (i, j) is data[i * row_step + j * column_step].
 template <class C>
 struct GemmResult {
   C *data;
   int64_t row_step;
   int64_t column_step = 1;
-  const C *row_bias = nullptr;     // added, one for each row; not where column_step is 1 and columns have one
-  const C *column_bias = nullptr;  // added, one for each column; only where column_step is 1
-  C alpha = 1;                     // of the product
-  bool add = false;                // to what is there, instead of a bias
+  const C *row_bias = nullptr;     // one number for each row, added to its elements; ignored if column_bias is used
+  const C *column_bias = nullptr;  // one number for each column, added to its elements; only used if column_step is 1
+  C alpha = 1;                     // scales the product, not the bias
+  bool add = false;                // add to the elements in memory instead of a bias
 
   GemmResult at(int64_t row, int64_t column) const {
     GemmResult r = *this;
@@ -34,7 +35,8 @@ struct GemmResult {
   }
 };
 
-// The panels that n columns are cut into, as equal as whole vectors allow.
+// Splits n columns into panels of whole vectors. The panels have nearly equal widths: a narrow last panel would use few
+// registers.
 template <class C>
 struct Panels {
   int64_t columns, vectors, count;
@@ -51,12 +53,13 @@ struct Panel {
   int64_t step;
 };
 
-// block[kTileRows][kVectors * lanes] = the sum of `runs` runs of k products: run t of row i is
-// rows[t * kTileRows + i][0..k), and the panel has runs * k rows of kVectors * lanes.
+// Computes block[kTileRows][kVectors * lanes], the product of a tile. The sum over runs * k steps is split into `runs`
+// runs (one for each tap of a convolution): run t of row i is rows[t * kTileRows + i][0..k). The panel has runs * k
+// rows of kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
-  // Only indexed by unrolled loops, so that it stays in registers.
+  // Only unrolled loops index this array, so the compiler keeps it in registers.
   Vector<C> sums[kTileRows][kVectors] = {};
   for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
     const C *row[kTileRows];
@@ -75,10 +78,10 @@ inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel
   }
 }
 
-// Brings the m x n elements of a block of rows of `width` to their place.
+// Writes the m x n elements of a block, whose rows have `width` elements, to the result with alpha and bias.
 template <class C>
 inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
-  // The inner loop goes along the step of one element.
+  // The inner loop runs along the dim whose elements are adjacent in memory.
   if (result.column_step == 1) {
     for (int64_t i = 0; i < m; ++i) {
       const C *__restrict from = block + i * width;
@@ -99,17 +102,18 @@ inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &resu
     C *target = result.data + j * result.column_step;
     for (int64_t i = 0; i < m; ++i) {
       const C value = block[i * width + j] * result.alpha;
-      C &to = target[i * result.row_step];
-      to = result.add ? to + value : result.row_bias != nullptr ? value + result.row_bias[i] : value;
+      C &element = target[i * result.row_step];
+      element = result.add ? element + value : result.row_bias != nullptr ? value + result.row_bias[i] : value;
     }
   }
 }
 
-// result[m, n] = rows times a panel of `width` columns, a multiple of the lanes; m <= kTileRows, n <= width.
+// Computes result[m, n], the product of rows and a panel of `width` columns. `width` is a multiple of the lanes, m <=
+// kTileRows and n <= width. For `runs` and k see accumulate_tile.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const GemmResult<C> &result, int64_t m, int64_t n) {
-  static_assert(kTileVectors == 3, "one case each");
+  static_assert(kTileVectors == 3, "each width needs a case below");
   alignas(64) C block[kTileRows * kPanel<C>];
   if (width == 3 * kLanes<C>) {
     accumulate_tile<C, 3>(rows, runs, k, panel, block);

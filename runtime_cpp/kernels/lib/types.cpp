@@ -75,9 +75,9 @@ Type promote(Type a, Type b) {
   const int64_t size_b = item_size(b);
   if (is_floating(a)) {
     if (size_a != size_b) return size_a > size_b ? a : b;
-    return Type::kF32;  // float16 with bfloat16
+    return Type::kF32;  // fp16 with bf16
   }
-  if (size_a == size_b) {  // unsigned with signed of the same width needs the next width
+  if (size_a == size_b) {  // unsigned and signed of the same width: the next larger width holds both
     return size_a == 1 ? Type::kI16 : size_a == 2 ? Type::kI32 : Type::kI64;
   }
   const Type wide = size_a > size_b ? a : b;
@@ -87,6 +87,7 @@ Type promote(Type a, Type b) {
   return wide;
 }
 
+// The result type of two kinds of operands, of which `higher` has the higher priority.
 static Type combine(Type higher, Type lower) {
   if (is_floating(higher)) return higher;
   if (higher == Type::kNone) return lower;

@@ -1,4 +1,4 @@
-// Element types and ATen's promotion rules.
+// Dtypes, compute types and ATen's rules of type promotion.
 #ifndef EDGECORE_KERNELS_TYPES_H_
 #define EDGECORE_KERNELS_TYPES_H_
 
@@ -7,7 +7,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Numbers of the .pte's ScalarType.
+// The dtypes, with the numbers of ScalarType in .pte files.
 enum class Type : int32_t {
   kU8 = 0,
   kI8 = 1,
@@ -17,7 +17,7 @@ enum class Type : int32_t {
   kF16 = 5,
   kF32 = 6,
   kF64 = 7,
-  kComplexF16 = 8,  // complex types reach few operators: see Call::complex_tensor
+  kComplexF16 = 8,  // few operators support complex types: see Call::complex_tensor
   kComplexF32 = 9,
   kComplexF64 = 10,
   kBool = 11,
@@ -27,22 +27,24 @@ enum class Type : int32_t {
   kNone = -1,
 };
 
-// What a kernel computes in: every integer as int64 (results wrap when stored), half and bfloat16 as float.
+// The compute types, in which kernels calculate: int64 for all integers and bool (a result wraps when it is stored),
+// float for fp32, fp16 and bf16, double for fp64.
 enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
-// Bit n: tensors of ScalarType n are taken. A build for chosen models (edgecore_kernels in CMake) sets the ones that
-// they use; code for the others folds away, and their tensors are refused.
+// Bit n: kernels support tensors of ScalarType n. A build for chosen models (edgecore_kernels in CMake) sets only the
+// bits of the dtypes that the models use. The compiler then removes the code for other dtypes, and their tensors are
+// refused.
 #define EDGECORE_ALL_DTYPES 0x18008fff
 #ifndef EDGECORE_DTYPES
 #define EDGECORE_DTYPES EDGECORE_ALL_DTYPES
 #endif
-constexpr bool is_in(uint64_t types, Type type) {  // any number: a file's
+constexpr bool is_in(uint64_t types, Type type) {  // `type` comes from a file, so it can be any number
   return static_cast<uint32_t>(type) < 64 && ((types >> static_cast<uint32_t>(type)) & 1) != 0;
 }
 constexpr bool is_known(Type type) { return is_in(EDGECORE_ALL_DTYPES, type); }
 constexpr bool selected(Type type) { return is_in(EDGECORE_DTYPES, type); }
 
-bool is_supported(Type type);  // and selected; false for complex types
+bool is_supported(Type type);  // false for dtypes that are not selected and for complex types
 int64_t item_size(Type type);  // in bytes; 0 for complex types
 const char *type_name(Type type);
 
@@ -51,7 +53,7 @@ constexpr bool is_floating(Type type) {
 }
 constexpr bool is_integral(Type type) { return !is_floating(type) && type != Type::kBool; }
 
-// The type of a complex type's two parts; kNone of any other.
+// The dtype of the real and the imaginary part of a complex dtype; kNone for any other dtype.
 constexpr Type part_of(Type type) {
   return type == Type::kComplexF16   ? Type::kF16
          : type == Type::kComplexF32 ? Type::kF32
@@ -65,7 +67,8 @@ constexpr bool selected(Compute compute) {
   return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
          selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
 }
-[[gnu::always_inline]] constexpr Compute compute_of(Type type) {  // inlined even at -Os: see selected
+// The compute type of a dtype. Inlined even at -Os, so that code for compute types that are not selected is removed.
+[[gnu::always_inline]] constexpr Compute compute_of(Type type) {
   if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
   if (!selected(Compute::kInt)) return Compute::kFloat;
   return is_floating(type) ? Compute::kFloat : Compute::kInt;
@@ -86,21 +89,43 @@ template <>
 constexpr Compute compute_for<int64_t>() {
   return Compute::kInt;
 }
-// The element type that a compute type is stored as.
+// Calls body(C{}) with the C++ type C of the compute type of `type`.
+template <class Body>
+void with_compute(Type type, const Body &body) {
+  const Compute compute = compute_of(type);
+  if (compute == Compute::kFloat) {
+    body(float{});
+  } else if (compute == Compute::kDouble) {
+    body(double{});
+  } else {
+    body(int64_t{});
+  }
+}
+// The same for a floating dtype, without code for integers.
+template <class Body>
+void with_floating_compute(Type type, const Body &body) {
+  if (selected(Type::kF64) && type == Type::kF64) {
+    body(double{});
+  } else {
+    body(float{});
+  }
+}
+
+// The dtype whose elements in memory are values of the compute type.
 constexpr Type storage_of(Compute compute) {
   return compute == Compute::kFloat ? Type::kF32 : compute == Compute::kDouble ? Type::kF64 : Type::kI64;
 }
 
-// torch.promote_types; kNone is neutral.
+// torch.promote_types(a, b). kNone is neutral: promote(a, kNone) is a.
 Type promote(Type a, Type b);
 
-// torch.can_cast: no float to integer, nothing but bool to bool.
+// torch.can_cast(from, to): false for float to integer or bool, and for integer to bool.
 constexpr bool can_cast(Type from, Type to) {
   return !(is_floating(from) && !is_floating(to)) && !(from != Type::kBool && to == Type::kBool);
 }
 
-// torch.result_type of tensors, zero-dimensional tensors and numbers: the three kinds yield to each other in this
-// order unless a later one is of a higher category (bool, integer, float).
+// torch.result_type of operands of three kinds: tensors with dims, tensors without dims, and Python numbers. The dtype
+// of an earlier kind wins, unless a later kind is of a higher category (bool < integer < float).
 struct Promotion {
   Type dim = Type::kNone;
   Type zero = Type::kNone;

@@ -1,4 +1,4 @@
-// Vectors of the instruction set that a variant is compiled for, by the compilers' vector extension.
+// Vectors of the width of a variant's instruction set, by the vector extension of GCC and clang, and short copies.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
 
@@ -23,15 +23,15 @@ constexpr int kVectorRegisters = 16;
 
 template <class C>
 struct VectorOf {
-  typedef C type __attribute__((vector_size(kVectorBytes)));
+  typedef C Type __attribute__((vector_size(kVectorBytes)));
 };
 template <class C>
-using Vector = typename VectorOf<C>::type;
+using Vector = typename VectorOf<C>::Type;
 
 template <class C>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(C));
 
-// Any address will do.
+// Load and store a vector at an address of any alignment.
 template <class C>
 inline Vector<C> load_vector(const C *source) {
   Vector<C> v;
@@ -43,19 +43,22 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
+// Vectors of kCount pairs of 32-bit elements, and of the first element of each pair.
 template <int kCount>
 struct Pairs {
   typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
-  typedef uint32_t Half __attribute__((vector_size(kCount * 4)));
+  typedef uint32_t First __attribute__((vector_size(kCount * 4)));
 };
 
-// to[i] = from[i * kStep] for i in [0, kCount). With a step of 2, from[2 * kCount - 1] must exist too.
+// to[i] = from[i * kStep] for i in [0, kCount). For kStep 2, from[2 * kCount - 1] must be readable too: every second of
+// 2 * kCount 32-bit elements is the low half of a 64-bit integer on a little-endian processor, so a narrowing
+// conversion of integers extracts them with few instructions. Only bits are moved: NaN and subnormals stay as they are.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
-  if constexpr (kStep == 2 && sizeof(C) == 4) {  // the low halves of pairs
+  if constexpr (kStep == 2 && sizeof(C) == 4) {
     typename Pairs<kCount>::Both pairs;
     __builtin_memcpy(&pairs, from, sizeof(pairs));
-    const auto low = __builtin_convertvector(pairs, typename Pairs<kCount>::Half);
+    const auto low = __builtin_convertvector(pairs, typename Pairs<kCount>::First);
     __builtin_memcpy(to, &low, sizeof(low));
   } else {
     C block[kCount];
@@ -64,7 +67,8 @@ inline void copy_block(C *to, const C *from) {
   }
 }
 
-// The same for n < 2 kCount: two blocks that overlap, or two of half the size.
+// to[i] = from[i * kStep] for i in [0, n), n < 2 kCount: two blocks of kCount that overlap if n >= kCount, else the
+// same with half of kCount. There is no loop over single elements.
 template <int kStep, int kCount, class C>
 inline void copy_few(C *to, const C *from, int64_t n) {
   if (n >= kCount) {
@@ -75,17 +79,18 @@ inline void copy_few(C *to, const C *from, int64_t n) {
   }
 }
 
-// The same for any n: quick where rows are short.
+// to[i] = from[i * kStep] for i in [0, n), fast for the short rows of images, too.
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
-  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // by itself, as no pair may reach past it
+  if constexpr (kStep > 1) to[n - 1] = from[(n - 1) * kStep], --n;  // alone, because a pair would read past it
   for (; n >= 2 * kLanes<C>; n -= kLanes<C>, to += kLanes<C>, from += kLanes<C> * kStep) {
     copy_block<kStep, kLanes<C>>(to, from);
   }
   copy_few<kStep, kLanes<C>>(to, from, n);
 }
 
+// to[i] = from[i * step] for i in [0, n).
 template <class C>
 inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
   if (step == 1) {

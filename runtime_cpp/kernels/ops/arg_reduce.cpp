@@ -1,4 +1,5 @@
-// Positions of extrema along one dim: argmax, argmin, max.dim, min.dim. The first of equal elements, and the first NaN.
+// Indices of the max or min along a dim: argmax, argmin, max.dim, min.dim. Of equal elements the first one is taken;
+// NaN counts as larger (or smaller) than every number, and the first NaN is taken.
 #include "lib/math.h"
 #include "ops/reduce.h"
 
@@ -7,13 +8,14 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 template <class C, bool kMax>
-bool beats(C x, C best) {
+bool is_better(C x, C best) {
   return (kMax ? x > best : x < best) || (is_nan(x) && !is_nan(best));
 }
 
-// A loop over the outputs whose operands are values (may be absent), indices and the input.
+// Finds the max or min along `dim` for every output. The operands of its loop are the indices, the input and the
+// values, which may be absent.
 template <class C, bool kMax>
-void search(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
+void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   Loop kept;
   kept.ndim = 0;
   kept.count = 3;
@@ -35,60 +37,58 @@ void search(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bo
   const int64_t count = input.ndim() == 0 ? 1 : input.size(dim);
   const int64_t step = input.ndim() == 0 ? 0 : input.stride(dim) * item;
   const Type type = input.type();
-  const auto finish = [&](char *const *data, const int64_t *strides, int64_t at, int64_t m, const C *best,
-                          const int64_t *where) {
-    store(indices.type(), data[0] + at * strides[0], strides[0], m, where);
-    if (values.t != nullptr) store(values.type(), data[2] + at * strides[2], strides[2], m, best);
+  const auto store_results = [&](char *const *data, const int64_t *strides, int64_t o, int64_t m, const C *best,
+                                 const int64_t *best_index) {
+    store(indices.type(), data[0] + o * strides[0], strides[0], m, best_index);
+    if (values.t != nullptr) store(values.type(), data[2] + o * strides[2], strides[2], m, best);
   };
   for_each_run(call, kept, 32768 / (count + 1) + 1, [&](char *const *data, const int64_t *strides, int64_t n) {
     alignas(64) C buffer[kReduceBlock];
     alignas(64) C best[kReduceBlock];
-    int64_t where[kReduceBlock];
-    // Whole rows when the dim is the densest, else a block of outputs at a time.
+    int64_t best_index[kReduceBlock];
+    // If the stride of the dim is the smallest, one output after the other, else a block of outputs at a time.
     const bool rows = n == 1 || step < strides[1];
-    for (int64_t at = 0; at < n;) {
-      const char *first = data[1] + at * strides[1];
+    for (int64_t o = 0; o < n;) {
+      const char *first = data[1] + o * strides[1];
       if (rows) {
         load(type, first, step, 1, best);
-        where[0] = 0;
+        best_index[0] = 0;
         for (int64_t i = 0; i < count; i += kReduceBlock) {
           const int64_t length = count - i < kReduceBlock ? count - i : kReduceBlock;
           load(type, first + i * step, step, length, buffer);
           for (int64_t k = 0; k < length; ++k) {
-            if (!beats<C, kMax>(buffer[k], best[0])) continue;
+            if (!is_better<C, kMax>(buffer[k], best[0])) continue;
             best[0] = buffer[k];
-            where[0] = i + k;
+            best_index[0] = i + k;
           }
         }
-        finish(data, strides, at, 1, best, where);
-        ++at;
+        store_results(data, strides, o, 1, best, best_index);
+        ++o;
         continue;
       }
-      const int64_t m = n - at < kReduceBlock ? n - at : kReduceBlock;
+      const int64_t m = n - o < kReduceBlock ? n - o : kReduceBlock;
       load(type, first, strides[1], m, best);
-      for (int64_t k = 0; k < m; ++k) where[k] = 0;
+      for (int64_t k = 0; k < m; ++k) best_index[k] = 0;
       for (int64_t i = 1; i < count; ++i) {
         load(type, first + i * step, strides[1], m, buffer);
         for (int64_t k = 0; k < m; ++k) {
-          const bool better = beats<C, kMax>(buffer[k], best[k]);
+          const bool better = is_better<C, kMax>(buffer[k], best[k]);
           best[k] = better ? buffer[k] : best[k];
-          where[k] = better ? i : where[k];
+          best_index[k] = better ? i : best_index[k];
         }
       }
-      finish(data, strides, at, m, best, where);
-      at += m;
+      store_results(data, strides, o, m, best, best_index);
+      o += m;
     }
   });
 }
 
 template <bool kMax>
-void search(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
+void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   if (call.failed() || indices.numel() == 0) return;
-  if (!call.check(input.numel() > 0, "the reduction over no elements has no value")) return;
-  const Compute compute = compute_of(input.type());
-  if (compute == Compute::kFloat) search<float, kMax>(call, input, dim, values, indices, keepdim);
-  if (compute == Compute::kDouble) search<double, kMax>(call, input, dim, values, indices, keepdim);
-  if (compute == Compute::kInt) search<int64_t, kMax>(call, input, dim, values, indices, keepdim);
+  if (!call.check(input.numel() > 0, "a reduction over no elements has no result")) return;
+  with_compute(input.type(),
+               [&](auto c) { find_extremum<decltype(c), kMax>(call, input, dim, values, indices, keepdim); });
 }
 
 template <bool kMax>
@@ -103,25 +103,25 @@ int32_t arg_extremum(const edgecore_call *raw, const char *op) {
     const int dim = call.dim(1, self.ndim());
     const uint32_t mask = self.ndim() == 0 ? 0 : 1u << dim;
     if (call.resize(out, reduced_shape(self.shape(), mask, keepdim))) {
-      search<kMax>(call, self, dim, Tensor(), out, keepdim);
+      find_extremum<kMax>(call, self, dim, Tensor(), out, keepdim);
     }
     return call.status();
   }
-  // Over all elements in row-major order: one row.
+  // Without a dim: reduce over all elements in row-major order, as over one row.
   const uint32_t mask = reduced_dims(call, Ints(), self.ndim());
   if (!call.resize(out, reduced_shape(self.shape(), mask, keepdim))) return call.status();
   void *data = self.data();
   if (!self.is_contiguous()) {
     data = call.scratch(self.numel() * item_size(self.type()));
     if (data == nullptr) return call.status();
-    TensorOn rows(data, self.type(), self.shape());
+    TensorView rows(data, self.type(), self.shape());
     copy_tensor(call, rows.tensor(), self);
   }
   Shape row;
   row.push(self.numel());
-  TensorOn view(data, self.type(), row);
-  TensorOn target(out.data(), out.type(), Shape());
-  search<kMax>(call, view.tensor(), 0, Tensor(), target.tensor(), false);
+  TensorView view(data, self.type(), row);
+  TensorView target(out.data(), out.type(), Shape());
+  find_extremum<kMax>(call, view.tensor(), 0, Tensor(), target.tensor(), false);
   return call.status();
 }
 
@@ -137,7 +137,7 @@ int32_t extremum_of_dim(const edgecore_call *raw, const char *op) {
   call.check(indices.type() == Type::kI64, "the indices must be int64");
   if (call.check_cast(self.type(), values) && call.resize(values, shape, "values") &&
       call.resize(indices, shape, "indices")) {
-    search<kMax>(call, self, dim, values, indices, keepdim);
+    find_extremum<kMax>(call, self, dim, values, indices, keepdim);
   }
   return call.status();
 }

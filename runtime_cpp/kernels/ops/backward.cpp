@@ -1,54 +1,55 @@
-// Gradients of convolution and max pooling, for programs that train.
+// Gradients of convolution and max pooling, for training.
 #include "ops/convolution_relation.h"
 #include "ops/index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
+
 int32_t convolution_backward_out(const edgecore_call *raw) {
   Call call(raw, "aten::convolution_backward.out");
   const Tensor grad_output = call.tensor(0);
   const Tensor input = call.tensor(1);
   const Tensor weight = call.tensor(2);
-  const Ints numbers[3] = {call.ints(4), call.ints(5), call.ints(6)};
+  const Ints geometry[3] = {call.ints(4), call.ints(5), call.ints(6)};
   const bool transposed = call.flag(7);
   const int64_t groups = call.integer(9);
-  const uint8_t *wanted = call.bools(10, 3);
+  const uint8_t *output_mask = call.bools(10, 3);
   if (call.failed()) return call.status();
   const Tensor a = transposed ? input : grad_output;
   const Tensor b = transposed ? grad_output : input;
-  const Relation relation = relation_of(call, a, b, weight, numbers, groups);
+  const Relation relation = relation_of(call, a, b, weight, geometry, groups);
   const double *grads = dense<double>(call, grad_output);
   if (call.failed()) return call.status();
-  if (wanted[0] != 0) {
+  if (output_mask[0] != 0) {
     const Tensor out = call.tensor(11);
     if (call.failed() || !call.resize(out, input.shape(), "out0")) return call.status();
     const double *w = dense<double>(call, weight);
     const DenseOut<double> result(call, out);
     if (call.failed()) return call.status();
-    double *to = result.data();
-    __builtin_memset(to, 0, static_cast<uint64_t>(out.numel()) * sizeof(double));
+    double *gradient = result.data();
+    __builtin_memset(gradient, 0, static_cast<uint64_t>(out.numel()) * sizeof(double));
     relation.for_each([&](int64_t i, int64_t j, int64_t k) {
       if (transposed) {
-        to[i] += grads[j] * w[k];
+        gradient[i] += grads[j] * w[k];
       } else {
-        to[j] += grads[i] * w[k];
+        gradient[j] += grads[i] * w[k];
       }
     });
     result.finish(call);
   }
-  if (wanted[1] != 0) {
+  if (output_mask[1] != 0) {
     const Tensor out = call.tensor(12);
     if (call.failed() || !call.resize(out, weight.shape(), "out1")) return call.status();
     const double *x = dense<double>(call, input);
     const DenseOut<double> result(call, out);
     if (call.failed()) return call.status();
-    double *to = result.data();
-    __builtin_memset(to, 0, static_cast<uint64_t>(out.numel()) * sizeof(double));
+    double *gradient = result.data();
+    __builtin_memset(gradient, 0, static_cast<uint64_t>(out.numel()) * sizeof(double));
     relation.for_each(
-        [&](int64_t i, int64_t j, int64_t k) { to[k] += transposed ? x[i] * grads[j] : grads[i] * x[j]; });
+        [&](int64_t i, int64_t j, int64_t k) { gradient[k] += transposed ? x[i] * grads[j] : grads[i] * x[j]; });
     result.finish(call);
   }
-  if (wanted[2] != 0) {
+  if (output_mask[2] != 0) {
     const Tensor out = call.tensor(13);
     Shape shape;
     const int64_t channels = grad_output.size(1);
@@ -69,7 +70,7 @@ int32_t convolution_backward_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// Each gradient goes to the pixel that was its window's greatest.
+// Adds each output gradient to the gradient of the pixel that was the max of its window.
 int32_t max_pool2d_with_indices_backward_grad_input(const edgecore_call *raw) {
   Call call(raw, "aten::max_pool2d_with_indices_backward.grad_input");
   const Tensor grad_output = call.tensor(0);
@@ -79,21 +80,23 @@ int32_t max_pool2d_with_indices_backward_grad_input(const edgecore_call *raw) {
   const int ndim = self.ndim();
   if (!call.check(!call.failed() && (ndim == 3 || ndim == 4), "the input must have 3 or 4 dims") ||
       !call.check_same_shape(grad_output.shape(), indices.shape(), "indices") ||
-      !call.check(grad_output.ndim() == ndim, "the gradient must have the input's number of dims") ||
+      !call.check(grad_output.ndim() == ndim, "the gradient and the input must have the same number of dims") ||
       !call.resize(out, self.shape(), "grad_input")) {
     return call.status();
   }
   for (int d = 0; d < ndim - 2; ++d) {
-    if (!call.check(grad_output.size(d) == self.size(d), "batch and channels do not fit")) return call.status();
+    if (!call.check(grad_output.size(d) == self.size(d),
+                    "the gradient and the input must have the same batch and channels"))
+      return call.status();
   }
   const int64_t pixels = self.size(ndim - 2) * self.size(ndim - 1);
   const int64_t count = grad_output.size(ndim - 2) * grad_output.size(ndim - 1);
-  const int64_t *where = positions(call, indices, pixels, false);
+  const int64_t *pixel_of = positions(call, indices, pixels, false);
   const double *grads = dense<double>(call, grad_output);
   const DenseOut<double> result(call, out);
   if (call.failed()) return call.status();
   __builtin_memset(result.data(), 0, static_cast<uint64_t>(out.numel()) * sizeof(double));
-  for (int64_t i = 0; i < grad_output.numel(); ++i) result.data()[i / count * pixels + where[i]] += grads[i];
+  for (int64_t i = 0; i < grad_output.numel(); ++i) result.data()[i / count * pixels + pixel_of[i]] += grads[i];
   result.finish(call);
   return call.status();
 }

@@ -1,5 +1,5 @@
-// Batch normalisation with the statistics of the batch, which the running ones follow; outside training with the
-// latter.
+// Batch normalization: in training with the statistics of the batch, which also update the running statistics, else
+// with the running statistics.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -8,9 +8,10 @@ namespace {
 
 struct Channel {
   double mean;
-  double variance;  // biased
+  double variance;  // biased: the mean of the squared differences
 };
 
+// Mean and variance of one channel, in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, int64_t pixels) {
   const double count = static_cast<double>(batch * pixels);
@@ -28,16 +29,18 @@ Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, in
   return {mean, squares / count};
 }
 
+// running[channel] = (1 - momentum) * running[channel] + momentum * value.
 void update(Tensor running, int64_t channel, double value, double momentum) {
   double old;
-  char *at = running.data() + channel * running.stride(0) * item_size(running.type());
-  load(running.type(), at, 0, 1, &old);
+  char *address = running.data() + channel * running.stride(0) * item_size(running.type());
+  load(running.type(), address, 0, 1, &old);
   old = (1 - momentum) * old + momentum * value;
-  store(running.type(), at, 0, 1, &old);
+  store(running.type(), address, 0, 1, &old);
 }
 
-double entry(Tensor t, int64_t i, double otherwise) {
-  if (t.t == nullptr) return otherwise;
+// t[i], or the default if the tensor is absent.
+double entry(Tensor t, int64_t i, double default_value) {
+  if (t.t == nullptr) return default_value;
   double value;
   load(t.type(), t.data() + i * t.stride(0) * item_size(t.type()), 0, 1, &value);
   return value;
@@ -45,22 +48,22 @@ double entry(Tensor t, int64_t i, double otherwise) {
 
 bool check_channels(Call &call, Tensor t, int64_t channels) {
   return call.check(t.t == nullptr || (t.ndim() == 1 && t.size(0) == channels && is_floating(t.type())),
-                    "weight, bias and statistics must have an entry for each channel");
+                    "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// `running`: mean and variance, updated in training; NULL tensors without statistics.
+// `running` are the running mean and variance, which training updates; NULL tensors if there are none.
 template <class C>
-int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
-                  double momentum, double eps, const Tensor *outs) {
+void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
+               double momentum, double eps, const Tensor *outs) {
   const int64_t batch = input.size(0);
   const int64_t channels = input.size(1);
   const int64_t pixels = batch * channels == 0 ? 0 : input.numel() / (batch * channels);
-  if (!call.check(!training || batch * pixels > 0 || channels == 0, "the batch is empty")) return call.status();
+  if (!call.check(!training || batch * pixels > 0 || channels == 0, "the batch is empty")) return;
   const C *x = dense<C>(call, input);
   const DenseOut<C> result(call, outs[0]);
   const DenseOut<C> means(call, outs[1]);
   const DenseOut<C> rstds(call, outs[2]);
-  if (call.failed()) return call.status();
+  if (call.failed()) return;
   call.parallel(channels, 16384 / (batch * pixels + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t c = begin; c < end; ++c) {
       const Channel m =
@@ -73,9 +76,9 @@ int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Te
       const double scale = rstd * entry(weight, c, 1);
       const double offset = entry(bias, c, 0) - m.mean * scale;
       for (int64_t n = 0; n < batch; ++n) {
-        const int64_t at = (n * channels + c) * pixels;
+        const int64_t first = (n * channels + c) * pixels;
         for (int64_t i = 0; i < pixels; ++i) {
-          result.data()[at + i] = static_cast<C>(static_cast<double>(x[at + i]) * scale + offset);
+          result.data()[first + i] = static_cast<C>(static_cast<double>(x[first + i]) * scale + offset);
         }
       }
       if (!training || running[0].t == nullptr) continue;
@@ -87,37 +90,39 @@ int32_t normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Te
   result.finish(call);
   means.finish(call);
   rstds.finish(call);
-  return call.status();
 }
 
-int32_t batch_norm(Call &call, const Tensor *running, uint64_t training, uint64_t outs_at) {
+// `training_index` and `outs_index` are the indices of the argument `training` and of the first output.
+int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);
   const Tensor bias = call.optional_tensor(2);
-  const double momentum = call.real(training + 1);
-  const double eps = call.real(training + 2);
-  const Tensor outs[3] = {call.tensor(outs_at), call.tensor(outs_at + 1), call.tensor(outs_at + 2)};
+  const double momentum = call.real(training_index + 1);
+  const double eps = call.real(training_index + 2);
+  const Tensor outs[3] = {call.tensor(outs_index), call.tensor(outs_index + 1), call.tensor(outs_index + 2)};
   if (!call.check(!call.failed() && input.ndim() >= 2 && is_floating(input.type()),
                   "the input must be floating and have at least two dims") ||
-      !call.check(call.flag(training) || running[0].t != nullptr, "without statistics it must be training") ||
+      !call.check(call.flag(training_index) || running[0].t != nullptr,
+                  "without running statistics, training must be true") ||
       !check_channels(call, weight, input.size(1)) || !check_channels(call, bias, input.size(1)) ||
       !check_channels(call, running[0], input.size(1)) || !check_channels(call, running[1], input.size(1))) {
     return call.status();
   }
-  const bool trains = call.flag(training);
+  const bool training = call.flag(training_index);
   Shape channels;
-  channels.push(trains ? input.size(1) : 0);  // nothing is saved outside training
+  channels.push(training ? input.size(1) : 0);  // only training saves mean and invstd
   if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], channels, "save_mean") ||
       !call.resize(outs[2], channels, "save_invstd")) {
     return call.status();
   }
   for (int i = 0; i < 2; ++i) {
-    if (trains && running[i].t != nullptr && !call.resize(running[i], channels, "a running statistic"))
+    if (training && running[i].t != nullptr && !call.resize(running[i], channels, "a running statistic"))
       return call.status();
   }
-  if (input.type() == Type::kF64)
-    return normalize<double>(call, input, weight, bias, running, trains, momentum, eps, outs);
-  return normalize<float>(call, input, weight, bias, running, trains, momentum, eps, outs);
+  with_floating_compute(input.type(), [&](auto c) {
+    normalize<decltype(c)>(call, input, weight, bias, running, training, momentum, eps, outs);
+  });
+  return call.status();
 }
 
 }  // namespace

@@ -7,9 +7,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kArithmetic,  // the promoted type
-  kFloating,    // integers give float32
-  kCompare,     // compares in the promoted type, gives bool
+  kArithmetic,  // computes in the promoted type
+  kFloating,    // the promoted type, or float32 if that is an integer
+  kCompare,     // compares in the promoted type; the result is bool
 };
 
 // A scalar operand as a zero-dimensional tensor.
@@ -42,32 +42,32 @@ class ScalarTensor {
 };
 
 void add_operand(Promotion &promotion, Tensor t) {
-  Type &kind = t.ndim() > 0 ? promotion.dim : promotion.zero;
-  kind = promote(kind, t.type());
+  Type &type = t.ndim() > 0 ? promotion.dim : promotion.zero;
+  type = promote(type, t.type());
 }
 
-// Whether a tensor of integers has a zero, which no integer can be divided by.
+// True if a tensor of integers contains 0: integer division by 0 would crash.
 bool has_zero(Call &call, Tensor t) {
-  bool found = false;
+  bool has_zero = false;
   Operands operands;
   operands.push(t);
   const Loop loop = make_loop(call, t.shape(), operands);
   for_each_run(call, loop, INT64_MAX, [&](char *const *data, const int64_t *strides, int64_t n) {
     int64_t buffer[256];
-    for (int64_t at = 0; at < n; at += 256) {
-      const int64_t m = n - at < 256 ? n - at : 256;
-      load(t.type(), data[0] + at * strides[0], strides[0], m, buffer);
-      for (int64_t i = 0; i < m; ++i) found = found || buffer[i] == 0;
+    for (int64_t start = 0; start < n; start += 256) {
+      const int64_t m = n - start < 256 ? n - start : 256;
+      load(t.type(), data[0] + start * strides[0], strides[0], m, buffer);
+      for (int64_t i = 0; i < m; ++i) has_zero = has_zero || buffer[i] == 0;
     }
   });
-  return found;
+  return has_zero;
 }
 
 struct Binary {
   const char *op;
   Kind kind;
   Functions functions;
-  bool divides = false;  // integer division by zero is an error
+  bool divides = false;  // a zero in an integer divisor is an error
 };
 
 int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotion &promotion, Tensor out,
@@ -83,7 +83,7 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// self and other tensors; out at `out_index`; alpha at `alpha_index` if not 0.
+// A kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no alpha.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -97,7 +97,7 @@ int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t o
   return run(call, binary, a, b, promotion, out, params);
 }
 
-// self a tensor, other a number. The number is an operand of its own category in promotion.
+// A kernel whose argument 0 is a tensor and argument 1 a number.
 int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -120,6 +120,8 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
     }                                                          \
   };
 
+// Integer division by -1 is a negation here and below: INT64_MIN / -1 overflows and would crash. Division by 0 gives 0;
+// has_zero() has refused it before.
 template <class C>
 inline C divide_trunc(C a, C b) {
   return trunc_of(a / b);
@@ -127,7 +129,7 @@ inline C divide_trunc(C a, C b) {
 inline int64_t divide_trunc(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a / b;
 }
-// Python's modulo: the sign of the divisor.
+// Python's modulo: the result has the sign of the divisor.
 template <class C>
 inline C modulo(C a, C b) {
   const C r = fmod_of(a, b);
@@ -138,7 +140,10 @@ inline int64_t modulo(int64_t a, int64_t b) {
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-// Floor division as Python and ATen do it: from the exact remainder, so that it agrees with modulo.
+// Floor division of floats as in Python and ATen: (a - r) / b with the exact remainder r = fmod(a, b), so that the
+// result agrees with modulo(); floor(a / b) would be one too large where a / b rounds up to an integer. (a - r) / b is
+// an integer up to rounding, so it is rounded to the nearest one. A quotient of 0 gets the sign of a / b. Division by 0
+// gives infinity or NaN, as a / b does; an infinite a and NaN give NaN.
 template <class C>
 inline C divide_floor(C a, C b) {
   if (b == C{0}) return a / b;
@@ -146,8 +151,8 @@ inline C divide_floor(C a, C b) {
   C q = (a - r) / b;
   if (r != C{0} && (b < C{0}) != (r < C{0})) q -= C{1};
   if (q == C{0}) return static_cast<C>(__builtin_copysign(C{0}, a / b));
-  const C whole = floor_of(q);
-  return q - whole > C(0.5) ? whole + C{1} : whole;
+  const C floor = floor_of(q);
+  return q - floor > C(0.5) ? floor + C{1} : floor;
 }
 inline int64_t divide_floor(int64_t a, int64_t b) {
   const int64_t q = divide_trunc(a, b);
@@ -158,10 +163,12 @@ inline C remainder_trunc(C a, C b) {
   return fmod_of(a, b);
 }
 inline int64_t remainder_trunc(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+// A square is a multiplication, because pow() of libm does not vectorize.
 template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
+// By squaring, modulo 2^64. A negative exponent gives the integer part of the result, as in ATen.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;
@@ -172,7 +179,8 @@ inline int64_t power(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(result);
 }
-// Shifts past the width give what repeated shifting gives.
+// A shift by 64 or more bits gives the same result as shifting 64 times by one bit. So does a negative shift, for which
+// C++ defines no result.
 inline int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }
@@ -190,8 +198,8 @@ EDGECORE_FUNCTOR(Remainder, modulo(a, b))
 EDGECORE_FUNCTOR(Pow, power(a, b))
 EDGECORE_FUNCTOR(Rpow, power(b, a))
 EDGECORE_FUNCTOR(Atan2, atan2_of(a, b))
-EDGECORE_FUNCTOR(Maximum, greater_of(a, b))
-EDGECORE_FUNCTOR(Minimum, lesser_of(a, b))
+EDGECORE_FUNCTOR(Maximum, nan_max(a, b))
+EDGECORE_FUNCTOR(Minimum, nan_min(a, b))
 EDGECORE_FUNCTOR(BitAnd, a &b)
 EDGECORE_FUNCTOR(BitOr, a | b)
 EDGECORE_FUNCTOR(BitXor, a ^ b)
@@ -217,10 +225,11 @@ struct Where {
 struct ClampBetween {
   template <class C>
   static C of(C x, C low, C high, const C *) {
-    return lesser_of(greater_of(x, low), high);
+    return nan_min(nan_max(x, low), high);
   }
 };
 
+// The functions of div with the argument rounding_mode. Without a mode, `kind` becomes kFloating.
 Functions division(Call &call, uint64_t mode_index, Kind *kind) {
   const edgecore_str mode = call.string(mode_index);
   if (mode.size == 5 && __builtin_memcmp(mode.data, "floor", 5) == 0) return all_functions<DivFloor, 2>();
@@ -232,12 +241,12 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 
 }  // namespace
 
-// Kernels (name of the function, operator, kind, functions, index of out, index of alpha or 0).
+// Define a kernel: function name, operator, kind, functions, index of the output, index of alpha or 0.
 #define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_scalar(raw, {op, Kind::kind, functions, false}, out, alpha); }
-// Both overloads of one operator without alpha.
+// Define the kernels of the overloads Tensor_out and Scalar_out of an operator without alpha.
 #define EDGECORE_BOTH(name, kind, functions, divides)                                             \
   int32_t name##_tensor_out(const edgecore_call *raw) {                                           \
     return tensor_tensor(raw, {"aten::" #name ".Tensor_out", Kind::kind, functions, divides}, 2); \
@@ -335,7 +344,7 @@ int32_t clamp_tensor_out(const edgecore_call *raw) {
   const bool low = !call.is_none(1);
   if (low) inputs[count++] = call.tensor(1);
   if (!call.is_none(2)) inputs[count++] = call.tensor(2);
-  if (!call.check(count > 1, "one of min and max must be given")) return call.status();
+  if (!call.check(count > 1, "min or max must be given")) return call.status();
   Promotion promotion;
   for (int k = 0; k < count; ++k) add_operand(promotion, inputs[k]);
   const Functions functions = count == 3 ? all_functions<ClampBetween, 3>()

@@ -3,7 +3,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-RealView::RealView(Tensor complex) : TensorOn(complex.data(), part_of(complex.type()), complex.shape()) {
+RealView::RealView(Tensor complex) : TensorView(complex.data(), part_of(complex.type()), complex.shape()) {
   for (int d = 0; d < shape.ndim; ++d) strides[d] = 2 * complex.stride(d);
   strides[shape.ndim] = 1;
   shape.push(2);
@@ -14,7 +14,7 @@ int32_t view_as_real_copy_out(const edgecore_call *raw) {
   const Tensor self = call.complex_tensor(0);
   const Tensor out = call.tensor(1);
   if (call.failed() || !call.check(self.ndim() < kMaxDims, "too many dims") ||
-      !call.check(out.type() == part_of(self.type()), "out must have the dtype of the input's parts")) {
+      !call.check(out.type() == part_of(self.type()), "out must have the real dtype of the complex input")) {
     return call.status();
   }
   RealView parts(self);
@@ -41,10 +41,10 @@ int32_t conj_physical_out(const edgecore_call *raw) {
                [&](char *const *data, const int64_t *strides, int64_t n) {
                  for (int64_t i = 0; i < n; ++i) {
                    double value;
-                   char *at = data[0] + i * strides[0];
-                   load(part, at, 0, 1, &value);
+                   char *element = data[0] + i * strides[0];
+                   load(part, element, 0, 1, &value);
                    value = -value;
-                   store(part, at, 0, 1, &value);
+                   store(part, element, 0, 1, &value);
                  }
                });
   return call.status();

@@ -8,8 +8,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The parts of a complex tensor as a real tensor with one more dim, of size 2, at the end.
-class RealView : public TensorOn {
+// A complex tensor as a real tensor with one more dim at the end, of size 2: the real and the imaginary parts.
+class RealView : public TensorView {
  public:
   explicit RealView(Tensor complex);
 };

@@ -1,4 +1,5 @@
-// The convolution operator of one and two dims: arguments, layouts, and which of the ways to take.
+// The operator convolution with one or two spatial dims: it checks the arguments and selects a kernel by layout. 3-d
+// convolutions go to convolution_general().
 #include "ops/convolution.h"
 
 #include "lib/convert.h"
@@ -9,26 +10,26 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Depthwise weights as [taps, channels].
+// Copies depthwise weights to [taps, channels].
 template <class C>
 const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
   if (target == nullptr) return nullptr;
-  TensorOn packed(target, storage_of(compute_for<C>()), weight.shape());
+  TensorView packed(target, storage_of(compute_for<C>()), weight.shape());
   const int64_t strides[4] = {1, 1, conv.kernel_w * conv.out_channels, conv.out_channels};
   for (int d = 0; d < 4; ++d) packed.strides[d] = strides[d];
   copy_tensor(call, packed.tensor(), weight);
   return target;
 }
 
-// Memory with the elements of a four-dimensional tensor in the order N, H, W, C.
+// The elements of a tensor with four dims in the order N, H, W, C: its own memory if it has this layout, else a copy.
 template <class C>
 const C *pixels_of(Call &call, Tensor t) {
   const Type type = storage_of(compute_for<C>());
   if (t.type() == type && t.is_channels_last()) return reinterpret_cast<const C *>(t.data());
   C *target = call.scratch<C>(t.numel());
   if (target == nullptr) return nullptr;
-  TensorOn view(target, type, t.shape());
+  TensorView view(target, type, t.shape());
   view.strides[0] = t.size(1) * t.size(2) * t.size(3);
   view.strides[1] = 1;
   view.strides[2] = t.size(3) * t.size(1);
@@ -68,14 +69,15 @@ void run(Call &call, const Conv &conv, Tensor input, Tensor weight, Tensor bias,
   result.finish(call);
 }
 
-// One of the list's entries for each spatial dim; a single entry stands for all.
-bool spatial(Call &call, Ints list, int dims, int64_t min_value, int64_t *h, int64_t *w) {
-  if (!call.check(list.count == dims || list.count == 1, "a list must have an entry for each spatial dim"))
+// Reads stride, padding or dilation from a list with an entry for each spatial dim, or one entry for all.
+bool read_spatial(Call &call, Ints list, int dims, int64_t min_value, int64_t *h, int64_t *w) {
+  if (!call.check(list.count == dims || list.count == 1,
+                  "stride, padding and dilation must have an entry for each spatial dim, or one entry"))
     return false;
   *w = list[list.count - 1];
   if (dims == 2) *h = list[0];
   return call.check(*h >= min_value && *w >= min_value && *h <= INT32_MAX && *w <= INT32_MAX,
-                    "stride, dilation or padding is out of range");
+                    "stride, padding or dilation is out of range");
 }
 
 }  // namespace
@@ -98,10 +100,10 @@ int32_t convolution_out(const edgecore_call *raw) {
   conv.stride_h = conv.dilation_h = 1;
   conv.transposed = call.flag(6);
   conv.groups = call.integer(8);
-  if (!spatial(call, call.ints(3), dims, 1, &conv.stride_h, &conv.stride_w) ||
-      !spatial(call, call.ints(4), dims, 0, &conv.pad_h, &conv.pad_w) ||
-      !spatial(call, call.ints(5), dims, 1, &conv.dilation_h, &conv.dilation_w) ||
-      !spatial(call, call.ints(7), dims, 0, &extra_h, &extra_w) ||
+  if (!read_spatial(call, call.ints(3), dims, 1, &conv.stride_h, &conv.stride_w) ||
+      !read_spatial(call, call.ints(4), dims, 0, &conv.pad_h, &conv.pad_w) ||
+      !read_spatial(call, call.ints(5), dims, 1, &conv.dilation_h, &conv.dilation_w) ||
+      !read_spatial(call, call.ints(7), dims, 0, &extra_h, &extra_w) ||
       !call.check(conv.groups > 0, "groups must be positive")) {
     return call.status();
   }
@@ -127,13 +129,14 @@ int32_t convolution_out(const edgecore_call *raw) {
   if (conv.in_channels != expected_in || conv.out_channels % conv.groups != 0 || conv.in_channels % conv.groups != 0) {
     return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "input of shape " << input.shape() << ", weight of shape "
                                                           << weight.shape() << " and " << conv.groups
-                                                          << " groups do not fit");
+                                                          << " groups do not match");
   }
-  // Of one row of patches, or of one image's columns: its size in bytes for all workers does not overflow then.
-  constexpr int64_t kMostElements = int64_t{1} << 40;
+  // Limits the patches of one output row (transposed: the columns of one image), so that the scratch size in bytes for
+  // all workers cannot overflow.
+  constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();
-  if (!call.check(pixels <= 0 || depth <= kMostElements / pixels, "input, weight or padding are too large")) {
+  if (!call.check(pixels <= 0 || depth <= kMaxElements / pixels, "input, weight or padding are too large")) {
     return call.status();
   }
   Shape shape;
@@ -149,10 +152,7 @@ int32_t convolution_out(const edgecore_call *raw) {
     return call.status();
   }
   if (out.numel() == 0) return call.status();
-  const Compute compute = compute_of(input.type());
-  if (compute == Compute::kFloat) run<float>(call, conv, input, weight, bias, out);
-  if (compute == Compute::kDouble) run<double>(call, conv, input, weight, bias, out);
-  if (compute == Compute::kInt) run<int64_t>(call, conv, input, weight, bias, out);
+  with_compute(input.type(), [&](auto c) { run<decltype(c)>(call, conv, input, weight, bias, out); });
   return call.status();
 }
 

@@ -1,4 +1,4 @@
-// What the convolution kernels share.
+// Declarations that the convolution kernels share.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_H_
 
@@ -7,7 +7,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A two-dimensional convolution; one-dimensional ones have height 1. For transposed ones "in" is still the input.
+// The sizes of a 2-d convolution. A 1-d convolution has height 1. Of a transposed convolution, in_* is the input, too.
 struct Conv {
   int64_t batch, in_channels, in_h, in_w;
   int64_t out_channels, out_h, out_w;
@@ -24,10 +24,10 @@ struct Conv {
   bool is_depthwise() const { return groups == in_channels && groups == out_channels && groups > 1; }
 };
 
-// Output positions [begin, end) along one axis whose input position o * stride + shift is inside [0, size).
-struct Valid {
+// The output positions [begin, end) along one axis whose input position o * stride + shift is in [0, size).
+struct ValidRange {
   int64_t begin, end;
-  Valid(int64_t count, int64_t stride, int64_t shift, int64_t size) {
+  ValidRange(int64_t count, int64_t stride, int64_t shift, int64_t size) {
     begin = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
     end = size - shift <= 0 ? 0 : (size - shift - 1) / stride + 1;
     if (end > count) end = count;
@@ -35,12 +35,15 @@ struct Valid {
   }
 };
 
-// A plane of a depthwise convolution with its padding, cut into phases so that every tap reads consecutive elements
-// whatever stride and dilation: element (i, j) of phase (a, b) is in[i * stride_h + (a * dilation_h) % stride_h -
-// pad_h][likewise], and tap (kh, kw) of output (oh, ow) is element oh * pitch + ow behind tap(kh, kw).
+// The layout of a padded copy of one plane of a depthwise convolution, split into phases (a polyphase decomposition).
+// Tap k of output o reads position o * stride + k * dilation - pad. Positions with the same remainder of
+// k * dilation % stride form a phase and are stored next to each other, so that each tap reads adjacent elements for
+// adjacent outputs, for every stride and dilation: with stride 2 and dilation 1, phase 0 has the even and phase 1 the
+// odd positions of the padded plane. Element (i, j) of phase (a, b) is in[i * stride_h + a * dilation_h % stride_h -
+// pad_h][the same for w]. Tap (kh, kw) of output (oh, ow) is at offset tap(kh, kw) + oh * pitch + ow.
 struct Phases {
   int64_t count_h, count_w, rows, pitch;
-  bool fit;  // not much larger than input and output; what a damaged file asks for may be
+  bool fit;  // false if the padded copy would be much larger than input and output; a damaged file can ask for that
 
   explicit Phases(const Conv &conv);
   int64_t plane() const { return count_h * count_w * rows * pitch; }
@@ -49,25 +52,25 @@ struct Phases {
            kw * conv.dilation_w / conv.stride_w;
   }
   template <class C>
-  void fill(const Conv &conv, const C *in, C *out) const;  // one plane but for its padding, which must be zero
+  void fill(const Conv &conv, const C *in, C *out) const;  // copies one plane; `out` must be zero, for the padding
 };
 
-// Depthwise convolution (one input and output channel a group). planes: N, C, H, W; pixels: N, H, W, C, with `weight`
-// as [taps, channels].
+// Depthwise convolution: each group has one input and one output channel. The layout of "planes" is N, C, H, W; that of
+// "pixels" is N, H, W, C, with `weight` as [taps, channels].
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out);
 template <class C>
 void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Any convolution of planes; a transposed one.
+// Any convolution of planes (N, C, H, W), and any transposed convolution of planes.
 template <class C>
 void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 template <class C>
 void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Any convolution of pixels with at least one input channel. The weight's element for output channel o, input channel
-// i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] + w * strides[3]].
+// Any convolution of pixels (N, H, W, C) with at least one input channel. weight[o * strides[0] + i * strides[1] +
+// h * strides[2] + w * strides[3]] is the weight of output channel o, input channel i of the group, and tap (h, w).
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);

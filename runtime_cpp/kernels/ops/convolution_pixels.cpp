@@ -1,4 +1,5 @@
-// Convolution of N, H, W, C: the channels of each input pixel are read where they are, times packed weights.
+// Convolution of the layout N, H, W, C as a GEMM without im2col: the micro-kernel reads the channels of each input
+// pixel in place, through one pointer for each tap and output pixel, and multiplies them by packed weights.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
@@ -6,13 +7,14 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Where the taps of up to kTileRows output pixels read: rows[tap][pixel]. Pixels past `n` repeat the last one.
+// Sets rows[tap][i] to the input pixel that a tap reads for output pixel `pixel` + i, i < kTileRows. Taps in the
+// padding read `zeros`. Output pixels from `n` on repeat the last one; their results are not stored.
 template <class C>
 void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, int64_t n, const C **rows) {
   for (int64_t i = 0; i < kTileRows; ++i) {
-    const int64_t own = pixel + min_of(i, n - 1);
-    const int64_t top = own / conv.out_w * conv.stride_h - conv.pad_h;
-    const int64_t left = own % conv.out_w * conv.stride_w - conv.pad_w;
+    const int64_t output = pixel + min_of(i, n - 1);
+    const int64_t top = output / conv.out_w * conv.stride_h - conv.pad_h;
+    const int64_t left = output % conv.out_w * conv.stride_w - conv.pad_w;
     for (int64_t kh = 0; kh < conv.kernel_h; ++kh) {
       const int64_t ih = top + kh * conv.dilation_h;
       for (int64_t kw = 0; kw < conv.kernel_w; ++kw) {
@@ -25,17 +27,18 @@ void find_rows(const Conv &conv, const C *image, const C *zeros, int64_t pixel, 
   }
 }
 
-// Weights of n output channels as [taps * group_in, width]; a few steps of all channels at a time, for the cache.
+// Packs the weights of n output channels as a panel [taps * group_in, width]. It takes 64 input channels of all output
+// channels at a time, so that the part of the panel that it writes stays in the cache.
 template <class C>
 void pack_weights(const Conv &conv, const C *weight, const int64_t *strides, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 64;
   const int64_t channels = conv.group_in();
   for (int64_t tap = 0; tap < conv.taps(); ++tap, target += channels * width) {
-    const C *of_tap = weight + tap / conv.kernel_w * strides[2] + tap % conv.kernel_w * strides[3];
+    const C *tap_weight = weight + tap / conv.kernel_w * strides[2] + tap % conv.kernel_w * strides[3];
     for (int64_t c0 = 0; c0 < channels; c0 += kSide) {
       const int64_t c1 = min_of(channels, c0 + kSide);
       for (int64_t j = 0; j < n; ++j) {
-        const C *source = of_tap + j * strides[0];
+        const C *source = tap_weight + j * strides[0];
         for (int64_t c = c0; c < c1; ++c) target[c * width + j] = source[c * strides[1]];
       }
       for (int64_t c = c0; n < width && c < c1; ++c) {
@@ -72,7 +75,8 @@ void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weig
       pack_weights(conv, source, strides, min_of(columns, width - column), columns, packed + i * stride);
     }
   });
-  // A task is some pixels of an image: their rows are found once, and every panel of weights is read for all of them.
+  // A task is some output pixels of an image: the pointers to their input pixels are computed once for all panels, and
+  // each panel of weights is read once for all of these pixels.
   const int64_t tasks = (conv.out_pixels() + pixels_of_task - 1) / pixels_of_task;
   const int64_t grain = (1 << 17) / (pixels_of_task * k * conv.out_channels / conv.groups + 1) + 1;
   call.parallel(conv.batch * conv.groups * tasks, grain, [&](int64_t begin, int64_t end, int64_t worker) {

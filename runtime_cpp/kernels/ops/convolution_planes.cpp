@@ -1,4 +1,5 @@
-// Convolution of N, C, H, W: weights times the patches of each output pixel, which are packed panel by panel.
+// Convolution of the layout N, C, H, W as a GEMM of the weights and the matrix of patches (im2col). The matrix is never
+// stored: each panel of patches is packed from the image just before it is multiplied.
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 
@@ -6,9 +7,10 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
+// The number of different remainders k * dilation % stride of the taps k.
 int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   int64_t a = stride;
-  for (int64_t b = dilation; b != 0;) {  // the greatest common divisor
+  for (int64_t b = dilation; b != 0;) {  // `a` becomes the greatest common divisor
     const int64_t rest = a % b;
     a = b;
     b = rest;
@@ -16,10 +18,12 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   return min_of(taps, stride / a);
 }
 
-// Packs rows [k0, k0 + depth) of the patch matrix [channels * taps, pixels] of one group: what each tap reads of an
-// output row is a run of an input row, the same for every channel. columns[kw]: the output columns inside for a tap.
+// Packs rows [k0, k0 + depth) and columns [pixel, pixel + pixels) of the patch matrix [channels * taps, output pixels]
+// of one group. For one tap, the pixels of an output row read a run of an input row; the runs are the same for every
+// channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is inside the
+// image; the other elements are zero.
 template <class C>
-void pack_patches(const Conv &conv, const Valid *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
+void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
                   int64_t pixels, int64_t width, C *target) {
   struct Run {
     int64_t to, from, length;
@@ -46,7 +50,7 @@ void pack_patches(const Conv &conv, const Valid *columns, const C *image, int64_
     }
     C *row = target + (c0 * taps + tap - k0) * width;
     const C *source = image + c0 * conv.in_pixels();
-    if (inside == width && count == 1 && conv.stride_w == 1) {  // the most frequent one
+    if (inside == width && count == 1 && conv.stride_w == 1) {  // the most frequent case: one full run
       for (int64_t c = c0; c < c1; ++c, row += taps * width, source += conv.in_pixels()) {
         for (int64_t j = 0; j < width; j += kLanes<C>) store_vector(row + j, load_vector(source + runs[0].from + j));
       }
@@ -76,10 +80,10 @@ template <class C>
 void Phases::fill(const Conv &conv, const C *in, C *out) const {
   for (int64_t a = 0; a < count_h; ++a) {
     const int64_t shift_h = a * conv.dilation_h % conv.stride_h - conv.pad_h;
-    const Valid lines(rows, conv.stride_h, shift_h, conv.in_h);
+    const ValidRange lines(rows, conv.stride_h, shift_h, conv.in_h);
     for (int64_t b = 0; b < count_w; ++b, out += rows * pitch) {
       const int64_t shift_w = b * conv.dilation_w % conv.stride_w - conv.pad_w;
-      const Valid valid(pitch, conv.stride_w, shift_w, conv.in_w);
+      const ValidRange valid(pitch, conv.stride_w, shift_w, conv.in_w);
       const int64_t n = valid.end - valid.begin;
       const C *from = in + (lines.begin * conv.stride_h + shift_h) * conv.in_w + shift_w + valid.begin * conv.stride_w;
       C *to = out + lines.begin * pitch + valid.begin;
@@ -98,7 +102,7 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
   }
   const int64_t width = conv.group_out();
   const int64_t k = conv.group_in() * conv.taps();
-  // The weights and the result of a group of an image.
+  // The weights and the result of one group of one image.
   const auto operands = [&](int64_t i) {
     const int64_t group = i % conv.groups;
     GemmResult<C> result = {out + i * width * conv.out_pixels(), conv.out_pixels()};
@@ -115,10 +119,10 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
           return pack_rows(source, conv.in_pixels(), depth, n, panel, width <= kTileRows, target);
         });
   }
-  Valid *columns = call.scratch<Valid>(k == 0 ? 0 : conv.kernel_w);
+  ValidRange *columns = call.scratch<ValidRange>(k == 0 ? 0 : conv.kernel_w);
   if (call.failed()) return;
   for (int64_t kw = 0; k > 0 && kw < conv.kernel_w; ++kw) {
-    columns[kw] = Valid(conv.out_w, conv.stride_w, kw * conv.dilation_w - conv.pad_w, conv.in_w);
+    columns[kw] = ValidRange(conv.out_w, conv.stride_w, kw * conv.dilation_w - conv.pad_w, conv.in_w);
   }
   packed_gemm<C>(call, count, width, conv.out_pixels(), k, operands,
                  [&](int64_t i, int64_t k0, int64_t depth, int64_t pixel, int64_t n, int64_t panel, C *target) {

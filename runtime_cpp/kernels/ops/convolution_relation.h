@@ -1,5 +1,5 @@
-// Convolutions of one to three spatial dims as a relation between the elements of three tensors: the general way, for
-// what no fast path covers.
+// Convolutions of one to three spatial dims as a relation between the elements of three tensors: slow and general, for
+// 3-d convolutions and gradients, which have no fast kernels.
 #ifndef EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 #define EDGECORE_KERNELS_CONVOLUTION_RELATION_H_
 
@@ -8,13 +8,14 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A convolution relates positions a of one tensor (the output, or the input of a transposed one) and b of the other by
-// b = a * stride - padding + k * dilation, with a weight [channels of a, channels of b in a group, kernel].
+// A convolution relates a position `a` of one tensor to a position `b` of another by b = a * stride - padding +
+// k * dilation, where k is the tap. `a` is in the output and `b` in the input; of a transposed convolution it is the
+// other way round. The weight is [channels of a, channels of b in a group, kernel].
 struct Relation {
   int dims = 0;
   int64_t batch = 0;
   int64_t groups = 1;
-  int64_t a_channels = 0;  // of a group
+  int64_t a_channels = 0;  // channels of a group
   int64_t b_channels = 0;
   int64_t a_size[3] = {1, 1, 1};
   int64_t b_size[3] = {1, 1, 1};
@@ -27,10 +28,10 @@ struct Relation {
   int64_t b_pixels() const { return b_size[0] * b_size[1] * b_size[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // Calls body(a, b, weight) with the index of each element that takes part.
+  // Calls body(a, b, weight) with the indices of each triple of elements that the convolution multiplies and adds.
   template <class Body>
   void for_each(const Body &body) const {
-    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;  // the other sizes may then be anything
+    if (a_pixels() == 0 || b_pixels() == 0 || taps() == 0) return;  // the loops below could be very long
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t c = 0; c < groups * a_channels; ++c) {
         for (int64_t j = 0; j < b_channels; ++j) {
@@ -67,9 +68,9 @@ struct Relation {
   }
 };
 
-// The relation of a call's tensors, checked: no product of its numbers overflows, every index lies in its tensor.
-// `numbers` are stride, padding and dilation, with an entry for each spatial dim or one for all.
-Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *numbers, int64_t groups);
+// The relation of a call's tensors. It checks that no index is outside of its tensor and no product overflows.
+// `geometry` is stride, padding and dilation, each with an entry for each spatial dim or one entry for all.
+Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *geometry, int64_t groups);
 
 // aten::convolution.out with three spatial dims.
 int32_t convolution_general(Call &call);

@@ -1,4 +1,5 @@
-// The gradient of a convolution: products of the weights with the image, added where each tap lands.
+// Transposed convolution: a GEMM of weights and input gives the contribution of each input pixel to each tap; then the
+// contributions are added to the output pixels that the taps reach (col2im).
 #include "lib/packed_gemm.h"
 #include "ops/convolution.h"
 
@@ -41,12 +42,12 @@ void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *
       for (int64_t tap = 0; k > 0 && tap < conv.taps(); ++tap) {
         const int64_t shift_h = tap / conv.kernel_w * conv.dilation_h - conv.pad_h;
         const int64_t shift_w = tap % conv.kernel_w * conv.dilation_w - conv.pad_w;
-        const Valid rows(conv.in_h, conv.stride_h, shift_h, conv.out_h);
-        const Valid valid(conv.in_w, conv.stride_w, shift_w, conv.out_w);
+        const ValidRange rows(conv.in_h, conv.stride_h, shift_h, conv.out_h);
+        const ValidRange valid(conv.in_w, conv.stride_w, shift_w, conv.out_w);
         for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
           C *__restrict line = target + (ih * conv.stride_h + shift_h) * conv.out_w + shift_w;
-          const C *__restrict own = from + ih * conv.in_w;
-          for (int64_t i = valid.begin; i < valid.end; ++i) line[i * conv.stride_w] += own[i];
+          const C *__restrict source = from + ih * conv.in_w;
+          for (int64_t i = valid.begin; i < valid.end; ++i) line[i * conv.stride_w] += source[i];
         }
         from += conv.in_pixels();
       }

@@ -1,4 +1,4 @@
-// Tensors from numbers, and whole-tensor copies with or without conversion.
+// Operators that fill a tensor with numbers or copy a tensor, with conversion if the dtypes differ.
 #include "lib/elementwise.h"
 
 namespace edgecore {
@@ -33,7 +33,7 @@ Scalar number(int64_t value) {
   return s;
 }
 
-// Shape at 0, out at `out_index`.
+// A kernel that fills the output with `value`. Argument 0 is the shape.
 int32_t filled(const edgecore_call *raw, const char *op, uint64_t out_index, Scalar value) {
   Call call(raw, op);
   const Tensor out = call.tensor(out_index);
@@ -41,7 +41,7 @@ int32_t filled(const edgecore_call *raw, const char *op, uint64_t out_index, Sca
   return call.status();
 }
 
-// A copy of argument `source` with the shape of it, to out at `out_index`.
+// A kernel that copies argument `source` to the output.
 int32_t copied(const edgecore_call *raw, const char *op, uint64_t source, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(source);
@@ -52,18 +52,19 @@ int32_t copied(const edgecore_call *raw, const char *op, uint64_t source, uint64
 
 int32_t arange(Call &call, Scalar start, Scalar end, Scalar step, Tensor out) {
   if (!call.check(step.real() != 0, "step must not be zero") ||
-      !call.check((end.real() - start.real()) / step.real() >= 0, "the bounds contradict the sign of step") ||
-      !call.check((end.real() - start.real()) / step.real() <= INT32_MAX, "there are too many numbers")) {
+      !call.check((end.real() - start.real()) / step.real() >= 0, "step must have the sign of end - start") ||
+      !call.check((end.real() - start.real()) / step.real() <= INT32_MAX, "the result would have too many elements")) {
     return call.status();
   }
-  // As in ATen, an int64 out decides over the bounds before they are counted, other integers only over the values.
+  // As in ATen: if out is int64, the bounds are converted to integers before the elements are counted. Other integer
+  // dtypes only convert the values.
   const bool integers = !is_floating(out.type());
-  const bool counted = out.type() == Type::kI64;
+  const bool count_as_integers = out.type() == Type::kI64;
   const int64_t first = start.integer();
   const int64_t stride_value = step.integer();
-  if (!call.check(!counted || stride_value != 0, "step must not be zero")) return call.status();
+  if (!call.check(!count_as_integers || stride_value != 0, "step must not be zero")) return call.status();
   Shape shape;
-  if (counted) {
+  if (count_as_integers) {
     const int64_t sign = stride_value > 0 ? 1 : -1;
     shape.push((end.integer() - first + stride_value - sign) / stride_value);
   } else {
@@ -120,7 +121,7 @@ int32_t empty_dim_order_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// fill.Scalar and full_like: the shape of self.
+// fill.Scalar and full_like: the output has the shape of self.
 static int32_t fill_like(const edgecore_call *raw, const char *op, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(0);
@@ -142,7 +143,7 @@ int32_t fill_tensor_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// copy: src broadcasts to self.
+// copy: the output has the shape of self, to which the source broadcasts.
 static int32_t copy_into(const edgecore_call *raw, const char *op, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(0);

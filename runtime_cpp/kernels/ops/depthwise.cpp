@@ -1,4 +1,4 @@
-// Depthwise convolution: each channel by itself.
+// Depthwise convolution: each output channel depends on one input channel.
 #include "lib/vector.h"
 #include "ops/convolution.h"
 
@@ -6,9 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kBlock = 4;  // vectors that are summed side by side
+constexpr int64_t kBlock = 4;  // number of vectors of sums that are accumulated at the same time
 
-// out[0, kVectors * lanes) = bias + sum over taps of weight[t] * in[taps[t] ...].
+// out[i] = bias + the sum over taps t of weight[t] * in[taps[t] + i], for i in [0, kVectors * lanes).
 template <class C, int kVectors>
 void sum_taps(const C *in, const int64_t *taps, const C *weight, int64_t count, C bias, C *out) {
   Vector<C> sums[kVectors];
@@ -21,15 +21,15 @@ void sum_taps(const C *in, const int64_t *taps, const C *weight, int64_t count, 
   for (int v = 0; v < kVectors; ++v) store_vector(out + v * kLanes<C>, sums[v]);
 }
 
-// target[0, n) = bias + the taps of one output pixel times their weights, channel by channel.
+// Computes all channels of the output pixel (oh, ow): bias + the sum over taps of weight * input.
 template <class C>
 void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias, int64_t oh, int64_t ow, C *target) {
   const int64_t channels = conv.in_channels;
-  const Valid rows(conv.kernel_h, conv.dilation_h, oh * conv.stride_h - conv.pad_h, conv.in_h);
-  const Valid columns(conv.kernel_w, conv.dilation_w, ow * conv.stride_w - conv.pad_w, conv.in_w);
+  const ValidRange rows(conv.kernel_h, conv.dilation_h, oh * conv.stride_h - conv.pad_h, conv.in_h);
+  const ValidRange columns(conv.kernel_w, conv.dilation_w, ow * conv.stride_w - conv.pad_w, conv.in_w);
   const C *corner =
       image + ((oh * conv.stride_h - conv.pad_h) * conv.in_w + ow * conv.stride_w - conv.pad_w) * channels;
-  const auto each_tap = [&](auto body) {
+  const auto for_each_tap = [&](auto body) {
     for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
       for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
         body(corner + (kh * conv.dilation_h * conv.in_w + kw * conv.dilation_w) * channels,
@@ -41,7 +41,7 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
   for (; c + kBlock * kLanes<C> <= channels; c += kBlock * kLanes<C>) {
     Vector<C> sums[kBlock] = {};
     for (int64_t v = 0; bias != nullptr && v < kBlock; ++v) sums[v] = load_vector(bias + c + v * kLanes<C>);
-    each_tap([&](const C *in, const C *w) {
+    for_each_tap([&](const C *in, const C *w) {
       for (int64_t v = 0; v < kBlock; ++v) {
         sums[v] += load_vector(in + c + v * kLanes<C>) * load_vector(w + c + v * kLanes<C>);
       }
@@ -50,7 +50,7 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
   }
   for (int64_t i = c; i < channels; ++i) target[i] = bias != nullptr ? bias[i] : C{0};
   if (c == channels) return;
-  each_tap([&](const C *__restrict in, const C *__restrict w) {
+  for_each_tap([&](const C *__restrict in, const C *__restrict w) {
     for (int64_t i = c; i < channels; ++i) target[i] += in[i] * w[i];
   });
 }
@@ -60,12 +60,13 @@ void sum_pixel(const Conv &conv, const C *image, const C *weight, const C *bias,
 template <class C>
 void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const C *input, const C *weight,
                       const C *bias, C *out) {
-  // The output is computed at the phases' pitch, as one line of whole blocks, then stripped of what is between rows.
-  constexpr int64_t kWide = kBlock * kLanes<C>;
+  // The output is computed as one long line with rows of `pitch` elements, so that there are no vector tails at the end
+  // of rows. The pitch - out_w surplus elements of each row are computed from other rows or padding and are not copied.
+  constexpr int64_t kBlockWidth = kBlock * kLanes<C>;
   const int64_t line = conv.out_h * phases.pitch;
-  const int64_t slack = phases.pitch + kWide;  // read between rows
+  const int64_t slack = phases.pitch + kBlockWidth;  // elements that may be read past the plane
   const int64_t in_part = round_up(phases.plane() + slack, 16);
-  const int64_t part = in_part + round_up(line, kWide);
+  const int64_t part = in_part + round_up(line, kBlockWidth);
   int64_t *taps = call.scratch<int64_t>(conv.taps());
   C *memory = call.scratch<C>(part * call.worker_count());
   if (call.failed()) return;
@@ -74,15 +75,16 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
   call.parallel(conv.batch * conv.in_channels, 65536 / (work + 1) + 1, [&](int64_t begin, int64_t end, int64_t worker) {
     C *in = memory + worker * part;
     C *sums = in + in_part;
-    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // the padding stays
+    for (int64_t i = 0; i < in_part; ++i) in[i] = 0;  // fill() never writes the padding, so it stays zero
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % conv.in_channels;
-      const C *own = weight + channel * conv.taps();
+      const C *taps_weight = weight + channel * conv.taps();
       const C start = bias != nullptr ? bias[channel] : C{0};
       phases.fill(conv, input + plane * conv.in_pixels(), in);
       int64_t i = 0;
-      for (; i + kWide <= line; i += kWide) sum_taps<C, kBlock>(in + i, taps, own, conv.taps(), start, sums + i);
-      for (; i < line; i += kLanes<C>) sum_taps<C, 1>(in + i, taps, own, conv.taps(), start, sums + i);
+      for (; i + kBlockWidth <= line; i += kBlockWidth)
+        sum_taps<C, kBlock>(in + i, taps, taps_weight, conv.taps(), start, sums + i);
+      for (; i < line; i += kLanes<C>) sum_taps<C, 1>(in + i, taps, taps_weight, conv.taps(), start, sums + i);
       C *target = out + plane * conv.out_pixels();
       for (int64_t oh = 0; oh < conv.out_h; ++oh, target += conv.out_w) {
         copy_run<1>(target, sums + oh * phases.pitch, conv.out_w);

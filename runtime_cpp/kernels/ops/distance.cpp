@@ -1,11 +1,11 @@
-// Distances between the rows of matrices.
+// Distances between the rows of matrices: cdist and pdist.
 #include "lib/convert.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The p-norm of the difference of two rows; p = 0 counts the entries that differ.
+// The p-norm of the difference of two rows. For p = 0, the number of entries that differ.
 template <class C>
 C distance(const C *a, const C *b, int64_t n, double p) {
   double sum = 0;
@@ -27,23 +27,25 @@ C distance(const C *a, const C *b, int64_t n, double p) {
   return static_cast<C>(p == 0 || p == 1 || p == __builtin_inf() ? sum : __builtin_pow(sum, 1 / p));
 }
 
-// The matrix of `batch` (counted over the broadcast leading dims of `shape`) in a row-major tensor.
+// The index of the matrix of a row-major tensor that belongs to entry `batch` of the leading dims of `shape`, to which
+// the leading dims of the tensor broadcast.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
-  int64_t at = 0;
+  int64_t matrix = 0;
   int64_t stride = 1;
   for (int d = shape.ndim - 3; d >= 0; --d) {
     const int64_t i = batch % shape.sizes[d];
     batch /= shape.sizes[d];
-    const int own = d - (shape.ndim - t.ndim());
-    if (own < 0) continue;
-    if (t.size(own) != 1) at += i * stride;
-    stride *= t.size(own);
+    const int dim = d - (shape.ndim - t.ndim());
+    if (dim < 0) continue;
+    if (t.size(dim) != 1) matrix += i * stride;
+    stride *= t.size(dim);
   }
-  return at;
+  return matrix;
 }
 
+// The distance of every row of x1 to every row of x2.
 template <class C>
-void distances(Call &call, Tensor x1, Tensor x2, Tensor out, double p) {
+void cross_distances(Call &call, Tensor x1, Tensor x2, Tensor out, double p) {
   const C *a = dense<C>(call, x1);
   const C *b = dense<C>(call, x2);
   const DenseOut<C> result(call, out);
@@ -62,8 +64,9 @@ void distances(Call &call, Tensor x1, Tensor x2, Tensor out, double p) {
   result.finish(call);
 }
 
+// The distances of all pairs of rows i < j.
 template <class C>
-void pairs(Call &call, Tensor self, Tensor out, double p) {
+void pair_distances(Call &call, Tensor self, Tensor out, double p) {
   const C *x = dense<C>(call, self);
   const DenseOut<C> result(call, out);
   if (call.failed()) return;
@@ -85,8 +88,8 @@ int32_t cdist_forward_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(4);
   if (!call.check(
           !call.failed() && x1.ndim() >= 2 && x2.ndim() >= 2 && x1.size(x1.ndim() - 1) == x2.size(x2.ndim() - 1),
-          "the inputs must be matrices with rows of one length") ||
-      !call.check(is_floating(x1.type()) && x1.type() == x2.type(), "the inputs must be of one floating dtype") ||
+          "the inputs must be matrices whose rows have the same length") ||
+      !call.check(is_floating(x1.type()) && x1.type() == x2.type(), "the inputs must have the same floating dtype") ||
       !call.check(p >= 0, "p must not be negative") || !call.check_cast(x1.type(), out)) {
     return call.status();
   }
@@ -105,11 +108,7 @@ int32_t cdist_forward_out(const edgecore_call *raw) {
   shape.push(x1.size(x1.ndim() - 2));
   shape.push(x2.size(x2.ndim() - 2));
   if (!call.resize(out, shape)) return call.status();
-  if (x1.type() == Type::kF64) {
-    distances<double>(call, x1, x2, out, p);
-  } else {
-    distances<float>(call, x1, x2, out, p);
-  }
+  with_floating_compute(x1.type(), [&](auto c) { cross_distances<decltype(c)>(call, x1, x2, out, p); });
   return call.status();
 }
 
@@ -129,11 +128,7 @@ int32_t pdist_forward_out(const edgecore_call *raw) {
   if (!call.check(!__builtin_mul_overflow(rows, rows - 1, &twice), "the input has too many rows")) return call.status();
   shape.push(rows > 0 ? twice / 2 : 0);
   if (!call.resize(out, shape)) return call.status();
-  if (self.type() == Type::kF64) {
-    pairs<double>(call, self, out, p);
-  } else {
-    pairs<float>(call, self, out, p);
-  }
+  with_floating_compute(self.type(), [&](auto c) { pair_distances<decltype(c)>(call, self, out, p); });
   return call.status();
 }
 

@@ -1,4 +1,4 @@
-// Sampling an image at the points of a grid.
+// Sample an image at the points of a grid.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -14,17 +14,19 @@ struct Axis {
   int64_t padding;
   bool align_corners;
 
-  // From [-1, 1] to pixels: the ends are the centres of the corner pixels, or their outer edges.
+  // Maps [-1, 1] to pixel coordinates. -1 and 1 are the centers of the first and the last pixel if align_corners, else
+  // their outer edges.
   C pixels(C x) const {
     return align_corners ? (x + 1) / 2 * static_cast<C>(size - 1) : ((x + 1) * static_cast<C>(size) - 1) / 2;
   }
 
   C clipped(C x) const {
     const C last = static_cast<C>(size - 1);
-    return x > last ? last : x > 0 ? x : C(0);  // not-a-number becomes 0
+    return x > last ? last : x > 0 ? x : C(0);  // NaN becomes 0
   }
 
-  // Reflects at the outer edges (or at the centres of the corner pixels) until it lies between them.
+  // Reflects the coordinate at the outer edges of the image (at the centers of its outer pixels if align_corners) until
+  // it is between them.
   C reflected(C x) const {
     const C low = align_corners ? C(0) : C(-0.5);
     const C span = static_cast<C>(align_corners ? size - 1 : size);
@@ -42,13 +44,14 @@ struct Axis {
   }
 };
 
-// A pixel index, or -1 outside. Far away and not-a-number count as outside.
+// The index of a pixel, or -1 if the coordinate is outside of the image or NaN.
 template <class C>
 int64_t index_of(C x, int64_t size) {
   return x >= 0 && x < static_cast<C>(size) ? static_cast<int64_t>(x) : -1;
 }
 
-// Weights of the four neighbours of a point `t` past the second: cubic convolution with a = -0.75 (Keys, 1981).
+// The weights of the four neighbors of a point that is `t` behind the second one, 0 <= t < 1: cubic convolution with
+// the coefficient a = -0.75 (Keys, 1981), as in ATen.
 template <class C>
 void cubic_weights(C t, C *w) {
   const C a = C(-0.75);
@@ -89,7 +92,7 @@ struct Sampler {
            right_weight * bottom_weight * at(left + 1, top + 1);
   }
 
-  // Padding applies to each neighbour.
+  // The padding mode applies to each of the 16 neighbors.
   C bicubic(C u, C v) const {
     const C left = static_cast<C>(__builtin_floor(u));
     const C top = static_cast<C>(__builtin_floor(v));
@@ -143,9 +146,10 @@ int32_t grid_sampler_2d_out(const edgecore_call *raw) {
   if (call.failed() || !call.check(input.ndim() == 4 && grid.ndim() == 4, "the input and the grid must have 4 dims") ||
       !call.check(grid.size(3) == 2 && grid.size(0) == input.size(0), "the grid must be [batch, height, width, 2]") ||
       !call.check(input.size(2) > 0 && input.size(3) > 0, "the input has no pixels") ||
-      !call.check(interpolation >= 0 && interpolation <= 2 && padding >= 0 && padding <= 2, "no such mode") ||
+      !call.check(interpolation >= 0 && interpolation <= 2 && padding >= 0 && padding <= 2,
+                  "interpolation_mode and padding_mode must be 0, 1 or 2") ||
       !call.check(is_floating(input.type()) && input.type() == grid.type() && input.type() == out.type(),
-                  "the input, the grid and out must be of one floating dtype")) {
+                  "the input, the grid and out must have the same floating dtype")) {
     return call.status();
   }
   Shape shape;
@@ -154,11 +158,9 @@ int32_t grid_sampler_2d_out(const edgecore_call *raw) {
   shape.push(grid.size(1));
   shape.push(grid.size(2));
   if (!call.resize(out, shape)) return call.status();
-  if (input.type() == Type::kF64) {
-    sample_all<double>(call, input, grid, out, interpolation, padding, align_corners);
-  } else {
-    sample_all<float>(call, input, grid, out, interpolation, padding, align_corners);
-  }
+  with_floating_compute(input.type(), [&](auto c) {
+    sample_all<decltype(c)>(call, input, grid, out, interpolation, padding, align_corners);
+  });
   return call.status();
 }
 

@@ -1,4 +1,4 @@
-// Positions given by a tensor, and memory in row-major order for operators that read or write at them.
+// Indices from tensors, and row-major memory for operators that gather or scatter.
 #ifndef EDGECORE_KERNELS_INDEX_H_
 #define EDGECORE_KERNELS_INDEX_H_
 
@@ -8,14 +8,16 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The positions as row-major int64 in [0, size); negative ones count from the end when `wrap`. NULL after a failure.
-// Always a copy: `index` may lie in memory that changes after the check, be it that of the output.
+// Copies the entries of `index` to row-major int64 and checks that they are in [0, size). With `wrap`, negative entries
+// count from the end. NULL after a failure. Always a copy: `index` may overlap the output, and entries must not change
+// after the check.
 const int64_t *positions(Call &call, Tensor index, int64_t size, bool wrap);
 
-// Bytes of the tensor in row-major order, in place or copied. NULL after a failure.
+// The bytes of the tensor in row-major order: its own memory if it is contiguous, else a copy. NULL after a failure.
 const char *dense_bytes(Call &call, Tensor t);
 
-// Memory for the output's bytes in row-major order; finish() moves them if they are not the output's own.
+// Memory for the bytes of an output in row-major order: the output's memory if it is contiguous, else scratch memory
+// that finish() copies to the output.
 class BytesOut {
  public:
   BytesOut(Call &call, Tensor out);
@@ -30,27 +32,29 @@ class BytesOut {
 
 bool check_same_type(Call &call, Tensor self, Tensor out);
 
-// self[i0, i1, None, ...]: the indices broadcast against each other; their dims stand where the first of them stood, or
-// in front when other dims come between them. A bool mask stands for the positions of its true elements.
+// self[i0, i1, None, ...] as in NumPy. The index tensors broadcast against each other to the shape `common`. In the
+// result, the dims of `common` replace the indexed dims of self if those are adjacent, else they come first. A bool
+// mask is the same as the indices of its true elements.
 class Indexing {
  public:
-  // Reads argument `list` of the call, the indices into `self`, and checks every position. Failures are the call's.
+  // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in the call.
   Indexing(Call &call, uint64_t list, Tensor self);
 
-  Shape shape;    // of self[...]
-  Shape common;   // of the indices
-  int place = 0;  // dims of self in front of the indices' own
+  Shape shape;           // of self[...]
+  Shape common;          // of the broadcast indices
+  int leading_dims = 0;  // number of dims of the result in front of those of `common`
   bool indexed[kMaxDims] = {};
 
-  // Elements from the start of a tensor like self, with these strides, to the slice of a combination of indices, which
-  // counts through `common` in row-major order.
+  // The offset, in elements, of the slice of self that a combination of indices selects. `combination` counts the
+  // entries of `common` in row-major order; `strides` are those of self.
   int64_t offset(int64_t combination, const int64_t *strides) const;
-  // The dims of such a slice in `rows`, a row-major tensor of `shape`, and in `self`, byte strides times `item`.
+  // The loop over one such slice: operand 0 is a row-major tensor of `shape` with strides `rows`, operand 1 is self.
+  // Strides are in elements of `item` bytes.
   Loop slice(const int64_t *rows, const int64_t *self, const Shape &self_shape, int64_t item) const;
 
  private:
   struct Entry {
-    const int64_t *where;
+    const int64_t *indices;
     Shape shape;
   };
   bool read(Call &call, uint64_t list, Tensor self);
@@ -58,7 +62,7 @@ class Indexing {
   bool combine(Call &call, Tensor self);
 
   Entry entries_[kMaxDims] = {};
-  int dims_ = 0;  // of self that have been named
+  int dims_ = 0;  // number of dims of self that the list covers
 };
 
 }  // namespace EDGECORE_VARIANT

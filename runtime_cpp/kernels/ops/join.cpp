@@ -1,4 +1,4 @@
-// Copies of several tensors, or of one several times, into parts of the output.
+// Operators that copy one or several tensors to parts of the output.
 #include "lib/convert.h"
 #include "lib/iterate.h"
 
@@ -10,7 +10,7 @@ int32_t cat_out(const edgecore_call *raw) {
   const int64_t count = call.tensor_count(0);
   const Tensor out = call.tensor(2);
   if (!call.check(count > 0, "there is nothing to concatenate")) return call.status();
-  // One-dimensional empty tensors are skipped whatever the others' shapes, a habit that ATen keeps for old programs.
+  // Empty tensors with one dim are skipped, whatever the shapes of the others: ATen does so for compatibility.
   const auto skipped = [](Tensor t) { return t.ndim() == 1 && t.size(0) == 0; };
   Tensor first = call.list_tensor(0, 0);
   Type common = Type::kNone;
@@ -37,7 +37,7 @@ int32_t cat_out(const edgecore_call *raw) {
   for (int64_t i = 0; i < count && !call.failed(); ++i) {
     const Tensor t = call.list_tensor(0, i);
     if (skipped(t)) continue;
-    TensorOn part(out);
+    TensorView part(out);
     part.narrow(dim, start, t.size(dim));
     copy_tensor(call, part.tensor(), t);
     start += t.size(dim);
@@ -60,11 +60,11 @@ int32_t stack_out(const edgecore_call *raw) {
     call.check_same_shape(first.shape(), t.shape(), "a tensor of the list");
   }
   if (!call.check_cast(common, out)) return call.status();
-  TensorOn stacked(first);
+  TensorView stacked(first);
   stacked.insert_dim(dim, count, 0);
   if (!call.resize(out, stacked.shape)) return call.status();
   for (int64_t i = 0; i < count && !call.failed(); ++i) {
-    TensorOn part(out);
+    TensorView part(out);
     part.narrow(dim, i, 1);
     part.remove_dim(dim);
     copy_tensor(call, part.tensor(), call.list_tensor(0, i));
@@ -78,7 +78,8 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
   const Ints pad = call.ints(1);
   const Scalar value = call.scalar(2);
   const Tensor out = call.tensor(3);
-  if (!call.check(pad.count % 2 == 0 && pad.count / 2 <= self.ndim(), "pad must have two entries for each last dim") ||
+  if (!call.check(pad.count % 2 == 0 && pad.count / 2 <= self.ndim(),
+                  "pad must have two entries for each padded dim, and at most two per dim") ||
       !call.check_cast(self.type(), out)) {
     return call.status();
   }
@@ -86,12 +87,12 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
   for (int64_t i = 0; i < pad.count / 2; ++i) {
     int64_t &size = shape.sizes[self.ndim() - 1 - i];
     size += pad[2 * i] + pad[2 * i + 1];
-    if (!call.check(size >= 0, "pad gives a negative size")) return call.status();
+    if (!call.check(size >= 0, "pad makes a size negative")) return call.status();
   }
   if (!call.resize(out, shape)) return call.status();
-  fill(out.type(), out.data(), out.numel(), value);  // dense in any order of its dims
-  TensorOn from(self);
-  TensorOn to(out);
+  fill(out.type(), out.data(), out.numel(), value);  // out has no gaps, in whatever order of dims
+  TensorView from(self);
+  TensorView to(out);
   for (int64_t i = 0; i < pad.count / 2; ++i) {
     const int d = static_cast<int>(self.ndim() - 1 - i);
     const int64_t before = pad[2 * i];
@@ -112,10 +113,10 @@ int32_t repeat_out(const edgecore_call *raw) {
   const Ints repeats = call.ints(1);
   const Tensor out = call.tensor(2);
   if (!call.check(repeats.count >= self.ndim() && 2 * repeats.count <= kMaxDims,
-                  "repeats must have an entry for each dim, and at most 8")) {
+                  "repeats must have an entry for each dim, and at most 8 entries")) {
     return call.status();
   }
-  TensorOn view(self);
+  TensorView view(self);
   while (view.shape.ndim < repeats.count) view.insert_dim(0, 1, 0);
   Shape shape;
   for (int d = 0; d < view.shape.ndim; ++d) {
@@ -125,7 +126,7 @@ int32_t repeat_out(const edgecore_call *raw) {
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
     return call.status();
   }
-  // Two dims for each: the repetition, along which the source stands still, and the entries.
+  // Each dim becomes two dims of the loop: the repetitions, along which the source has stride 0, and the entries.
   const int64_t item = item_size(self.type());
   Loop loop;
   loop.ndim = 0;
@@ -133,9 +134,9 @@ int32_t repeat_out(const edgecore_call *raw) {
   loop.data[0] = out.data();
   loop.data[1] = self.data();
   for (int d = 0; d < shape.ndim; ++d) {
-    const int64_t again[2] = {view.shape.sizes[d] * out.stride(d) * item, 0};
+    const int64_t repetition[2] = {view.shape.sizes[d] * out.stride(d) * item, 0};
     const int64_t entry[2] = {out.stride(d) * item, view.strides[d] * item};
-    loop.add_dim(repeats[d], again);
+    loop.add_dim(repeats[d], repetition);
     loop.add_dim(view.shape.sizes[d], entry);
   }
   loop.finish();
@@ -150,7 +151,8 @@ int32_t roll_out(const edgecore_call *raw) {
   const Ints dims = call.ints(2);
   const Tensor out = call.tensor(3);
   const bool flat = dims.count == 0;
-  if (!call.check(flat ? shifts.count == 1 : shifts.count == dims.count, "as many shifts as dims are needed") ||
+  if (!call.check(flat ? shifts.count == 1 : shifts.count == dims.count,
+                  "shifts and dims must have the same number of entries") ||
       !call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, self.shape()) ||
       self.numel() == 0) {
     return call.status();
@@ -158,8 +160,8 @@ int32_t roll_out(const edgecore_call *raw) {
   if (flat) {
     const int64_t n = self.numel();
     const int64_t item = item_size(self.type());
-    TensorOn rows(self.is_contiguous() ? self.data() : call.scratch(n * item), self.type(), self.shape());
-    TensorOn rolled(out.is_contiguous() ? out.data() : call.scratch(n * item), self.type(), self.shape());
+    TensorView rows(self.is_contiguous() ? self.data() : call.scratch(n * item), self.type(), self.shape());
+    TensorView rolled(out.is_contiguous() ? out.data() : call.scratch(n * item), self.type(), self.shape());
     if (call.failed()) return call.status();
     if (!self.is_contiguous()) copy_tensor(call, rows.tensor(), self);
     const int64_t shift = ((shifts[0] % n) + n) % n;
@@ -180,23 +182,24 @@ int32_t roll_out(const edgecore_call *raw) {
   for (int d = 0; d < self.ndim(); ++d) {
     if (shift[d] != 0) rolled[count++] = d;
   }
-  // Each rolled dim has a part that moves up and one that wraps around: a block for each combination.
+  // Along each rolled dim, one part of the input moves up and the other wraps around: there is a block to copy for each
+  // combination of parts.
   for (uint32_t block = 0; block < 1u << count && !call.failed(); ++block) {
-    TensorOn from(self);
-    TensorOn to(out);
+    TensorView from(self);
+    TensorView to(out);
     for (int i = 0; i < count; ++i) {
       const int d = rolled[i];
-      const int64_t kept = self.size(d) - shift[d];
+      const int64_t moved = self.size(d) - shift[d];
       const bool wraps = (block >> i & 1) != 0;
-      from.narrow(d, wraps ? kept : 0, wraps ? shift[d] : kept);
-      to.narrow(d, wraps ? 0 : shift[d], wraps ? shift[d] : kept);
+      from.narrow(d, wraps ? moved : 0, wraps ? shift[d] : moved);
+      to.narrow(d, wraps ? 0 : shift[d], wraps ? shift[d] : moved);
     }
     copy_tensor(call, to.tensor(), from.tensor());
   }
   return call.status();
 }
 
-// Both directions: the shuffled tensor's H and W are each two dims of the unshuffled one.
+// pixel_shuffle (forward) and pixel_unshuffle: copies between views of the two tensors as [.., C, r, r, H, W].
 static int32_t shuffle(Call &call, bool forward) {
   const Tensor self = call.tensor(0);
   const int64_t r = call.integer(1);
@@ -209,7 +212,7 @@ static int32_t shuffle(Call &call, bool forward) {
   Shape shape = self.shape();
   const int64_t square = r * r;
   const bool fits = forward ? shape.sizes[c] % square == 0 : shape.sizes[c + 1] % r == 0 && shape.sizes[c + 2] % r == 0;
-  if (!call.check(fits, "the factor does not divide the shape")) return call.status();
+  if (!call.check(fits, "the factor must divide the shape")) return call.status();
   shape.sizes[c] = forward ? shape.sizes[c] / square : shape.sizes[c] * square;
   shape.sizes[c + 1] = forward ? shape.sizes[c + 1] * r : shape.sizes[c + 1] / r;
   shape.sizes[c + 2] = forward ? shape.sizes[c + 2] * r : shape.sizes[c + 2] / r;
@@ -218,8 +221,8 @@ static int32_t shuffle(Call &call, bool forward) {
   }
   const Tensor wide = forward ? out : self;  // [.., C, H r, W r]
   const Tensor deep = forward ? self : out;  // [.., C r r, H, W]
-  TensorOn a(wide);
-  TensorOn b(deep);
+  TensorView a(wide);
+  TensorView b(deep);
   a.shape.sizes[c + 1] = wide.size(c + 1) / r;
   a.shape.sizes[c + 2] = wide.size(c + 2) / r;
   a.strides[c + 1] = wide.stride(c + 1) * r;

@@ -1,4 +1,4 @@
-// mm, addmm, bmm, linear.
+// The operators mm, addmm, bmm and linear.
 #include "lib/convert.h"
 #include "lib/gemm.h"
 #include "lib/iterate.h"
@@ -7,7 +7,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A two-dimensional operand in place when one of its dims is dense, else copied.
+// A matrix operand of a GEMM: the tensor itself if one of its two dims is dense, else a copy.
 template <class C>
 Matrix<C> operand(Call &call, Tensor t) {
   const bool native = t.type() == storage_of(compute_for<C>());
@@ -15,19 +15,6 @@ Matrix<C> operand(Call &call, Tensor t) {
   if (native && t.stride(1) == 1 && t.stride(0) >= t.size(1)) return {data, t.stride(0), false};
   if (native && t.stride(0) == 1 && t.stride(1) >= t.size(0)) return {data, t.stride(1), true};
   return {dense<C>(call, t), t.size(1), false};
-}
-
-// Calls body with the compute type's zero; every matrix operator exists for all of them.
-template <class Body>
-void with_compute(Type type, const Body &body) {
-  const Compute compute = compute_of(type);
-  if (compute == Compute::kFloat) {
-    body(float{});
-  } else if (compute == Compute::kDouble) {
-    body(double{});
-  } else {
-    body(int64_t{});
-  }
 }
 
 // Describes the output of a gemm to which `term` is added, if there is one. gemm itself adds a vector with an element
@@ -38,7 +25,7 @@ GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t column
   if (term.ndim() == 1 && term.size(0) == columns) {
     return {data, false, dense<C>(call, term)};
   }
-  TensorOn rows(data, storage_of(compute_for<C>()), shape);
+  TensorView rows(data, storage_of(compute_for<C>()), shape);
   copy_tensor(call, rows.tensor(), term);
   return {data, true};
 }
@@ -97,7 +84,7 @@ int32_t bmm_out(const edgecore_call *raw) {
   const Tensor b = call.tensor(1);
   const Tensor out = call.tensor(2);
   if (!call.check(a.ndim() == 3 && b.ndim() == 3 && a.size(0) == b.size(0),
-                  "both tensors must have three dims, the first of one size") ||
+                  "both tensors must have three dims, and the same first size") ||
       !check_inner(call, a, b, a.size(2), b.size(1)) || !check_types(call, a, b, out)) {
     return call.status();
   }
@@ -139,12 +126,12 @@ int32_t addmm_out(const edgecore_call *raw) {
     const DenseOut<C> result(call, out);
     if (call.failed()) return;
     const C scale = beta.as<C>();
-    // With a beta of 0 self is not read, not even its NaN.
+    // If beta is 0, self is not read: NaN in self does not matter.
     GemmOut<C> target = {result.data(), false};
     if (scale == C{1}) {
       target = out_with_term(call, result.data(), shape, b.size(1), self);
     } else if (scale != C{0}) {
-      TensorOn rows(result.data(), storage_of(compute_for<C>()), shape);
+      TensorView rows(result.data(), storage_of(compute_for<C>()), shape);
       copy_tensor(call, rows.tensor(), self);
       for (int64_t i = 0; i < out.numel(); ++i) result.data()[i] *= scale;
       target.add = true;
@@ -161,7 +148,7 @@ int32_t linear_out(const edgecore_call *raw) {
   const Tensor weight = call.tensor(1);
   const Tensor bias = call.optional_tensor(2);
   const Tensor out = call.tensor(3);
-  const bool flat = weight.ndim() == 1;  // a single output without its dim
+  const bool flat = weight.ndim() == 1;  // one output feature, without a dim in the result
   if (!call.check(input.ndim() >= 1 && (weight.ndim() == 2 || flat), "the weight must have one or two dims") ||
       !check_inner(call, input, weight, input.size(input.ndim() - 1), weight.size(weight.ndim() - 1)) ||
       !check_types(call, input, weight, out)) {

@@ -1,4 +1,4 @@
-// Layer, group and batch normalisation.
+// Layer and group normalization, and batch normalization outside of training.
 #include "lib/convert.h"
 #include "lib/math.h"
 
@@ -6,6 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
+// The sum of x - shift, or of its squares. 16 lanes accumulate up to 1024 elements in C, which vectorizes; the chunks
+// are added in double, so that the rounding error does not grow with n.
 template <class C>
 double sum_of(const C *x, int64_t n, C shift, bool squared) {
   double total = 0;
@@ -28,7 +30,7 @@ double sum_of(const C *x, int64_t n, C shift, bool squared) {
   return total;
 }
 
-// Mean and 1 / sqrt(variance + eps) of n elements, in two passes.
+// Mean and 1 / sqrt(variance + eps) of n elements, in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 void moments(const C *x, int64_t n, double eps, C *mean, C *rstd) {
   const double count = static_cast<double>(n);
@@ -41,25 +43,43 @@ const C *optional_dense(Call &call, Tensor t) {
   return t.t == nullptr ? nullptr : dense<C>(call, t);
 }
 
+// The tensors of layer_norm and group_norm as dense arrays. Weight and bias may be NULL.
+template <class C>
+struct DenseTensors {
+  const C *x, *scale, *offset;
+  DenseOut<C> result, means, rstds;
+
+  DenseTensors(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *outs)
+      : x(dense<C>(call, input)),
+        scale(optional_dense<C>(call, weight)),
+        offset(optional_dense<C>(call, bias)),
+        result(call, outs[0]),
+        means(call, outs[1]),
+        rstds(call, outs[2]) {}
+
+  void finish(Call &call) const {
+    result.finish(call);
+    means.finish(call);
+    rstds.finish(call);
+  }
+};
+
 template <class C>
 void layer_norm(Call &call, Tensor input, int64_t rows, int64_t n, Tensor weight, Tensor bias, double eps,
                 const Tensor *outs) {
-  const C *x = dense<C>(call, input);
-  const C *scale = optional_dense<C>(call, weight);
-  const C *offset = optional_dense<C>(call, bias);
-  const DenseOut<C> result(call, outs[0]);
-  const DenseOut<C> means(call, outs[1]);
-  const DenseOut<C> rstds(call, outs[2]);
+  const DenseTensors<C> t(call, input, weight, bias, outs);
   if (call.failed()) return;
+  const C *scale = t.scale;
+  const C *offset = t.offset;
   call.parallel(rows, 16384 / (n + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t r = begin; r < end; ++r) {
-      const C *__restrict in = x + r * n;
-      C *__restrict out = result.data() + r * n;
+      const C *__restrict in = t.x + r * n;
+      C *__restrict out = t.result.data() + r * n;
       C mean;
       C rstd;
       moments(in, n, eps, &mean, &rstd);
-      means.data()[r] = mean;
-      rstds.data()[r] = rstd;
+      t.means.data()[r] = mean;
+      t.rstds.data()[r] = rstd;
       if (scale != nullptr && offset != nullptr) {
         for (int64_t i = 0; i < n; ++i) out[i] = (in[i] - mean) * rstd * scale[i] + offset[i];
         continue;
@@ -69,48 +89,42 @@ void layer_norm(Call &call, Tensor input, int64_t rows, int64_t n, Tensor weight
       for (int64_t i = 0; offset != nullptr && i < n; ++i) out[i] += offset[i];
     }
   });
-  result.finish(call);
-  means.finish(call);
-  rstds.finish(call);
+  t.finish(call);
 }
 
 template <class C>
 void group_norm(Call &call, Tensor input, int64_t images, int64_t channels, int64_t pixels, int64_t groups,
                 Tensor weight, Tensor bias, double eps, const Tensor *outs) {
-  const C *x = dense<C>(call, input);
-  const C *scale = optional_dense<C>(call, weight);
-  const C *offset = optional_dense<C>(call, bias);
-  const DenseOut<C> result(call, outs[0]);
-  const DenseOut<C> means(call, outs[1]);
-  const DenseOut<C> rstds(call, outs[2]);
+  const DenseTensors<C> t(call, input, weight, bias, outs);
   if (call.failed()) return;
+  const C *scale = t.scale;
+  const C *offset = t.offset;
   const int64_t width = channels / groups;
   const int64_t n = width * pixels;
   call.parallel(images * groups, 16384 / (n + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t r = begin; r < end; ++r) {
       C mean;
       C rstd;
-      moments(x + r * n, n, eps, &mean, &rstd);
-      means.data()[r] = mean;
-      rstds.data()[r] = rstd;
+      moments(t.x + r * n, n, eps, &mean, &rstd);
+      t.means.data()[r] = mean;
+      t.rstds.data()[r] = rstd;
       for (int64_t k = 0; k < width; ++k) {
         const int64_t c = r % groups * width + k;
         const C factor = scale != nullptr ? scale[c] * rstd : rstd;
         const C shift = offset != nullptr ? offset[c] : C{0};
-        const C *__restrict in = x + r * n + k * pixels;
-        C *__restrict out = result.data() + r * n + k * pixels;
-        // A multiply-add of in[i] and shift - mean * factor would leave that product's rounding where in[i] is the
-        // mean.
+        const C *__restrict in = t.x + r * n + k * pixels;
+        C *__restrict out = t.result.data() + r * n + k * pixels;
+        // Not in[i] * factor + (shift - mean * factor): if in[i] is the mean, as in groups of one element, the result
+        // must be exactly `shift`, without the rounding error of mean * factor.
         for (int64_t i = 0; i < pixels; ++i) out[i] = (in[i] - mean) * factor + shift;
       }
     }
   });
-  result.finish(call);
-  means.finish(call);
-  rstds.finish(call);
+  t.finish(call);
 }
 
-// Dims outside and inside dim 1, the channel's. Reads and writes each tensor in its own order.
+// Batch normalization with given statistics. Channels are dim 1. If both input and output are channels last, it
+// computes in this layout, else in row-major order.
 template <class C>
 void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mean, Tensor variance, double eps,
                 Tensor out) {
@@ -157,12 +171,19 @@ void batch_norm(Call &call, Tensor input, Tensor weight, Tensor bias, Tensor mea
   result.finish(call);
 }
 
-bool check_vector(Call &call, Tensor t, int64_t size, const char *what) {
+bool check_vector(Call &call, Tensor t, int64_t size, const char *name) {
   if (t.t != nullptr && t.numel() != size) {
     call.fail(EDGECORE_INVALID_ARGUMENT,
-              Message() << what << " has shape " << t.shape() << ", expected " << size << " elements");
+              Message() << name << " has shape " << t.shape() << " but must have " << size << " elements");
   }
   return !call.failed();
+}
+
+// Resizes the outputs of a normalization: the result, and two tensors of moments.
+bool resize_outs(Call &call, Tensor input, const Tensor *outs, const Shape &moments_shape, const char *mean_name,
+                 const char *rstd_name) {
+  return call.resize(outs[0], input.shape()) && call.resize(outs[1], moments_shape, mean_name) &&
+         call.resize(outs[2], moments_shape, rstd_name);
 }
 
 bool check_outs(Call &call, Tensor input, const Tensor *outs, int count) {
@@ -201,15 +222,9 @@ int32_t native_layer_norm_out(const edgecore_call *raw) {
       moments_shape.sizes[d] = 1;
     }
   }
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], moments_shape, "mean") ||
-      !call.resize(outs[2], moments_shape, "rstd")) {
-    return call.status();
-  }
-  if (input.type() == Type::kF64) {
-    layer_norm<double>(call, input, rows, n, weight, bias, eps, outs);
-  } else {
-    layer_norm<float>(call, input, rows, n, weight, bias, eps, outs);
-  }
+  if (!resize_outs(call, input, outs, moments_shape, "mean", "rstd")) return call.status();
+  with_floating_compute(input.type(),
+                        [&](auto c) { layer_norm<decltype(c)>(call, input, rows, n, weight, bias, eps, outs); });
   return call.status();
 }
 
@@ -228,22 +243,17 @@ int32_t native_group_norm_out(const edgecore_call *raw) {
   for (int d = 2; d < input.ndim(); ++d) own_pixels *= input.size(d);
   const bool fits = input.ndim() >= 2 && input.size(0) == images && input.size(1) == channels && pixels == own_pixels &&
                     groups > 0 && channels % groups == 0;
-  if (!call.check(fits, "N, C, HxW and group do not fit the input") || !check_outs(call, input, outs, 3) ||
+  if (!call.check(fits, "N, C, HxW and group do not match the input") || !check_outs(call, input, outs, 3) ||
       !check_vector(call, weight, channels, "weight") || !check_vector(call, bias, channels, "bias")) {
     return call.status();
   }
   Shape moments_shape;
   moments_shape.push(images);
   moments_shape.push(groups);
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], moments_shape, "mean") ||
-      !call.resize(outs[2], moments_shape, "rstd")) {
-    return call.status();
-  }
-  if (input.type() == Type::kF64) {
-    group_norm<double>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
-  } else {
-    group_norm<float>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
-  }
+  if (!resize_outs(call, input, outs, moments_shape, "mean", "rstd")) return call.status();
+  with_floating_compute(input.type(), [&](auto c) {
+    group_norm<decltype(c)>(call, input, images, channels, pixels, groups, weight, bias, eps, outs);
+  });
   return call.status();
 }
 
@@ -262,18 +272,12 @@ int32_t native_batch_norm_legit_no_training_out(const edgecore_call *raw) {
       !check_vector(call, variance, input.size(1), "running_var")) {
     return call.status();
   }
-  Shape empty;  // the saved moments of training
+  Shape empty;  // save_mean and save_rstd are only used in training
   empty.push(0);
-  if (!call.resize(outs[0], input.shape()) || !call.resize(outs[1], empty, "save_mean") ||
-      !call.resize(outs[2], empty, "save_rstd")) {
-    return call.status();
-  }
+  if (!resize_outs(call, input, outs, empty, "save_mean", "save_rstd")) return call.status();
   if (input.numel() == 0) return call.status();
-  if (input.type() == Type::kF64) {
-    batch_norm<double>(call, input, weight, bias, mean, variance, eps, outs[0]);
-  } else {
-    batch_norm<float>(call, input, weight, bias, mean, variance, eps, outs[0]);
-  }
+  with_floating_compute(
+      input.type(), [&](auto c) { batch_norm<decltype(c)>(call, input, weight, bias, mean, variance, eps, outs[0]); });
   return call.status();
 }
 

@@ -1,4 +1,4 @@
-// Operators for which the order along a dim matters: running sums, the largest entries, triangles, gated halves.
+// Operators along a dim: cumsum, topk, tril, glu.
 #include <algorithm>
 
 #include "lib/math.h"
@@ -8,33 +8,32 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor seen as [outer, size, inner] around one dim.
-struct Around {
+// A row-major tensor as [outer, size, inner], where `size` is that of one dim.
+struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;
   int64_t inner = 1;
-  Around(const Shape &shape, int dim) {
+  DimSplit(const Shape &shape, int dim) {
     for (int d = 0; d < shape.ndim; ++d) (d < dim ? outer : d == dim ? size : inner) *= shape.sizes[d];
   }
 };
 
 template <class C>
-void running_sum(Call &call, Tensor self, Tensor out, int dim) {
-  const Around around(self.shape(), dim);
+void cumulative_sum(Call &call, Tensor self, Tensor out, int dim) {
+  const DimSplit split(self.shape(), dim);
   const C *in = dense<C>(call, self);
   const DenseOut<C> result(call, out);
   if (call.failed() || out.numel() == 0) return;
-  call.parallel(around.outer, 32768 / (around.size * around.inner) + 1, [&](int64_t begin, int64_t end, int64_t) {
+  call.parallel(split.outer, 32768 / (split.size * split.inner) + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t o = begin; o < end; ++o) {
-      const C *x = in + o * around.size * around.inner;
-      C *y = result.data() + o * around.size * around.inner;
-      for (int64_t i = 0; i < around.inner; ++i) {
-        std::conditional_t<std::is_same_v<C, float>, double,
-                           std::conditional_t<std::is_same_v<C, double>, double, uint64_t>>
-            sum = 0;
-        for (int64_t k = 0; k < around.size; ++k) {
-          sum += static_cast<decltype(sum)>(x[k * around.inner + i]);
-          y[k * around.inner + i] = static_cast<C>(sum);
+      const C *x = in + o * split.size * split.inner;
+      C *y = result.data() + o * split.size * split.inner;
+      for (int64_t i = 0; i < split.inner; ++i) {
+        // Floats are summed in double; integers in uint64_t, which wraps.
+        std::conditional_t<std::is_same_v<C, int64_t>, uint64_t, double> sum = 0;
+        for (int64_t k = 0; k < split.size; ++k) {
+          sum += static_cast<decltype(sum)>(x[k * split.inner + i]);
+          y[k * split.inner + i] = static_cast<C>(sum);
         }
       }
     }
@@ -48,56 +47,57 @@ struct Candidate {
   int64_t index;
 };
 
-// Not-a-number counts as the largest; equal values keep their order.
-template <class C, bool Largest>
+// The order of topk: NaN counts as larger than every number; of equal values the first one comes first.
+template <class C, bool kLargest>
 struct Before {
   static bool is_nan(C x) { return !(x == x); }
   bool operator()(const Candidate<C> &a, const Candidate<C> &b) const {
     const bool greater = (is_nan(a.value) && !is_nan(b.value)) || a.value > b.value;
     const bool less = (is_nan(b.value) && !is_nan(a.value)) || a.value < b.value;
     if (greater == less) return a.index < b.index;
-    return Largest ? greater : less;
+    return kLargest ? greater : less;
   }
 };
 
 template <class C>
 void top_k(Call &call, Tensor self, int dim, int64_t k, bool largest, Tensor values, Tensor indices) {
-  const Around around(self.shape(), dim);
+  const DimSplit split(self.shape(), dim);
   const C *in = dense<C>(call, self);
   const DenseOut<C> top(call, values);
-  const DenseOut<int64_t> where(call, indices);
+  const DenseOut<int64_t> top_indices(call, indices);
   const int64_t workers = call.worker_count();
-  Candidate<C> *memory = call.scratch<Candidate<C>>(around.size * workers);
+  Candidate<C> *memory = call.scratch<Candidate<C>>(split.size * workers);
   if (call.failed() || k == 0) return;
-  call.parallel(around.outer * around.inner, 8192 / around.size + 1, [&](int64_t begin, int64_t end, int64_t worker) {
-    Candidate<C> *row = memory + worker * around.size;
+  call.parallel(split.outer * split.inner, 8192 / split.size + 1, [&](int64_t begin, int64_t end, int64_t worker) {
+    Candidate<C> *row = memory + worker * split.size;
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t o = r / around.inner;
-      const int64_t i = r % around.inner;
-      for (int64_t j = 0; j < around.size; ++j) row[j] = {in[(o * around.size + j) * around.inner + i], j};
+      const int64_t o = r / split.inner;
+      const int64_t i = r % split.inner;
+      for (int64_t j = 0; j < split.size; ++j) row[j] = {in[(o * split.size + j) * split.inner + i], j};
       if (largest) {
-        std::partial_sort(row, row + k, row + around.size, Before<C, true>());
+        std::partial_sort(row, row + k, row + split.size, Before<C, true>());
       } else {
-        std::partial_sort(row, row + k, row + around.size, Before<C, false>());
+        std::partial_sort(row, row + k, row + split.size, Before<C, false>());
       }
       for (int64_t j = 0; j < k; ++j) {
-        top.data()[(o * k + j) * around.inner + i] = row[j].value;
-        where.data()[(o * k + j) * around.inner + i] = row[j].index;
+        top.data()[(o * k + j) * split.inner + i] = row[j].value;
+        top_indices.data()[(o * k + j) * split.inner + i] = row[j].index;
       }
     }
   });
   top.finish(call);
-  where.finish(call);
+  top_indices.finish(call);
 }
 
+// out = a * sigmoid(b) with the halves a and b of the input along `dim`.
 template <class C>
 void gate(Call &call, Tensor self, Tensor out, int dim) {
-  const Around around(self.shape(), dim);
+  const DimSplit split(self.shape(), dim);
   const C *in = dense<C>(call, self);
   const DenseOut<C> result(call, out);
   if (call.failed() || out.numel() == 0) return;
-  const int64_t half = around.size / 2 * around.inner;
-  call.parallel(around.outer, 16384 / half + 1, [&](int64_t begin, int64_t end, int64_t) {
+  const int64_t half = split.size / 2 * split.inner;
+  call.parallel(split.outer, 16384 / half + 1, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t o = begin; o < end; ++o) {
       const C *a = in + 2 * o * half;
       C *y = result.data() + o * half;
@@ -115,10 +115,7 @@ int32_t cumsum_out(const edgecore_call *raw) {
   const int dim = call.dim(1, self.ndim());
   const Tensor out = call.tensor(3);
   if (call.failed() || !call.resize(out, self.shape())) return call.status();
-  const Compute compute = compute_of(out.type());
-  if (compute == Compute::kFloat) running_sum<float>(call, self, out, dim);
-  if (compute == Compute::kDouble) running_sum<double>(call, self, out, dim);
-  if (compute == Compute::kInt) running_sum<int64_t>(call, self, out, dim);
+  with_compute(out.type(), [&](auto c) { cumulative_sum<decltype(c)>(call, self, out, dim); });
   return call.status();
 }
 
@@ -137,15 +134,12 @@ int32_t topk_values(const edgecore_call *raw) {
   Shape shape = self.shape();
   const int64_t size = shape.ndim > 0 ? shape.sizes[dim] : 1;
   if (k < 0 || k > size) {
-    return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "k is " << k << ", the dim has " << size << " entries");
+    return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "k is " << k << " but the dim has " << size << " entries");
   }
   if (shape.ndim > 0) shape.sizes[dim] = k;
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) top_k<float>(call, self, dim, k, largest, values, indices);
-  if (compute == Compute::kDouble) top_k<double>(call, self, dim, k, largest, values, indices);
-  if (compute == Compute::kInt) top_k<int64_t>(call, self, dim, k, largest, values, indices);
+  with_compute(self.type(), [&](auto c) { top_k<decltype(c)>(call, self, dim, k, largest, values, indices); });
   return call.status();
 }
 
@@ -165,7 +159,7 @@ int32_t tril_out(const edgecore_call *raw) {
   const int64_t columns = self.size(self.ndim() - 1);
   const int64_t item = item_size(self.type());
   for (int64_t r = 0; r < out.numel() / columns; ++r) {
-    int64_t kept;  // entries at the start of the row
+    int64_t kept;  // number of entries of the row that are copied; the others become 0
     if (__builtin_add_overflow(r % rows + 1, diagonal, &kept)) kept = INT64_MAX;
     kept = kept < 0 ? 0 : kept > columns ? columns : kept;
     char *to = result.data() + r * columns * item;
@@ -181,20 +175,16 @@ int32_t glu_out(const edgecore_call *raw) {
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
   const Tensor out = call.tensor(2);
-  if (!call.check(!call.failed() && self.ndim() > 0, "the tensor has no dims to halve") ||
+  if (!call.check(!call.failed() && self.ndim() > 0, "the input must have at least one dim") ||
       !call.check(is_floating(self.type()), "the input must be floating") ||
-      !call.check(self.size(dim) % 2 == 0, "the dim to halve must have an even size") ||
+      !call.check(self.size(dim) % 2 == 0, "the halved dim must have an even size") ||
       !call.check_cast(self.type(), out)) {
     return call.status();
   }
   Shape shape = self.shape();
   shape.sizes[dim] /= 2;
   if (!call.resize(out, shape)) return call.status();
-  if (self.type() == Type::kF64) {
-    gate<double>(call, self, out, dim);
-  } else {
-    gate<float>(call, self, out, dim);
-  }
+  with_floating_compute(self.type(), [&](auto c) { gate<decltype(c)>(call, self, out, dim); });
   return call.status();
 }
 

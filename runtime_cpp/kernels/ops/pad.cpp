@@ -1,18 +1,19 @@
-// Padding with the input's own values: reflected at its edges, or the edges repeated.
+// Padding with values of the input: reflection at its edges, or replication of its edges.
 #include "ops/index.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Where position i of the padded dim comes from; `before` may be negative (a crop).
+// The input position that position i of the padded dim is copied from. `before` is the padding in front; negative
+// padding crops the input.
 int64_t reflected(int64_t i, int64_t before, int64_t size) {
-  const int64_t at = i - before;
-  return at < 0 ? -at : at >= size ? 2 * (size - 1) - at : at;
+  const int64_t k = i - before;
+  return k < 0 ? -k : k >= size ? 2 * (size - 1) - k : k;
 }
 int64_t replicated(int64_t i, int64_t before, int64_t size) {
-  const int64_t at = i - before;
-  return at < 0 ? 0 : at >= size ? size - 1 : at;
+  const int64_t k = i - before;
+  return k < 0 ? 0 : k >= size ? size - 1 : k;
 }
 
 template <class Source>
@@ -22,9 +23,12 @@ int32_t pad(const edgecore_call *raw, const char *op, int dims, bool reflects, c
   const Ints padding = call.ints(1);
   const Tensor out = call.tensor(2);
   if (!call.check(!call.failed() && padding.count == 2 * dims, "padding must have two entries for each padded dim") ||
-      !call.check(self.ndim() == dims + 1 || self.ndim() == dims + 2, "the input has the wrong number of dims") ||
       !check_same_type(call, self, out)) {
     return call.status();
+  }
+  if (self.ndim() != dims + 1 && self.ndim() != dims + 2) {
+    return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "the input must have " << int64_t{dims} + 1 << " or "
+                                                          << int64_t{dims} + 2 << " dims");
   }
   const int first = self.ndim() - dims;
   Shape shape = self.shape();
@@ -35,21 +39,21 @@ int32_t pad(const edgecore_call *raw, const char *op, int dims, bool reflects, c
     const int64_t limit = reflects ? size : INT64_MAX / 4;
     if (before >= limit || after >= limit || before < -size || after < -size || size + before + after < 1 || size < 1) {
       return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "padding " << before << " and " << after
-                                                            << " does not suit a dim of size " << size);
+                                                            << " is out of range for a dim of size " << size);
     }
     shape.sizes[d] = size + before + after;
   }
   if (!call.resize(out, shape) || out.numel() == 0) return call.status();
 
-  int64_t *from[3] = {};  // for each padded dim, where its positions come from
+  int64_t *from[3] = {};  // from[p][i]: the input position of position i of padded dim p
   for (int p = 0; p < dims; ++p) {
     const int d = first + p;
     const int64_t before = padding[2 * (self.ndim() - 1 - d)];
     from[p] = call.scratch<int64_t>(shape.sizes[d]);
     if (call.failed()) return call.status();
     for (int64_t i = 0; i < shape.sizes[d]; ++i) {
-      const int64_t at = source_of(i, before, self.size(d));
-      from[p][i] = at < 0 ? 0 : at >= self.size(d) ? self.size(d) - 1 : at;
+      const int64_t source = source_of(i, before, self.size(d));
+      from[p][i] = source < 0 ? 0 : source >= self.size(d) ? self.size(d) - 1 : source;
     }
   }
   const char *source = dense_bytes(call, self);

@@ -1,4 +1,5 @@
-// Pooling over two spatial dims. An output row is computed at once, from one line for each tap of the window.
+// Pooling over two spatial dims. A whole output row is computed at once: for each tap of the window, the input elements
+// that the tap reads are copied to one line, and lines are combined by vector instructions.
 #include "lib/convert.h"
 #include "lib/math.h"
 #include "lib/vector.h"
@@ -12,15 +13,16 @@ struct Pool {
   int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 };
 
-// A list of one entry for both dims, or of one each.
-bool read_pair(Call &call, Ints list, int64_t least, int64_t *h, int64_t *w) {
+// Reads a list with one entry for each of the two dims, or one entry for both.
+bool read_pair(Call &call, Ints list, int64_t min_value, int64_t *h, int64_t *w) {
   if (!call.check(list.count == 1 || list.count == 2, "a list must have one or two entries")) return false;
   *h = list[0];
   *w = list[list.count - 1];
-  return call.check(*h >= least && *w >= least && *h <= INT32_MAX && *w <= INT32_MAX,
+  return call.check(*h >= min_value && *w >= min_value && *h <= INT32_MAX && *w <= INT32_MAX,
                     "kernel, stride, padding or dilation is out of range");
 }
 
+// The size of the output along one axis, as in ATen; 0 if the window is larger than the padded input.
 int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil) {
   const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
   if (span < 0) return ceil && span + stride - 1 >= 0 ? 1 : 0;
@@ -29,7 +31,7 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int
   return out;
 }
 
-// Arguments kernel_size, stride, padding at 1..3; dims of self.
+// Reads kernel_size, stride and padding from arguments 1 to 3. `shape` becomes the shape of the output.
 bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Shape *shape) {
   if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims")) return false;
   const int h = self.ndim() - 2;
@@ -43,7 +45,7 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
       !read_pair(call, call.ints(3), 0, &pool->pad_h, &pool->pad_w) ||
       (dilation.count > 0 && !read_pair(call, dilation, 1, &pool->dilation_h, &pool->dilation_w)) ||
       !call.check(2 * pool->pad_h <= pool->kernel_h && 2 * pool->pad_w <= pool->kernel_w,
-                  "the padding may be at most half the kernel")) {
+                  "the padding must be at most half of the kernel size")) {
     return false;
   }
   pool->out_h = pooled_size(pool->in_h, pool->kernel_h, pool->stride_h, pool->pad_h, pool->dilation_h, ceil);
@@ -55,19 +57,21 @@ bool read_pool(Call &call, Tensor self, bool ceil, Ints dilation, Pool *pool, Sh
          call.check(pool->out_h > 0 && pool->out_w > 0, "the kernel is larger than the padded input");
 }
 
-// n / stride rounded up; this is asked once for each tap of each row, and a division takes as long as a whole row.
+// n / stride, rounded up, for n >= 0. It is computed for each tap of each row, where a 64-bit division would take as
+// long as a short row, so the usual strides 1 and 2 do not divide.
 inline int64_t strides_in(int64_t n, int64_t stride) {
   return stride == 1 ? n : stride == 2 ? (n + 1) >> 1 : (n + stride - 1) / stride;
 }
 
-// The output columns for which tap t is inside the image.
+// Sets [begin, end) to the output columns for which tap t is inside the image.
 void valid_columns(const Pool &p, int64_t t, int64_t *begin, int64_t *end) {
   const int64_t shift = t * p.dilation_w - p.pad_w;
   *end = p.in_w > shift ? min_of(strides_in(p.in_w - shift, p.stride_w), p.out_w) : 0;
   *begin = shift < 0 ? min_of(strides_in(-shift, p.stride_w), *end) : 0;
 }
 
-// line[i] = what tap t of output column i reads of an input row, or `outside`. As long as whole vectors need.
+// line[i] = the element of an input row that tap t reads for output column i, or `outside` if it is not in the image.
+// `length` is a multiple of the vector size, so the line may be longer than the output row.
 template <class C>
 void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length, C *line) {
   int64_t begin;
@@ -79,47 +83,48 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
-// The taps of one window axis that some output position reads inside the image: a file may ask for a kernel and a
-// padding that are far larger than the image.
+// The taps of one window axis that are inside the image for at least one output position. The time depends on their
+// number: a file may have a kernel and a padding that are far larger than the image.
 struct Taps {
   int64_t count = 0;
-  int64_t *at = nullptr;
+  int64_t *taps = nullptr;
 
   Taps(Call &call, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride, int64_t in, int64_t out) {
-    const auto next = [&](int64_t t) {  // the first at or behind t
+    const auto next = [&](int64_t t) {  // the first such tap that is t or more
       while (t < kernel && t * dilation - pad < in) {
         const int64_t shift = t * dilation - pad;
-        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first inside, from the left
+        const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first not left of the image
         if (column < out && column * stride + shift < in) return t;
-        // Between two columns' images: on to where the one before begins.
+        // For all columns from this one on, tap t is right of the image, and for all before it, left of it. Continue
+        // with the first tap that is not left of the image for the column before.
         const int64_t before = min_of(column, out) - 1;
         t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
       }
       return kernel;
     };
     for (int64_t t = next(0); t < kernel; t = next(t + 1)) ++count;
-    at = call.scratch<int64_t>(count);
+    taps = call.scratch<int64_t>(count);
     if (call.failed()) return;
     count = 0;
-    for (int64_t t = next(0); t < kernel; t = next(t + 1)) at[count++] = t;
+    for (int64_t t = next(0); t < kernel; t = next(t + 1)) taps[count++] = t;
   }
 };
 
 template <class C>
-C nothing_yet() {
+C min_value() {
   return C(-__builtin_inf());
 }
 template <>
-int64_t nothing_yet() {
+int64_t min_value() {
   return INT64_MIN;
 }
 
-// The first of the taps at start, start + dilation, ... that is inside.
+// The first of the positions start, start + dilation, ... that is not negative.
 int64_t first_inside(int64_t start, int64_t dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
 
-// An integer as wide as C: positions are computed beside the values.
+// An integer as wide as C, so that vectors of positions have as many lanes as vectors of values.
 template <class C>
 struct PositionOf {
   using Type = int64_t;
@@ -131,9 +136,10 @@ struct PositionOf<float> {
 template <class C>
 using Position = typename PositionOf<C>::Type;
 
-// best[i] = line[i] where that is greater (or NaN), and found[i] its position, first + i * step. Whole vectors.
+// Where line[i] is larger than best[i], or NaN: best[i] = line[i] and best_at[i] = first + i * step, its position in
+// the image. `length` is a multiple of the lanes.
 template <class C>
-void take_greater(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *found) {
+void update_max(const C *line, int64_t length, Position<C> first, Position<C> step, C *best, Position<C> *best_at) {
   Vector<Position<C>> here;
   for (int l = 0; l < kLanes<C>; ++l) here[l] = first + static_cast<Position<C>>(l) * step;
   for (int64_t i = 0; i < length; i += kLanes<C>, here += step * kLanes<C>) {
@@ -141,7 +147,7 @@ void take_greater(const C *line, int64_t length, Position<C> first, Position<C> 
     const Vector<C> old = load_vector(best + i);
     const auto better = (value > old) | (value != value);
     store_vector<C>(best + i, better ? value : old);
-    store_vector<Position<C>>(found + i, better ? here : load_vector(found + i));
+    store_vector<Position<C>>(best_at + i, better ? here : load_vector(best_at + i));
   }
 }
 
@@ -149,20 +155,21 @@ template <class C>
 void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices) {
   const C *x = dense<C>(call, self);
   const DenseOut<C> result(call, out);
-  const DenseOut<int64_t> where(call, indices);
+  const DenseOut<int64_t> result_indices(call, indices);
   const int64_t length = round_up(p.out_w, kLanes<C>);
   C *values = call.scratch<C>(2 * length * call.worker_count());
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
-  const Taps taps(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
-  auto *columns = call.scratch<Position<C>>(length);  // the first tap inside, where no value is greater
+  const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
+  // The column of the first tap inside the image: the result if no value is larger than the min value.
+  auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {
-    columns[i] = static_cast<Position<C>>(first_inside(i * p.stride_w - p.pad_w, p.dilation_w));
+    first_columns[i] = static_cast<Position<C>>(first_inside(i * p.stride_w - p.pad_w, p.dilation_w));
   }
-  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * columns.count + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t worker) {
-                  Position<C> *__restrict found = positions + worker * length;
+                  Position<C> *__restrict best_at = positions + worker * length;
                   C *__restrict best = values + worker * 2 * length;
                   C *__restrict line = best + length;
                   for (int64_t output = begin; output < end; ++output) {
@@ -170,27 +177,27 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
                     const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
                     const int64_t first_row = first_inside(top, p.dilation_h);
                     for (int64_t i = 0; i < length; ++i) {
-                      best[i] = nothing_yet<C>();
-                      found[i] = static_cast<Position<C>>(first_row * p.in_w) + columns[i];
+                      best[i] = min_value<C>();
+                      best_at[i] = static_cast<Position<C>>(first_row * p.in_w) + first_columns[i];
                     }
                     for (int64_t h = 0; h < rows.count; ++h) {
-                      const int64_t ih = top + rows.at[h] * p.dilation_h;
+                      const int64_t ih = top + rows.taps[h] * p.dilation_h;
                       if (ih < 0 || ih >= p.in_h) continue;
-                      for (int64_t w = 0; w < taps.count; ++w) {
-                        const int64_t kw = taps.at[w];
-                        read_line(p, plane + ih * p.in_w, kw, nothing_yet<C>(), length, line);
+                      for (int64_t w = 0; w < columns.count; ++w) {
+                        const int64_t kw = columns.taps[w];
+                        read_line(p, plane + ih * p.in_w, kw, min_value<C>(), length, line);
                         const int64_t first = ih * p.in_w + kw * p.dilation_w - p.pad_w;
-                        take_greater<C>(line, length, static_cast<Position<C>>(first),
-                                        static_cast<Position<C>>(p.stride_w), best, found);
+                        update_max<C>(line, length, static_cast<Position<C>>(first),
+                                      static_cast<Position<C>>(p.stride_w), best, best_at);
                       }
                     }
                     copy_run<1>(result.data() + output * p.out_w, static_cast<const C *>(best), p.out_w);
-                    int64_t *target = where.data() + output * p.out_w;
-                    for (int64_t i = 0; i < p.out_w; ++i) target[i] = found[i];
+                    int64_t *target = result_indices.data() + output * p.out_w;
+                    for (int64_t i = 0; i < p.out_w; ++i) target[i] = best_at[i];
                   }
                 });
   result.finish(call);
-  where.finish(call);
+  result_indices.finish(call);
 }
 
 template <class C>
@@ -199,7 +206,7 @@ C quotient(C sum, int64_t divisor) {
 }
 template <>
 int64_t quotient(int64_t sum, int64_t divisor) {
-  return divisor == -1 ? 0 - sum : sum / divisor;  // the least integer divided by -1 traps
+  return divisor == -1 ? 0 - sum : sum / divisor;  // INT64_MIN / -1 would crash
 }
 
 template <class C>
@@ -209,9 +216,9 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   const int64_t length = round_up(p.out_w, kLanes<C>);
   C *values = call.scratch<C>(2 * length * call.worker_count());
   const Taps rows(call, p.kernel_h, 1, p.pad_h, p.stride_h, p.in_h, p.out_h);
-  const Taps taps(call, p.kernel_w, 1, p.pad_w, p.stride_w, p.in_w, p.out_w);
+  const Taps columns(call, p.kernel_w, 1, p.pad_w, p.stride_w, p.in_w, p.out_w);
   if (call.failed()) return;
-  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * taps.count + 1) + 1,
+  call.parallel(p.planes * p.out_h, 16384 / (p.out_w * rows.count * columns.count + 1) + 1,
                 [&](int64_t begin, int64_t end, int64_t worker) {
                   C *__restrict sum = values + worker * 2 * length;
                   C *__restrict line = sum + length;
@@ -220,16 +227,16 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
                     const int64_t top = output % p.out_h * p.stride_h - p.pad_h;
                     for (int64_t i = 0; i < length; ++i) sum[i] = 0;
                     for (int64_t h = 0; h < rows.count; ++h) {
-                      const int64_t ih = top + rows.at[h];
+                      const int64_t ih = top + rows.taps[h];
                       if (ih < 0 || ih >= p.in_h) continue;
-                      for (int64_t w = 0; w < taps.count; ++w) {
-                        read_line(p, plane + ih * p.in_w, taps.at[w], C{0}, length, line);
+                      for (int64_t w = 0; w < columns.count; ++w) {
+                        read_line(p, plane + ih * p.in_w, columns.taps[w], C{0}, length, line);
                         for (int64_t i = 0; i < length; i += kLanes<C>) {
                           store_vector(sum + i, load_vector(sum + i) + load_vector(line + i));
                         }
                       }
                     }
-                    // What a window counts: its part of the image, or of the padded image.
+                    // The divisor counts the elements of the window that are in the image, or in the padded image.
                     const int64_t margin_h = count_padding ? p.pad_h : 0;
                     const int64_t margin_w = count_padding ? p.pad_w : 0;
                     const int64_t h0 = max_of(top, -margin_h);
@@ -246,7 +253,7 @@ void average_pool(Call &call, const Pool &p, Tensor self, Tensor out, bool count
   result.finish(call);
 }
 
-// Window i of `out` windows over `in` elements: [floor(i in / out), ceil((i + 1) in / out)).
+// Output i of an axis averages the input positions [floor(i in / out), ceil((i + 1) in / out)).
 template <class C>
 void adaptive_average(Call &call, const Pool &p, Tensor self, Tensor out) {
   const C *x = dense<C>(call, self);
@@ -292,10 +299,7 @@ int32_t max_pool2d_with_indices_out(const edgecore_call *raw) {
       !call.resize(out, shape) || !call.resize(indices, shape, "indices") || out.numel() == 0) {
     return call.status();
   }
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) max_pool<float>(call, pool, self, out, indices);
-  if (compute == Compute::kDouble) max_pool<double>(call, pool, self, out, indices);
-  if (compute == Compute::kInt) max_pool<int64_t>(call, pool, self, out, indices);
+  with_compute(self.type(), [&](auto c) { max_pool<decltype(c)>(call, pool, self, out, indices); });
   return call.status();
 }
 
@@ -312,10 +316,7 @@ int32_t avg_pool2d_out(const edgecore_call *raw) {
       !call.resize(out, shape) || out.numel() == 0) {
     return call.status();
   }
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) average_pool<float>(call, pool, self, out, count_padding, divisor);
-  if (compute == Compute::kDouble) average_pool<double>(call, pool, self, out, count_padding, divisor);
-  if (compute == Compute::kInt) average_pool<int64_t>(call, pool, self, out, count_padding, divisor);
+  with_compute(self.type(), [&](auto c) { average_pool<decltype(c)>(call, pool, self, out, count_padding, divisor); });
   return call.status();
 }
 
@@ -343,11 +344,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
     return call.status();
   }
   if (pool.out_h == 0 || pool.out_w == 0) return call.status();
-  if (self.type() == Type::kF64) {
-    adaptive_average<double>(call, pool, self, out);
-  } else {
-    adaptive_average<float>(call, pool, self, out);
-  }
+  with_floating_compute(self.type(), [&](auto c) { adaptive_average<decltype(c)>(call, pool, self, out); });
   return call.status();
 }
 

@@ -1,4 +1,4 @@
-// Operators on numbers. The result's value follows the schema arguments; see edgecore/kernels.h.
+// Operators on numbers. The argument after those of the schema receives the result; see edgecore/kernels.h.
 #include "lib/call.h"
 #include "lib/convert.h"
 #include "lib/math.h"
@@ -7,7 +7,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-int32_t give_int(Call &call, uint64_t i, int64_t value) {
+int32_t set_int(Call &call, uint64_t i, int64_t value) {
   edgecore_value *result = call.result(i);
   if (call.failed()) return call.status();
   result->tag = EDGECORE_TAG_INT;
@@ -15,7 +15,7 @@ int32_t give_int(Call &call, uint64_t i, int64_t value) {
   return EDGECORE_OK;
 }
 
-int32_t give_double(Call &call, uint64_t i, double value) {
+int32_t set_double(Call &call, uint64_t i, double value) {
   edgecore_value *result = call.result(i);
   if (call.failed()) return call.status();
   result->tag = EDGECORE_TAG_DOUBLE;
@@ -23,7 +23,7 @@ int32_t give_double(Call &call, uint64_t i, double value) {
   return EDGECORE_OK;
 }
 
-int32_t give_bool(Call &call, uint64_t i, bool value) {
+int32_t set_bool(Call &call, uint64_t i, bool value) {
   edgecore_value *result = call.result(i);
   if (call.failed()) return call.status();
   result->tag = EDGECORE_TAG_BOOL;
@@ -31,26 +31,27 @@ int32_t give_bool(Call &call, uint64_t i, bool value) {
   return EDGECORE_OK;
 }
 
-int32_t give(Call &call, uint64_t i, Scalar value) {
-  if (value.tag == EDGECORE_TAG_DOUBLE) return give_double(call, i, value.d);
-  return value.tag == EDGECORE_TAG_BOOL ? give_bool(call, i, value.i != 0) : give_int(call, i, value.i);
+int32_t set_number(Call &call, uint64_t i, Scalar value) {
+  if (value.tag == EDGECORE_TAG_DOUBLE) return set_double(call, i, value.d);
+  return value.tag == EDGECORE_TAG_BOOL ? set_bool(call, i, value.i != 0) : set_int(call, i, value.i);
 }
 
+// a / b rounded down, b != 0. -1 is a case of its own because INT64_MIN / -1 would crash.
 int64_t floor_quotient(int64_t a, int64_t b) {
   if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Integers stay integers, anything with a float is computed in double.
+// An operation on two integers gives an integer. If an operand is a float, the operation is computed in double.
 template <class Ints, class Reals>
 int32_t arithmetic(const edgecore_call *raw, const char *op, bool divides, const Ints &ints, const Reals &reals) {
   Call call(raw, op);
   const Scalar a = call.scalar(0);
   const Scalar b = call.scalar(1);
   if (call.failed()) return call.status();
-  if (a.is_floating() || b.is_floating()) return give_double(call, 2, reals(a.real(), b.real()));
+  if (a.is_floating() || b.is_floating()) return set_double(call, 2, reals(a.real(), b.real()));
   if (!call.check(!divides || b.i != 0, "integer division by zero")) return call.status();
-  return give_int(call, 2, ints(a.i, b.i));
+  return set_int(call, 2, ints(a.i, b.i));
 }
 
 template <class Ints, class Reals>
@@ -59,17 +60,17 @@ int32_t comparison(const edgecore_call *raw, const char *op, const Ints &ints, c
   const Scalar a = call.scalar(0);
   const Scalar b = call.scalar(1);
   if (call.failed()) return call.status();
-  return give_bool(call, 2, a.is_floating() || b.is_floating() ? reals(a.real(), b.real()) : ints(a.i, b.i));
+  return set_bool(call, 2, a.is_floating() || b.is_floating() ? reals(a.real(), b.real()) : ints(a.i, b.i));
 }
 
-// A float rounded to an integer; integers stay.
+// Rounds a float to an integer. An integer stays the same.
 template <class Round>
 int32_t rounding(const edgecore_call *raw, const char *op, const Round &round) {
   Call call(raw, op);
   Scalar a = call.scalar(0);
   if (call.failed()) return call.status();
   if (a.is_floating()) a.d = round(a.d);
-  return give_int(call, 1, a.integer());
+  return set_int(call, 1, a.integer());
 }
 
 }  // namespace
@@ -93,8 +94,8 @@ EDGECORE_ARITHMETIC(prim_floordiv, "floordiv.Scalar", true, floor_quotient(a, b)
 EDGECORE_ARITHMETIC(prim_mod, "mod.Scalar", true, a - floor_quotient(a, b) * b, a - __builtin_floor(a / b) * b)
 EDGECORE_ARITHMETIC(prim_floordiv_int, "floordiv.int", true, floor_quotient(a, b), __builtin_floor(a / b))
 EDGECORE_ARITHMETIC(prim_mod_int, "mod.int", true, a - floor_quotient(a, b) * b, a - __builtin_floor(a / b) * b)
-EDGECORE_ARITHMETIC(prim_max, "sym_max.Scalar", false, (a > b ? a : b), greater_of(a, b))
-EDGECORE_ARITHMETIC(prim_min, "sym_min.Scalar", false, (a < b ? a : b), lesser_of(a, b))
+EDGECORE_ARITHMETIC(prim_max, "sym_max.Scalar", false, (a > b ? a : b), nan_max(a, b))
+EDGECORE_ARITHMETIC(prim_min, "sym_min.Scalar", false, (a < b ? a : b), nan_min(a, b))
 EDGECORE_COMPARISON(prim_eq, "eq.Scalar", ==)
 EDGECORE_COMPARISON(prim_ge, "ge.Scalar", >=)
 EDGECORE_COMPARISON(prim_gt, "gt.Scalar", >)
@@ -107,14 +108,14 @@ int32_t prim_truediv(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::truediv.Scalar");
   const double a = call.real(0);
   const double b = call.real(1);
-  return call.failed() ? call.status() : give_double(call, 2, a / b);
+  return call.failed() ? call.status() : set_double(call, 2, a / b);
 }
 
 int32_t prim_neg(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::neg.Scalar");
   const Scalar a = call.scalar(0);
   if (call.failed()) return call.status();
-  return a.is_floating() ? give_double(call, 1, -a.d) : give_int(call, 1, -a.i);
+  return a.is_floating() ? set_double(call, 1, -a.d) : set_int(call, 1, -a.i);
 }
 
 int32_t prim_ceil(const edgecore_call *raw) {
@@ -133,20 +134,20 @@ int32_t prim_sym_int(const edgecore_call *raw) {
 int32_t prim_sym_float(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::sym_float.Scalar");
   const double a = call.real(0);
-  return call.failed() ? call.status() : give_double(call, 1, a);
+  return call.failed() ? call.status() : set_double(call, 1, a);
 }
 
 int32_t prim_sym_not(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::sym_not.Scalar");
   const bool a = call.scalar(0).real() != 0;
-  return call.failed() ? call.status() : give_bool(call, 1, !a);
+  return call.failed() ? call.status() : set_bool(call, 1, !a);
 }
 
 int32_t prim_sym_ite(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::sym_ite.Scalar");
   const bool condition = call.scalar(0).real() != 0;
   const Scalar chosen = call.scalar(condition ? 1 : 2);
-  return call.failed() ? call.status() : give(call, 3, chosen);
+  return call.failed() ? call.status() : set_number(call, 3, chosen);
 }
 
 int32_t sym_size_int(const edgecore_call *raw) {
@@ -154,13 +155,13 @@ int32_t sym_size_int(const edgecore_call *raw) {
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
   call.check(self.ndim() > 0, "the tensor has no dims");
-  return call.failed() ? call.status() : give_int(call, 2, self.size(dim));
+  return call.failed() ? call.status() : set_int(call, 2, self.size(dim));
 }
 
 int32_t sym_numel(const edgecore_call *raw) {
   Call call(raw, "aten::sym_numel");
   const Tensor self = call.tensor(0);
-  return call.failed() ? call.status() : give_int(call, 1, self.numel());
+  return call.failed() ? call.status() : set_int(call, 1, self.numel());
 }
 
 int32_t local_scalar_dense(const edgecore_call *raw) {
@@ -175,7 +176,7 @@ int32_t local_scalar_dense(const edgecore_call *raw) {
     value.tag = self.type() == Type::kBool ? EDGECORE_TAG_BOOL : EDGECORE_TAG_INT;
     load(self.type(), self.data(), 0, 1, &value.i);
   }
-  return give(call, 1, value);
+  return set_number(call, 1, value);
 }
 
 }  // namespace EDGECORE_VARIANT

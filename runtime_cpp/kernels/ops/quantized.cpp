@@ -1,5 +1,5 @@
-// Affine quantisation: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) * scale. Scales and zero points
-// are tensors that broadcast against the input: one entry, one per channel, or one per row.
+// Affine quantization: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) * scale. Scales and zero points
+// are per tensor (one entry), per channel (an entry for each index of an axis) or per token (an entry for each row).
 #include "lib/convert.h"
 #include "lib/iterate.h"
 
@@ -16,16 +16,17 @@ struct Range {
 
 Range range_of(Call &call, uint64_t i) {
   const Range range = {call.integer(i), call.integer(i + 1)};
-  call.check(range.min <= range.max, "quant_min is greater than quant_max");
+  call.check(range.min <= range.max, "quant_min must not be greater than quant_max");
   return range;
 }
 
 template <class C>
-C rounded(C x) {
+C round_to_even(C x) {
   return static_cast<C>(__builtin_rint(x));
 }
 
-// To the nearest, ties to even, then into the range; not-a-number becomes its minimum.
+// Converts a rounded number to an integer and clamps it to the range. NaN becomes range.min, because it fails the first
+// comparison.
 template <class C>
 int64_t clamped(C x, Range range) {
   const C min = static_cast<C>(range.min);
@@ -33,14 +34,17 @@ int64_t clamped(C x, Range range) {
   return x > min ? x < max ? static_cast<int64_t>(x) : range.max : range.min;
 }
 
-// A view of `parameters`, which has one entry for each index of `axis` (or one in all), that broadcasts to ndim dims.
-TensorOn along(Tensor parameters, int axis, int ndim) {
+// A view of `parameters` that broadcasts to a tensor with ndim dims. It has an entry for each index of `axis`; one
+// entry in all if axis is -1.
+TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
   Shape shape;
   for (int d = 0; d < ndim; ++d) shape.push(d == axis ? parameters.numel() : 1);
-  return TensorOn(parameters.data(), parameters.type(), shape);
+  return TensorView(parameters.data(), parameters.type(), shape);
 }
 
-// Row-major copies in double of the scales, inverted if asked, and of the zero points (zeros when absent).
+// Row-major copies in double of the scales, or of their reciprocals if `inverse`, and of the zero points (zeros if
+// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch, so that results are
+// equal.
 struct Parameters {
   double *scales = nullptr;
   double *zero_points = nullptr;
@@ -53,16 +57,16 @@ struct Parameters {
                                      "there must be as many zero points as scales")) {
       return;
     }
-    TensorOn scale_copy(scales, Type::kF64, scale.shape());
+    TensorView scale_copy(scales, Type::kF64, scale.shape());
     copy_tensor(call, scale_copy.tensor(), scale);
     __builtin_memset(zero_points, 0, static_cast<uint64_t>(count) * sizeof(double));
     if (zero_point.t != nullptr) {
-      TensorOn zero_copy(zero_points, Type::kF64, zero_point.shape());
+      TensorView zero_copy(zero_points, Type::kF64, zero_point.shape());
       copy_tensor(call, zero_copy.tensor(), zero_point);
     }
-    const bool narrow = scale.type() != Type::kF64;
+    const bool is_fp32 = scale.type() != Type::kF64;
     for (int64_t i = 0; inverse && i < count; ++i) {
-      scales[i] = narrow ? static_cast<double>(1.0f / static_cast<float>(scales[i])) : 1.0 / scales[i];
+      scales[i] = is_fp32 ? static_cast<double>(1.0f / static_cast<float>(scales[i])) : 1.0 / scales[i];
     }
   }
   Parameters(Call &call, double scale, int64_t zero_point) : count(1) {
@@ -74,16 +78,17 @@ struct Parameters {
   }
 };
 
-// Calls f(x, scales, zero points, y, n) on dense chunks of arrays of C.
+// Resizes `out` and calls f(x, scales, zero_points, out, out_stride, n) for chunks of the input. The first three are
+// dense arrays of C; f must store n elements to `out`, which are out_stride bytes apart.
 template <class C, class F>
 void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, int axis, const F &f) {
   if (call.failed() || !call.resize(out, input.shape())) return;
-  Shape one;
-  one.push(parameters.count);
-  TensorOn scales(parameters.scales, Type::kF64, one);
-  TensorOn zero_points(parameters.zero_points, Type::kF64, one);
-  TensorOn scales_along = along(scales.tensor(), axis, input.ndim());
-  TensorOn zero_points_along = along(zero_points.tensor(), axis, input.ndim());
+  Shape entries;
+  entries.push(parameters.count);
+  TensorView scales(parameters.scales, Type::kF64, entries);
+  TensorView zero_points(parameters.zero_points, Type::kF64, entries);
+  TensorView scales_along = broadcast_along(scales.tensor(), axis, input.ndim());
+  TensorView zero_points_along = broadcast_along(zero_points.tensor(), axis, input.ndim());
   Operands operands(out, input);
   operands.push(scales_along.tensor());
   operands.push(zero_points_along.tensor());
@@ -93,17 +98,17 @@ void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, 
     C x[kChunk];
     C s[kChunk];
     C z[kChunk];
-    for (int64_t at = 0; at < n; at += kChunk) {
-      const int64_t m = n - at < kChunk ? n - at : kChunk;
-      load(input.type(), data[1] + at * strides[1], strides[1], m, x);
-      load(Type::kF64, data[2] + at * strides[2], strides[2], m, s);
-      load(Type::kF64, data[3] + at * strides[3], strides[3], m, z);
-      f(x, s, z, data[0] + at * strides[0], strides[0], m);
+    for (int64_t start = 0; start < n; start += kChunk) {
+      const int64_t m = n - start < kChunk ? n - start : kChunk;
+      load(input.type(), data[1] + start * strides[1], strides[1], m, x);
+      load(Type::kF64, data[2] + start * strides[2], strides[2], m, s);
+      load(Type::kF64, data[3] + start * strides[3], strides[3], m, z);
+      f(x, s, z, data[0] + start * strides[0], strides[0], m);
     }
   });
 }
 
-// `zero_first`: the zero point is added before rounding.
+// Quantizes `input`. If `zero_first`, the zero point is added before rounding, else after it.
 template <class C>
 void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, int axis, Range range, bool zero_first) {
   affine<C>(call, out, input, inverse, axis,
@@ -111,7 +116,7 @@ void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, i
               int64_t q[kChunk];
               for (int64_t i = 0; i < n; ++i) {
                 const C scaled = x[i] * s[i];
-                q[i] = clamped(zero_first ? rounded(scaled + z[i]) : rounded(scaled) + z[i], range);
+                q[i] = clamped(zero_first ? round_to_even(scaled + z[i]) : round_to_even(scaled) + z[i], range);
               }
               store(out.type(), to, stride, n, q);
             });
@@ -128,19 +133,19 @@ void dequantize(Call &call, Tensor out, Tensor input, const Parameters &paramete
 }
 
 bool check_types(Call &call, Tensor real, Tensor quantized) {
-  return call.check(!call.failed() && is_floating(real.type()), "the real tensor must be floating") &&
-         call.check(is_integral(quantized.type()), "the quantised tensor must be of integers");
+  return call.check(!call.failed() && is_floating(real.type()), "the dequantized tensor must have a floating dtype") &&
+         call.check(is_integral(quantized.type()), "the quantized tensor must have an integer dtype");
 }
 
-// One entry of a tensor, for parameters that are tensors of one element.
-double only_entry(Call &call, Tensor t) {
+// The value of a scale or zero point that is a tensor with one element.
+double single_value(Call &call, Tensor t) {
   double value = 1;
   if (!call.check(!call.failed() && t.numel() == 1, "scale and zero_point must have one element each")) return value;
   load(t.type(), t.data(), 0, 1, &value);
   return value;
 }
 
-// `scales` has one entry for each row of the input (all dims but the last). Rows become the one dim of the parameters.
+// Checks that `scales` has an entry for each row of the input. A row is the last dim.
 bool check_rows(Call &call, Tensor input, Tensor scales) {
   if (call.failed() || !call.check(input.ndim() > 0, "the input has no dims")) return false;
   const int64_t last = input.size(input.ndim() - 1);
@@ -148,25 +153,27 @@ bool check_rows(Call &call, Tensor input, Tensor scales) {
                     "there must be a scale for each row of the input");
 }
 
-// The same tensor with all dims but the last merged. Fails unless it is contiguous.
+// Sets `shape` to [rows, last dim], with all dims except the last merged. Fails unless the tensor is contiguous.
 bool as_rows(Call &call, Tensor t, Shape *shape) {
   shape->push(t.size(t.ndim() - 1) == 0 ? 0 : t.numel() / t.size(t.ndim() - 1));
   shape->push(t.size(t.ndim() - 1));
-  return call.check(t.is_contiguous(), "the tensors of an operator per token must be contiguous");
+  return call.check(t.is_contiguous(), "the input of a per-token operator must be contiguous");
 }
 
-void choose(float min, float max, Range range, float eps, double *scale, int64_t *zero_point) {
+// The scale and zero point that map [min, max], extended to contain 0, to the range. The scale is at least eps.
+void choose_qparams(float min, float max, Range range, float eps, double *scale, int64_t *zero_point) {
   min = min < 0 ? min : 0.0f;
   max = max > 0 ? max : 0.0f;
   float s = (max - min) / static_cast<float>(range.max - range.min);
   s = s > eps ? s : eps;
   *scale = s;
-  const float steps = rounded(min / s);
+  const float steps = round_to_even(min / s);
   const float zero = static_cast<float>(range.min) - steps;
   *zero_point = clamped(zero, range);
 }
 
-void extremes(const float *x, int64_t n, float *min, float *max) {
+// Sets min and max of n elements. NaN is ignored.
+void find_min_max(const float *x, int64_t n, float *min, float *max) {
   *min = __builtin_inff();
   *max = -__builtin_inff();
   for (int64_t i = 0; i < n; ++i) {
@@ -175,8 +182,8 @@ void extremes(const float *x, int64_t n, float *min, float *max) {
   }
 }
 
-int64_t only_zero_point(Call &call, Tensor zero_point) {
-  return clamped(only_entry(call, zero_point), {INT32_MIN, INT32_MAX});
+int64_t single_zero_point(Call &call, Tensor zero_point) {
+  return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
 // Arguments: input, scale, zero point, quant_min, quant_max, dtype, out.
@@ -207,8 +214,8 @@ int32_t quantize_per_tensor_out(const edgecore_call *raw) {
 
 int32_t quantize_per_tensor_tensor_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::quantize_per_tensor.Tensor_out");
-  const double scale = only_entry(call, call.tensor(1));
-  return quantize_per_tensor(call, scale, only_zero_point(call, call.tensor(2)));
+  const double scale = single_value(call, call.tensor(1));
+  return quantize_per_tensor(call, scale, single_zero_point(call, call.tensor(2)));
 }
 
 int32_t dequantize_per_tensor_out(const edgecore_call *raw) {
@@ -218,8 +225,8 @@ int32_t dequantize_per_tensor_out(const edgecore_call *raw) {
 
 int32_t dequantize_per_tensor_tensor_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::dequantize_per_tensor.Tensor_out");
-  const double scale = only_entry(call, call.tensor(1));
-  return dequantize_per_tensor(call, scale, only_zero_point(call, call.tensor(2)));
+  const double scale = single_value(call, call.tensor(1));
+  return dequantize_per_tensor(call, scale, single_zero_point(call, call.tensor(2)));
 }
 
 int32_t quantize_per_channel_out(const edgecore_call *raw) {
@@ -235,11 +242,8 @@ int32_t quantize_per_channel_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters inverse(call, scales, zero_points, true);
-  if (scales.type() == Type::kF64) {
-    quantize<double>(call, out, input, inverse, axis, range, false);
-  } else {
-    quantize<float>(call, out, input, inverse, axis, range, false);
-  }
+  with_floating_compute(scales.type(),
+                        [&](auto c) { quantize<decltype(c)>(call, out, input, inverse, axis, range, false); });
   return call.status();
 }
 
@@ -255,11 +259,7 @@ int32_t dequantize_per_channel_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters parameters(call, scales, zero_points, false);
-  if (scales.type() == Type::kF64) {
-    dequantize<double>(call, out, input, parameters, axis);
-  } else {
-    dequantize<float>(call, out, input, parameters, axis);
-  }
+  with_floating_compute(scales.type(), [&](auto c) { dequantize<decltype(c)>(call, out, input, parameters, axis); });
   return call.status();
 }
 
@@ -276,13 +276,13 @@ int32_t quantize_per_token_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters inverse(call, scales, zero_points, true);
-  TensorOn from(input.data(), input.type(), rows);
-  TensorOn to(out.data(), out.type(), rows);
-  // The double scales of the reference make its arithmetic double.
+  TensorView from(input.data(), input.type(), rows);
+  TensorView to(out.data(), out.type(), rows);
+  // PyTorch's scales per token are double, so its arithmetic is double, too.
   affine<double>(call, to.tensor(), from.tensor(), inverse, 0,
                  [&](const double *x, const double *s, const double *z, char *target, int64_t stride, int64_t n) {
                    int64_t q[kChunk];
-                   for (int64_t i = 0; i < n; ++i) q[i] = clamped(rounded(x[i] * s[i] + z[i]), range);
+                   for (int64_t i = 0; i < n; ++i) q[i] = clamped(round_to_even(x[i] * s[i] + z[i]), range);
                    store(out.type(), target, stride, n, q);
                  });
   return call.status();
@@ -300,8 +300,8 @@ int32_t dequantize_per_token_out(const edgecore_call *raw) {
     return call.status();
   }
   const Parameters parameters(call, scales, zero_points, false);
-  TensorOn from(input.data(), input.type(), rows);
-  TensorOn to(out.data(), out.type(), rows);
+  TensorView from(input.data(), input.type(), rows);
+  TensorView to(out.data(), out.type(), rows);
   dequantize<double>(call, to.tensor(), from.tensor(), parameters, 0);
   return call.status();
 }
@@ -313,29 +313,30 @@ int32_t choose_qparams_tensor_out(const edgecore_call *raw) {
   const float eps = static_cast<float>(call.real(3));
   const Tensor scale = call.tensor(5);
   const Tensor zero_point = call.tensor(6);
-  Shape one;
-  one.push(1);
+  Shape shape;
+  shape.push(1);
   if (!call.check(!call.failed() && input.numel() > 0, "the input is empty") ||
-      !call.check(range.min < range.max, "the range has one value") ||
+      !call.check(range.min < range.max, "quant_min must be less than quant_max") ||
       !call.check(is_floating(scale.type()), "scale_out must be floating") ||
       !call.check(zero_point.type() == Type::kI64, "zero_point_out must be int64") ||
-      !call.resize(scale, one, "scale_out") || !call.resize(zero_point, one, "zero_point_out")) {
+      !call.resize(scale, shape, "scale_out") || !call.resize(zero_point, shape, "zero_point_out")) {
     return call.status();
   }
   const float *x = dense<float>(call, input);
   if (x == nullptr) return call.status();
   float min;
   float max;
-  extremes(x, input.numel(), &min, &max);
+  find_min_max(x, input.numel(), &min, &max);
   double chosen;
   int64_t zero;
-  choose(min, max, range, eps, &chosen, &zero);
+  choose_qparams(min, max, range, eps, &chosen, &zero);
   store(scale.type(), scale.data(), 0, 1, &chosen);
   store(zero_point.type(), zero_point.data(), 0, 1, &zero);
   return call.status();
 }
 
-// The zero point is the one that errs less at the end of the range that it was not computed from.
+// As in PyTorch, the zero point is computed from the min or from the max of a row: the sign of the sum of both errors
+// decides.
 int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::choose_qparams_per_token_asymmetric.out");
   const Tensor input = call.tensor(0);
@@ -358,7 +359,7 @@ int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
   for (int64_t row = 0; row < shape.numel(); ++row) {
     float min;
     float max;
-    extremes(x + row * width, width, &min, &max);
+    find_min_max(x + row * width, width, &min, &max);
     min = min < 0 ? min : 0.0f;
     max = max > 0 ? max : 0.0f;
     float s = (max - min) / 255.0f;
@@ -367,14 +368,14 @@ int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
     const float high = max / s;
     const float zero = (-128.0f + low) + (127.0f + high) > 0 ? -128.0f - low : 127.0f - high;
     scales.data()[row] = s;
-    zero_points.data()[row] = clamped(rounded(zero < -128.0f ? -128.0f : zero > 127.0f ? 127.0f : zero), range);
+    zero_points.data()[row] = clamped(round_to_even(zero < -128.0f ? -128.0f : zero > 127.0f ? 127.0f : zero), range);
   }
   scales.finish(call);
   zero_points.finish(call);
   return call.status();
 }
 
-// Dequantised, added, quantised again.
+// Dequantizes both inputs, adds them and quantizes the sum.
 int32_t quantized_add_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::add.out");
   const Tensor a = call.tensor(0);
@@ -388,7 +389,7 @@ int32_t quantized_add_out(const edgecore_call *raw) {
   const Range range = range_of(call, 12);
   const Tensor out = call.tensor(14);
   if (call.failed() || !call.check(is_integral(a.type()) && is_integral(b.type()) && is_integral(out.type()),
-                                   "all tensors must be of integers")) {
+                                   "all tensors must have an integer dtype")) {
     return call.status();
   }
   const Tensor both[2] = {a, b};
@@ -402,15 +403,15 @@ int32_t quantized_add_out(const edgecore_call *raw) {
     float x[kChunk];
     float y[kChunk];
     int64_t q[kChunk];
-    for (int64_t at = 0; at < n; at += kChunk) {
-      const int64_t m = n - at < kChunk ? n - at : kChunk;
-      load(a.type(), data[1] + at * strides[1], strides[1], m, x);
-      load(b.type(), data[2] + at * strides[2], strides[2], m, y);
+    for (int64_t start = 0; start < n; start += kChunk) {
+      const int64_t m = n - start < kChunk ? n - start : kChunk;
+      load(a.type(), data[1] + start * strides[1], strides[1], m, x);
+      load(b.type(), data[2] + start * strides[2], strides[2], m, y);
       for (int64_t i = 0; i < m; ++i) {
         const float sum = (x[i] - a_zero) * a_scale + (y[i] - b_zero) * b_scale;
-        q[i] = clamped(rounded(sum * inverse) + zero, range);
+        q[i] = clamped(round_to_even(sum * inverse) + zero, range);
       }
-      store(out.type(), data[0] + at * strides[0], strides[0], m, q);
+      store(out.type(), data[0] + start * strides[0], strides[0], m, q);
     }
   });
   return call.status();

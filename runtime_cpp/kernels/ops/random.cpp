@@ -1,5 +1,6 @@
-// Random numbers: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011). Element i of a
-// call is a function of the call's number and i, whatever the threads. The numbers of a process are always the same.
+// Random numbers by Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011), a function of a
+// counter. Element i of a call depends only on i and on the number of calls before it in the process, not on threads.
+// So a process that makes the same calls gets the same numbers in each run.
 #include <atomic>
 
 #include "lib/convert.h"
@@ -16,7 +17,7 @@ struct Block {
 Block philox(uint64_t counter, uint64_t stream) {
   uint32_t c[4] = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(stream),
                    static_cast<uint32_t>(stream >> 32)};
-  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // first digits of pi
+  uint32_t key[2] = {0x243F6A88u, 0x85A308D3u};  // the first hexadecimal digits of the fraction of pi
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * c[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * c[2];
@@ -29,22 +30,23 @@ Block philox(uint64_t counter, uint64_t stream) {
   return {{c[0], c[1], c[2], c[3]}};
 }
 
-std::atomic<uint64_t> calls{0};
+std::atomic<uint64_t> call_count{0};
 
-// Bits of the significand: more would round some numbers up to 1.
+// The number of random bits for a dtype: at most those of its significand. With more bits, some numbers would be
+// rounded up to 1, which is not in [0, 1).
 int significand_bits(Type type) {
   return type == Type::kF16 ? 11 : type == Type::kBF16 ? 8 : type == Type::kF32 ? 24 : 32;
 }
 
-// In [0, 1), with `bits` bits.
+// A uniform number in [0, 1), from the upper `bits` bits of a random word.
 double uniform(uint32_t word, int bits) {
   return static_cast<double>(word >> (32 - bits)) / static_cast<double>(uint64_t{1} << bits);
 }
 
-// Fills n doubles with f(four random words, bits to use), four at a time.
+// Fills n doubles: f(block, bits, four) makes four numbers from a block of four random words.
 template <class F>
 void generate(Call &call, double *target, int64_t n, int bits, const F &f) {
-  const uint64_t stream = calls.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t stream = call_count.fetch_add(1, std::memory_order_relaxed);
   call.parallel((n + 3) / 4, 4096, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t i = begin; i < end; ++i) {
       double four[4];
@@ -58,7 +60,7 @@ void uniforms(const Block &block, int bits, double *four) {
   for (int k = 0; k < 4; ++k) four[k] = uniform(block.words[k], bits);
 }
 
-// Box and Muller's transform of two uniform numbers into two normal ones.
+// The Box-Muller transform of two uniform numbers to two normal ones. 1 - uniform is in (0, 1], so its log is finite.
 void normals(const Block &block, int, double *four) {
   for (int k = 0; k < 4; k += 2) {
     const double radius = __builtin_sqrt(-2.0 * __builtin_log(1.0 - uniform(block.words[k], 32)));
@@ -104,35 +106,35 @@ int32_t native_dropout_out(const edgecore_call *raw) {
   const Tensor mask = call.tensor(4);
   if (!call.check(!call.failed() && p >= 0 && p <= 1, "p must be between 0 and 1") ||
       !call.check(is_floating(input.type()) && input.type() == out.type(),
-                  "the input and out must be of one floating dtype") ||
+                  "the input and out must have the same floating dtype") ||
       !call.check(mask.type() == Type::kBool, "the mask must be a bool tensor")) {
     return call.status();
   }
   const Shape shape = input.shape();
   if (!call.resize(out, shape, "out0") || !call.resize(mask, shape, "out1")) return call.status();
   if (!train) {
-    Scalar yes;
-    yes.i = 1;
-    fill(mask.type(), mask.data(), mask.numel(), yes);
+    Scalar true_value;
+    true_value.i = 1;
+    fill(mask.type(), mask.data(), mask.numel(), true_value);
     copy_tensor(call, out, input);
     return call.status();
   }
   const int64_t n = shape.numel();
   const double *in = dense<double>(call, input);
-  double *drawn = call.scratch<double>(n);
+  double *samples = call.scratch<double>(n);
   if (call.failed()) return call.status();
-  generate(call, drawn, n, 32, uniforms);
+  generate(call, samples, n, 32, uniforms);
   const DenseOut<double> result(call, out);
   uint8_t *kept = static_cast<uint8_t *>(call.scratch(n));
   if (call.failed()) return call.status();
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   for (int64_t i = 0; i < n; ++i) {
-    kept[i] = drawn[i] >= p;
+    kept[i] = samples[i] >= p;
     result.data()[i] = kept[i] != 0 ? in[i] * scale : 0;
   }
   result.finish(call);
-  TensorOn chosen(kept, Type::kBool, shape);
-  copy_tensor(call, mask, chosen.tensor());
+  TensorView kept_mask(kept, Type::kBool, shape);
+  copy_tensor(call, mask, kept_mask.tensor());
   return call.status();
 }
 

@@ -1,5 +1,4 @@
-// Sums, means, variances, extrema, products and any over dims. Sums of floats: chunks of 1024 in float lanes, chunks in
-// double.
+// Reductions over dims: sum, mean, var, amax, amin, prod and any.
 #include "ops/reduce.h"
 
 #include "lib/math.h"
@@ -65,8 +64,12 @@ Reduction::Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool k
 
 namespace {
 
-// A reduction over elements of type C with accumulators of type A: row() folds a dense run into one accumulator,
-// column() an element into one of many.
+// Each of the following structs is a reduction of elements of type C to an accumulator: start() is its initial value,
+// row() adds a dense run of elements, column() adds one element.
+//
+// Sum adds chunks of 1024 elements in vectors of C, and the chunks in A. For float, A is double: so the rounding error
+// does not grow with the number of elements, and the loop still runs on vectors of floats. Four vectors of partial sums
+// hide the latency of the additions.
 template <class C, class A>
 struct Sum {
   using Accumulator = A;
@@ -104,22 +107,22 @@ struct Product {
   }
 };
 template <class C>
-C lowest() {
+C min_value() {
   return C(-__builtin_inf());
 }
 template <>
-int64_t lowest() {
+int64_t min_value() {
   return INT64_MIN;
 }
 template <class C>
-C highest() {
+C max_value() {
   return C(__builtin_inf());
 }
 template <>
-int64_t highest() {
+int64_t max_value() {
   return INT64_MAX;
 }
-// Folds a run with `better`, which works on vectors and single elements alike.
+// Reduces a run with better(a, b), which must accept vectors and single elements.
 template <class C, class Better>
 C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   constexpr int kChains = 4;
@@ -138,20 +141,21 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
+// NaN wins: b != b is true only for NaN, and a comparison with a NaN in `a` is false, so that it stays.
 template <class C>
-struct Greatest {
+struct Max {
   using Accumulator = C;
-  static C start() { return lowest<C>(); }
-  static C column(C acc, C x) { return greater_of(acc, x); }
+  static C start() { return min_value<C>(); }
+  static C column(C acc, C x) { return nan_max(acc, x); }
   static C row(C acc, const C *x, int64_t n) {
     return extremum_of_row(acc, x, n, [](auto a, auto b) { return ((b > a) | (b != b)) ? b : a; });
   }
 };
 template <class C>
-struct Least {
+struct Min {
   using Accumulator = C;
-  static C start() { return highest<C>(); }
-  static C column(C acc, C x) { return lesser_of(acc, x); }
+  static C start() { return max_value<C>(); }
+  static C column(C acc, C x) { return nan_min(acc, x); }
   static C row(C acc, const C *x, int64_t n) {
     return extremum_of_row(acc, x, n, [](auto a, auto b) { return ((b < a) | (b != b)) ? b : a; });
   }
@@ -167,13 +171,14 @@ struct Any {
   }
 };
 
-// Folds the inputs of m outputs, whose first inputs are `stride` bytes apart, into acc[0..m). `prepare`, if there is
-// one, changes a loaded run first; it is told whether the run's elements belong to m outputs or all to one.
-struct AsTheyAre {};
-template <class Op, class C, class Prepare = AsTheyAre>
+// Reduces the inputs of m outputs to acc[0..m). The first inputs of the outputs are `stride` bytes apart. If there is a
+// `prepare`, prepare(x, n, columns) changes a loaded run of n elements first; `columns` says that each element belongs
+// to another output, else all belong to output 0.
+struct NoPrepare {};
+template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
           const Prepare &prepare = {}) {
-  constexpr bool kPlain = __is_same(Prepare, AsTheyAre);
+  constexpr bool kPlain = __is_same(Prepare, NoPrepare);
   const bool in_place = kPlain && type == storage_of(compute_for<C>());
   alignas(64) C buffer[kReduceBlock];
   const auto loaded = [&](const char *source, int64_t step, int64_t n, bool columns) {
@@ -191,10 +196,10 @@ void fold(const Reduction &r, Type type, const char *input, int64_t stride, int6
       }
       return;
     }
-    const int64_t most = in_place && step == sizeof(C) ? n : kReduceBlock;
-    for (int64_t at = 0; at < n; at += most) {
-      const int64_t length = min_of(most, n - at);
-      acc[0] = Op::row(acc[0], loaded(run + at * step, step, length, false), length);
+    const int64_t max_length = in_place && step == sizeof(C) ? n : kReduceBlock;
+    for (int64_t start = 0; start < n; start += max_length) {
+      const int64_t length = min_of(max_length, n - start);
+      acc[0] = Op::row(acc[0], loaded(run + start * step, step, length, false), length);
     }
   });
 }
@@ -217,13 +222,13 @@ struct Arguments {
   bool keepdim;
 };
 
-// Sums in the type of `common`; `mean` divides by the number of elements.
+// Sums in the compute type of `common`. If `mean`, divides by the number of elements.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return;
   const double scale = mean ? 1.0 / static_cast<double>(r.count) : 1.0;
-  // A mean over nothing is NaN: 0 times infinity.
+  // The mean of no elements is NaN, because the scale is infinity: 0 * infinity.
   const Compute compute = compute_of(common);
   if (compute == Compute::kFloat) return reduce<Sum<float, double>, float>(call, r, a.self.type(), a.out.type(), scale);
   if (compute == Compute::kDouble) {
@@ -232,9 +237,9 @@ void sum(Call &call, const Arguments &a, Type common, bool mean) {
   reduce<Sum<int64_t, int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), scale);
 }
 
-Type requested_type(Call &call, uint64_t i, Type otherwise) {
-  const Type type = static_cast<Type>(call.integer_or(i, static_cast<int64_t>(otherwise)));
-  call.check(is_supported(type), "dtype is not one of this library's");
+Type requested_type(Call &call, uint64_t i, Type default_type) {
+  const Type type = static_cast<Type>(call.integer_or(i, static_cast<int64_t>(default_type)));
+  call.check(is_supported(type), "this kernel library does not support the argument dtype");
   return type;
 }
 
@@ -249,22 +254,18 @@ template <template <class> class Op>
 int32_t extremum(Call &call, const Arguments &a) {
   if (!call.check_cast(a.self.type(), a.out)) return call.status();
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
-  call.check(r.count > 0 || a.out.numel() == 0, "the reduction over no elements has no value");
+  call.check(r.count > 0 || a.out.numel() == 0, "a reduction over no elements has no result");
   if (call.failed()) return call.status();
-  const Compute compute = compute_of(a.self.type());
-  if (compute == Compute::kFloat) reduce<Op<float>, float>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kDouble) reduce<Op<double>, double>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kInt) reduce<Op<int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
+  with_compute(a.self.type(),
+               [&](auto c) { reduce<Op<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
   return call.status();
 }
 
 int32_t any(Call &call, const Arguments &a) {
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return call.status();
-  const Compute compute = compute_of(a.self.type());
-  if (compute == Compute::kFloat) reduce<Any<float>, float>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kDouble) reduce<Any<double>, double>(call, r, a.self.type(), a.out.type(), 1);
-  if (compute == Compute::kInt) reduce<Any<int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
+  with_compute(a.self.type(),
+               [&](auto c) { reduce<Any<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
   return call.status();
 }
 
@@ -278,7 +279,7 @@ void product(Call &call, const Arguments &a, Type common) {
   if (compute == Compute::kInt) reduce<Product<int64_t, int64_t>, int64_t>(call, r, a.self.type(), a.out.type(), 1);
 }
 
-// Two passes: the means, then the squared distances from them.
+// Two passes: the means, then the squared differences from them. E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 void variance(Call &call, const Reduction &r, Type from, Type to, double correction) {
   const double count = static_cast<double>(r.count);
@@ -304,11 +305,8 @@ int32_t variance(Call &call, const Arguments &a, double correction) {
   if (!call.check_cast(a.self.type(), a.out)) return call.status();
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return call.status();
-  if (a.self.type() == Type::kF64) {
-    variance<double>(call, r, a.self.type(), a.out.type(), correction);
-  } else {
-    variance<float>(call, r, a.self.type(), a.out.type(), correction);
-  }
+  with_floating_compute(a.self.type(),
+                        [&](auto c) { variance<decltype(c)>(call, r, a.self.type(), a.out.type(), correction); });
   return call.status();
 }
 
@@ -350,22 +348,22 @@ int32_t mean_dtype_out(const edgecore_call *raw) {
 
 int32_t amax_out(const edgecore_call *raw) {
   Call call(raw, "aten::amax.out");
-  return extremum<Greatest>(call, dims_of(call, 1, 2, 3));
+  return extremum<Max>(call, dims_of(call, 1, 2, 3));
 }
 
 int32_t amin_out(const edgecore_call *raw) {
   Call call(raw, "aten::amin.out");
-  return extremum<Least>(call, dims_of(call, 1, 2, 3));
+  return extremum<Min>(call, dims_of(call, 1, 2, 3));
 }
 
 int32_t max_unary_out(const edgecore_call *raw) {
   Call call(raw, "aten::max.unary_out");
-  return extremum<Greatest>(call, all_of(call, 1));
+  return extremum<Max>(call, all_of(call, 1));
 }
 
 int32_t min_unary_out(const edgecore_call *raw) {
   Call call(raw, "aten::min.unary_out");
-  return extremum<Least>(call, all_of(call, 1));
+  return extremum<Min>(call, all_of(call, 1));
 }
 
 int32_t any_all_out(const edgecore_call *raw) {
@@ -376,7 +374,7 @@ int32_t any_all_out(const edgecore_call *raw) {
 int32_t any_dims_out(const edgecore_call *raw) {
   Call call(raw, "aten::any.dims_out");
   Arguments a = dims_of(call, 1, 2, 3);
-  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;  // an empty list reduces nothing, None everything
+  if (!call.is_none(1) && call.ints(1).count == 0) a.mask = 0;  // an empty list reduces no dim, None reduces all dims
   return any(call, a);
 }
 

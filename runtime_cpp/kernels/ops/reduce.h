@@ -1,4 +1,4 @@
-// How reductions walk their input: the kept dims and the reduced ones, each merged as far as possible.
+// The iteration of reductions: one loop over the kept dims and one over the reduced dims, each with merged dims.
 #ifndef EDGECORE_KERNELS_REDUCE_H_
 #define EDGECORE_KERNELS_REDUCE_H_
 
@@ -13,10 +13,11 @@ uint32_t reduced_dims(Call &call, Ints dims, int ndim);
 Shape reduced_shape(const Shape &shape, uint32_t mask, bool keepdim);
 
 struct Reduction {
-  Loop kept;     // operand 0 the output, 1 the input
-  Loop reduced;  // operand 0 the input
+  Loop kept;     // operand 0 is the output, 1 the input
+  Loop reduced;  // operand 0 is the input
   int64_t count = 1;
-  // Whether the input is densest along a kept dim: then a block of outputs is accumulated side by side.
+  // True if the smallest stride of the input is that of a kept dim. Then a block of outputs is accumulated at the same
+  // time, so that the input is read in the order of its memory.
   bool by_columns = false;
 
   Reduction(Call &call, Tensor out, Tensor input, uint32_t mask, bool keepdim);
@@ -24,22 +25,23 @@ struct Reduction {
 
 constexpr int64_t kReduceBlock = 256;
 
-// Calls body(data of the first input element, its stride, data of the first output, its stride, number of outputs) for
-// blocks of outputs, on several threads.
+// Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
+// bytes, from the first input element of one output to that of the next, and from output to output.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;
   for_each_run(call, r.kept, grain, [&](char *const *data, const int64_t *strides, int64_t n) {
-    for (int64_t at = 0; at < n;) {
-      int64_t m = r.by_columns ? n - at : 1;
+    for (int64_t i = 0; i < n;) {
+      int64_t m = r.by_columns ? n - i : 1;
       if (m > kReduceBlock) m = kReduceBlock;
-      body(data[1] + at * strides[1], strides[1], data[0] + at * strides[0], strides[0], m);
-      at += m;
+      body(data[1] + i * strides[1], strides[1], data[0] + i * strides[0], strides[0], m);
+      i += m;
     }
   });
 }
 
-// Calls body(address, stride, n) for the runs of the reduced dims that start at `input`.
+// Calls body(address, stride, n) for the runs of input elements that are reduced to the output whose first input
+// element is at `input`.
 template <class Body>
 void for_each_reduced(const Reduction &r, const char *input, const Body &body) {
   int64_t index[kMaxDims + 1] = {};

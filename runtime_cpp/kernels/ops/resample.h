@@ -1,4 +1,4 @@
-// Resampling of bytes, where ATen computes with integer weights: shared by the antialiased and the plain operator.
+// Resampling of uint8 images with integer weights, as ATen does it. The operators with and without antialiasing use it.
 #pragma once
 
 #include "lib/convert.h"
@@ -6,18 +6,19 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Weights of output `i`: those of input pixels first[i] to first[i] + count[i] - 1.
+// The weights of the input pixels along one axis: output i is the weighted sum of the input pixels first[i] + k,
+// 0 <= k < count[i], with weights[i * max_count + k].
 template <class C>
-struct Triangles {
+struct AxisWeights {
   int64_t *first = nullptr;
   int64_t *count = nullptr;
-  C *weights = nullptr;  // `most` for each output
-  int64_t most = 0;
+  C *weights = nullptr;
+  int64_t max_count = 0;
 };
 
-// Rows and columns one after the other, each result rounded to a byte.
-void resample_bytes(Call &call, Tensor self, Tensor out, const Triangles<double> &rows,
-                    const Triangles<double> &columns);
+// Resamples along the columns, then along the rows. The result of each step is rounded to a byte.
+void resample_bytes(Call &call, Tensor self, Tensor out, const AxisWeights<double> &rows,
+                    const AxisWeights<double> &columns);
 
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore

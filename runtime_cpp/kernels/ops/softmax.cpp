@@ -1,4 +1,5 @@
-// Softmax and its logarithm along one dim.
+// Softmax and log-softmax along one dim. The max is subtracted before exp, so that no exp overflows. As in PyTorch, the
+// result is NaN if an entry is NaN or infinity, or if all entries are -infinity.
 #include "lib/convert.h"
 #include "lib/math.h"
 
@@ -6,7 +7,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kBlock = 64;  // neighbouring columns that are normalised together
+constexpr int64_t kBlock = 64;  // number of neighboring columns that are computed at the same time
 
 template <class C>
 C max_entry(const C *x, int64_t n) {
@@ -15,20 +16,20 @@ C max_entry(const C *x, int64_t n) {
   for (int l = 0; l < 16; ++l) lanes[l] = best;
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
-    for (int l = 0; l < 16; ++l) lanes[l] = greater_of(lanes[l], x[i + l]);
+    for (int l = 0; l < 16; ++l) lanes[l] = nan_max(lanes[l], x[i + l]);
   }
-  for (int l = 0; l < 16; ++l) best = greater_of(best, lanes[l]);
-  for (; i < n; ++i) best = greater_of(best, x[i]);
+  for (int l = 0; l < 16; ++l) best = nan_max(best, lanes[l]);
+  for (; i < n; ++i) best = nan_max(best, x[i]);
   return best;
 }
 
-// y[i] = exp(x[i] - shift), or only the sum when kStore is false.
+// Returns the sum of exp(x[i] - shift). If kStore, also sets y[i] to these terms.
 template <class C, bool kStore>
 C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   C lanes[16] = {};
   double sum = 0;
   int64_t i = 0;
-  while (i + 16 <= n) {  // lanes are emptied into the double now and then
+  while (i + 16 <= n) {  // every 4096 elements the lanes are added to the double, which keeps the rounding error small
     const int64_t end = n - i > 4096 ? i + 4096 : n;
     for (; i + 16 <= end; i += 16) {
       for (int l = 0; l < 16; ++l) {
@@ -50,6 +51,7 @@ C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
   return static_cast<C>(sum);
 }
 
+// Softmax of a row of n elements.
 template <class C, bool kLog>
 void row(const C *x, C *y, int64_t n) {
   const C shift = max_entry(x, n);
@@ -63,14 +65,14 @@ void row(const C *x, C *y, int64_t n) {
   }
 }
 
-// m columns of n elements, `step` apart.
+// Softmax of m neighboring columns. A column has n elements, `step` apart.
 template <class C, bool kLog>
 void columns(const C *x, C *y, int64_t n, int64_t step, int64_t m) {
   C shift[kBlock];
   C sum[kBlock] = {};
   for (int64_t k = 0; k < m; ++k) shift[k] = x[k];
   for (int64_t i = 1; i < n; ++i) {
-    for (int64_t k = 0; k < m; ++k) shift[k] = greater_of(shift[k], x[i * step + k]);
+    for (int64_t k = 0; k < m; ++k) shift[k] = nan_max(shift[k], x[i * step + k]);
   }
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t k = 0; k < m; ++k) {
@@ -82,8 +84,8 @@ void columns(const C *x, C *y, int64_t n, int64_t step, int64_t m) {
   for (int64_t k = 0; k < m; ++k) sum[k] = kLog ? log_of(sum[k]) : C{1} / sum[k];
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t k = 0; k < m; ++k) {
-      const int64_t at = i * step + k;
-      y[at] = kLog ? x[at] - shift[k] - sum[k] : y[at] * sum[k];
+      const int64_t index = i * step + k;
+      y[index] = kLog ? x[index] - shift[k] - sum[k] : y[index] * sum[k];
     }
   }
 }
@@ -107,9 +109,9 @@ void run(Call &call, Tensor self, int dim, Tensor out) {
     call.parallel(outer * blocks, 8192 / (n * kBlock) + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t start = i % blocks * kBlock;
-        const int64_t at = i / blocks * n * inner + start;
+        const int64_t first = i / blocks * n * inner + start;
         const int64_t m = inner - start < kBlock ? inner - start : kBlock;
-        columns<C, kLog>(x + at, y + at, n, inner, m);
+        columns<C, kLog>(x + first, y + first, n, inner, m);
       }
     });
   }
@@ -127,11 +129,7 @@ int32_t softmax(const edgecore_call *raw, const char *op) {
       !call.resize(out, self.shape())) {
     return call.status();
   }
-  if (self.type() == Type::kF64) {
-    run<double, kLog>(call, self, dim, out);
-  } else {
-    run<float, kLog>(call, self, dim, out);
-  }
+  with_floating_compute(self.type(), [&](auto c) { run<decltype(c), kLog>(call, self, dim, out); });
   return call.status();
 }
 

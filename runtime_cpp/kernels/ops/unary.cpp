@@ -1,4 +1,4 @@
-// Elementwise operators of one tensor. A row: the operator's functor, then one macro that makes the kernel.
+// Elementwise operators of one tensor. Each has a functor, and one macro that defines its kernel.
 #if defined(EDGECORE_EIGEN)
 #include <Eigen/Core>
 #endif
@@ -11,9 +11,9 @@ inline namespace EDGECORE_VARIANT {
 namespace {
 
 enum class Kind {
-  kFloating,   // integers are computed in, and give, float32
-  kSame,       // the input's type
-  kPredicate,  // gives bool
+  kFloating,   // computes in the input's dtype; integers are converted to float32 first
+  kSame,       // computes in the input's dtype
+  kPredicate,  // the result is bool
 };
 
 template <class F>
@@ -31,14 +31,16 @@ int32_t unary(const edgecore_call *raw, const char *op, Kind kind, const Functio
                      functions, params);
 }
 
-// exp(x) - 1 for x <= 0 without cancellation: 2 t / (1 - t) with t = tanh(x / 2).
+// exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), for x <= 0: there t is in [-1, 0], so nothing cancels and the
+// divisor is not 0. The result is -1 for -infinity; NaN stays NaN. expm1() of libm would keep loops from being
+// vectorized.
 template <class C>
-inline C expm1_near(C x) {
+inline C expm1_of_negative(C x) {
   const C t = tanh_of(x * C(0.5));
   return C{2} * t / (C{1} - t);
 }
 
-// s: eps, or negative for none
+// s[0] is eps; a negative eps means that x is not clamped.
 template <class C>
 inline C logit_of(C x, const C *s) {
   const C low = x < s[0] ? s[0] : x;
@@ -48,7 +50,7 @@ inline C logit_of(C x, const C *s) {
 }
 
 #if defined(EDGECORE_EIGEN)
-// Eigen vectorises sine and cosine of floats, with an exact reduction for large arguments.
+// Eigen has vectorized sine and cosine of floats, with an exact range reduction for large arguments.
 void sin_floats(const void *const *in, void *out, int64_t n, const Params &) {
   using Array = Eigen::Array<float, Eigen::Dynamic, 1>;
   Eigen::Map<Array>(static_cast<float *>(out), n) = Eigen::Map<const Array>(static_cast<const float *>(in[0]), n).sin();
@@ -66,9 +68,9 @@ void cos_floats(const void *const *in, void *out, int64_t n, const Params &) {
 }
 #endif
 
-constexpr auto no_params = [](Call &, Params &) {};
+constexpr auto kNoParams = [](Call &, Params &) {};
 
-// A functor of x with parameters s[0..2].
+// Defines a functor of x with the parameters s[0..2].
 #define EDGECORE_FUNCTOR(Name, expression)                   \
   struct Name {                                              \
     template <class C>                                       \
@@ -104,24 +106,26 @@ EDGECORE_FUNCTOR(Floor, floor_of(x))
 EDGECORE_FUNCTOR(Round, rint_of(x))
 EDGECORE_FUNCTOR(Trunc, trunc_of(x))
 EDGECORE_FUNCTOR(Identity, x)
+// x + 0 turns -0 into 0; NaN stays NaN.
 EDGECORE_FUNCTOR(Abs, static_cast<C>(x < C{0} ? -x : x + C{0}))
 EDGECORE_FUNCTOR(Neg, static_cast<C>(-x))
 EDGECORE_FUNCTOR(Relu, x < C{0} ? C{0} : x)
 EDGECORE_FUNCTOR(Sign, static_cast<C>((x > C{0}) - (x < C{0})))
 EDGECORE_FUNCTOR(BitwiseNot, ~x)
 
+// x - x is NaN for infinity and NaN, and 0 for every other number, so only infinity passes both comparisons.
 EDGECORE_FUNCTOR(IsInf, static_cast<uint8_t>(x - x != C{0} && x == x))
 EDGECORE_FUNCTOR(IsNan, static_cast<uint8_t>(x != x))
 EDGECORE_FUNCTOR(LogicalNot, static_cast<uint8_t>(x == C{0}))
 
 EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x * s[0])
-// s: alpha * scale, scale, input_scale
-EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_near(x * s[2]))
+// s: alpha * scale, scale, input_scale. The second case is only selected for x <= 0 or NaN.
+EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
-// tanh(0.7978845608 (x + 0.044715 x^3)), the approximation of the GELU paper (arXiv 1606.08415)
+// GELU is approximated by x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in its paper (arXiv 1606.08415).
 EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
 EDGECORE_FUNCTOR(Logit, logit_of(x, s))
 
@@ -132,7 +136,7 @@ EDGECORE_FUNCTOR(CosDouble, __builtin_cos(x))
 constexpr Functions kSin = {{&sin_floats, &dense_loop<SinDouble, double, 1>, nullptr}};
 constexpr Functions kCos = {{&cos_floats, &dense_loop<CosDouble, double, 1>, nullptr}};
 
-// Rounding functions leave integers alone.
+// The functions of an operator that rounds: integers stay the same.
 template <class F>
 constexpr Functions rounding() {
   return {{&dense_loop<F, float, 1>, &dense_loop<F, double, 1>, &dense_loop<Identity, int64_t, 1>}};
@@ -142,7 +146,7 @@ constexpr Functions rounding() {
 
 #define EDGECORE_UNARY(name, kind, functions)                                      \
   int32_t name##_out(const edgecore_call *raw) {                                   \
-    return unary(raw, "aten::" #name ".out", Kind::kind, functions, no_params, 1); \
+    return unary(raw, "aten::" #name ".out", Kind::kind, functions, kNoParams, 1); \
   }
 #define EDGECORE_FLOATING(name, Functor) EDGECORE_UNARY(name, kFloating, (real_functions<Functor, 1>()))
 
@@ -185,9 +189,9 @@ EDGECORE_UNARY(logical_not, kPredicate, (all_functions<LogicalNot, 1>()))
 
 int32_t bitwise_not_out(const edgecore_call *raw) {
   Call call(raw, "aten::bitwise_not.out");
-  const bool boolean = call.tensor(0).type() == Type::kBool;  // ~1 would still be true
+  const bool boolean = call.tensor(0).type() == Type::kBool;  // bitwise, ~1 would be -2, which is true
   const Functions functions = boolean ? int_functions<LogicalNot, 1>() : int_functions<BitwiseNot, 1>();
-  return unary(raw, "aten::bitwise_not.out", boolean ? Kind::kPredicate : Kind::kSame, functions, no_params, 1);
+  return unary(raw, "aten::bitwise_not.out", boolean ? Kind::kPredicate : Kind::kSame, functions, kNoParams, 1);
 }
 
 int32_t leaky_relu_out(const edgecore_call *raw) {
@@ -200,10 +204,10 @@ int32_t elu_out(const edgecore_call *raw) {
   return unary(
       raw, "aten::elu.out", Kind::kSame, real_functions<Elu, 1>(),
       [](Call &call, Params &params) {
-        Scalar product;
-        product.tag = EDGECORE_TAG_DOUBLE;
-        product.d = call.real(1) * call.real(2);
-        params.set(0, product);
+        Scalar alpha_scale;
+        alpha_scale.tag = EDGECORE_TAG_DOUBLE;
+        alpha_scale.d = call.real(1) * call.real(2);
+        params.set(0, alpha_scale);
         params.set(1, call.scalar(2));
         params.set(2, call.scalar(3));
       },
@@ -227,7 +231,7 @@ int32_t gelu_out(const edgecore_call *raw) {
   const bool none = approximate.size == 4 && __builtin_memcmp(approximate.data, "none", 4) == 0;
   if (!call.check(tanh || none, "argument 'approximate' must be 'none' or 'tanh'")) return call.status();
   return unary(raw, "aten::gelu.out", Kind::kSame, tanh ? real_functions<GeluTanh, 1>() : real_functions<GeluErf, 1>(),
-               no_params, 2);
+               kNoParams, 2);
 }
 
 int32_t logit_out(const edgecore_call *raw) {
@@ -257,7 +261,7 @@ int32_t clamp_out(const edgecore_call *raw) {
   }
   const bool low = !call.is_none(1);
   const bool high = !call.is_none(2);
-  if (!call.check(low || high, "one of min and max must be given")) return call.status();
+  if (!call.check(low || high, "min or max must be given")) return call.status();
   const Functions functions = low && high ? all_functions<Clamp, 1>()
                               : low       ? all_functions<ClampMin, 1>()
                                           : all_functions<ClampMax, 1>();

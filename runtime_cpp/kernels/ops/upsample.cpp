@@ -6,7 +6,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Where one output coordinate reads: two neighbours and the weight of the second.
+// The input positions that one output position reads along one axis, and the weight of the second one, `high`.
 template <class C>
 struct Tap {
   int32_t low, high;
@@ -15,10 +15,11 @@ struct Tap {
 
 struct Sizes {
   int64_t planes, in_h, in_w, out_h, out_w;
-  double scale_h, scale_w;  // given factors, or 0
+  double scale_h, scale_w;  // the scale factors of the call; 0 if it has output sizes instead
 };
 
-// Input (0), output_size, [align_corners,] scale_factors, out.
+// Reads output_size or scale_factors and resizes `out`. The arguments are input, output_size, [align_corners,]
+// scale_factors, out.
 bool read_sizes(Call &call, Tensor self, uint64_t factors_index, Tensor out, Sizes *sizes) {
   if (!call.check(self.ndim() == 4, "the input must have four dims")) return false;
   sizes->planes = self.size(0) * self.size(1);
@@ -44,7 +45,7 @@ bool read_sizes(Call &call, Tensor self, uint64_t factors_index, Tensor out, Siz
   shape.sizes[3] = sizes->out_w;
   return call.check(sizes->in_h > 0 && sizes->in_w > 0 && sizes->out_h > 0 && sizes->out_w > 0 &&
                         sizes->in_h <= INT32_MAX && sizes->in_w <= INT32_MAX,
-                    "input and output must have pixels") &&
+                    "input and output must have at least one pixel") &&
          call.check_cast(self.type(), out) && call.resize(out, shape);
 }
 
@@ -54,12 +55,12 @@ void linear_taps(int64_t in, int64_t out, double factor, bool align_corners, Tap
                  : factor > 0  ? static_cast<C>(1.0 / factor)
                                : static_cast<C>(in) / static_cast<C>(out);
   for (int64_t i = 0; i < out; ++i) {
-    C at = align_corners ? static_cast<C>(i) * step : (static_cast<C>(i) + C(0.5)) * step - C(0.5);
-    if (at < C{0}) at = C{0};
-    int64_t low = static_cast<int64_t>(at);
+    C position = align_corners ? static_cast<C>(i) * step : (static_cast<C>(i) + C(0.5)) * step - C(0.5);
+    if (position < C{0}) position = C{0};
+    int64_t low = static_cast<int64_t>(position);
     if (low > in - 1) low = in - 1;
     const int64_t high = low < in - 1 ? low + 1 : low;
-    C weight = at - static_cast<C>(low);
+    C weight = position - static_cast<C>(low);
     if (weight > C{1}) weight = C{1};
     taps[i] = {static_cast<int32_t>(low), static_cast<int32_t>(high), weight};
   }
@@ -92,10 +93,10 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
   result.finish(call);
 }
 
-// The same taps for bytes.
-Triangles<double> byte_taps(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
-  Triangles<double> t;
-  t.most = 2;
+// The taps of linear_taps() as weights for resample_bytes().
+AxisWeights<double> byte_weights(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
+  AxisWeights<double> t;
+  t.max_count = 2;
   t.first = call.scratch<int64_t>(out);
   t.count = call.scratch<int64_t>(out);
   t.weights = call.scratch<double>(out * 2);
@@ -115,8 +116,8 @@ Triangles<double> byte_taps(Call &call, int64_t in, int64_t out, double factor, 
 void nearest_taps(int64_t in, int64_t out, double factor, int32_t *taps) {
   const float step = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
   for (int64_t i = 0; i < out; ++i) {
-    const int64_t at = static_cast<int64_t>(static_cast<float>(i) * step);
-    taps[i] = static_cast<int32_t>(at < in - 1 ? at : in - 1);
+    const int64_t position = static_cast<int64_t>(static_cast<float>(i) * step);
+    taps[i] = static_cast<int32_t>(position < in - 1 ? position : in - 1);
   }
 }
 
@@ -153,8 +154,8 @@ int32_t upsample_bilinear2d_vec_out(const edgecore_call *raw) {
     return call.status();
   }
   if (self.type() == Type::kU8) {
-    const auto rows = byte_taps(call, sizes.in_h, sizes.out_h, sizes.scale_h, align_corners);
-    const auto columns = byte_taps(call, sizes.in_w, sizes.out_w, sizes.scale_w, align_corners);
+    const auto rows = byte_weights(call, sizes.in_h, sizes.out_h, sizes.scale_h, align_corners);
+    const auto columns = byte_weights(call, sizes.in_w, sizes.out_w, sizes.scale_w, align_corners);
     resample_bytes(call, self, out, rows, columns);
   } else if (self.type() == Type::kF64) {
     bilinear<double>(call, self, out, sizes, align_corners);
@@ -170,10 +171,7 @@ int32_t upsample_nearest2d_vec_out(const edgecore_call *raw) {
   const Tensor out = call.tensor(3);
   Sizes sizes;
   if (!read_sizes(call, self, 2, out, &sizes) || out.numel() == 0) return call.status();
-  const Compute compute = compute_of(self.type());
-  if (compute == Compute::kFloat) nearest<float>(call, self, out, sizes);
-  if (compute == Compute::kDouble) nearest<double>(call, self, out, sizes);
-  if (compute == Compute::kInt) nearest<int64_t>(call, self, out, sizes);
+  with_compute(self.type(), [&](auto c) { nearest<decltype(c)>(call, self, out, sizes); });
   return call.status();
 }
 

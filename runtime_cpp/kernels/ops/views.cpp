@@ -1,4 +1,4 @@
-// Copies that only rearrange: each describes its result as a strided view of the input, which one copy then reads.
+// Operators that only rearrange elements: each describes its result as a strided view of the input and copies the view.
 #include "lib/convert.h"
 #include "lib/iterate.h"
 
@@ -6,13 +6,13 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Gives out the view's shape and copies.
-int32_t emit(Call &call, Tensor out, TensorOn &view) {
+// Resizes `out` to the view's shape and copies the view.
+int32_t copy_view(Call &call, Tensor out, TensorView &view) {
   if (call.resize(out, view.shape)) copy_tensor(call, out, view.tensor());
   return call.status();
 }
 
-// The target shape of a view, one size of which may be -1.
+// The shape of a view of `numel` elements. One of the sizes may be -1: it is computed from the others.
 Shape infer_shape(Call &call, Ints sizes, int64_t numel) {
   Shape shape;
   if (!call.check(sizes.count <= kMaxDims, "too many dims")) return shape;
@@ -30,7 +30,7 @@ Shape infer_shape(Call &call, Ints sizes, int64_t numel) {
   }
   if (unknown >= 0 && known > 0) shape.sizes[unknown] = numel / known;
   if (!call.failed() && (shape.numel() != numel || (unknown >= 0 && known == 0))) {
-    call.fail(EDGECORE_INVALID_ARGUMENT, Message() << numel << " elements do not fit the shape " << shape);
+    call.fail(EDGECORE_INVALID_ARGUMENT, Message() << numel << " elements cannot have the shape " << shape);
   }
   return shape;
 }
@@ -52,15 +52,15 @@ int32_t view_copy_out(const edgecore_call *raw) {
   if (!self.is_contiguous()) {
     data = call.scratch(self.numel() * item_size(self.type()));
     if (data == nullptr) return call.status();
-    TensorOn rows(data, self.type(), self.shape());
+    TensorView rows(data, self.type(), self.shape());
     copy_tensor(call, rows.tensor(), self);
   }
-  TensorOn view(data, self.type(), shape);
+  TensorView view(data, self.type(), shape);
   copy_tensor(call, out, view.tensor());
   return call.status();
 }
 
-// The output is the input's memory under another shape.
+// The output becomes a view of the memory of the input with another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
@@ -71,7 +71,7 @@ int32_t et_view(const edgecore_call *raw) {
   }
   const Tensor out = {slot->as.tensor};
   const Shape shape = infer_shape(call, sizes, self.numel());
-  call.check(self.is_contiguous(), "the input is not contiguous, so it has no view of another shape");
+  call.check(self.is_contiguous(), "the input must be contiguous");
   if (call.failed()) return call.status();
   out.t->dl.data = self.t->dl.data;
   out.t->dl.byte_offset = self.t->dl.byte_offset;
@@ -80,8 +80,8 @@ int32_t et_view(const edgecore_call *raw) {
   return call.status();
 }
 
-// to[index] = from; `to` gets index + 1 entries, and those of the first call decide over their shape. How a loop
-// collects its results.
+// Collects the results of a loop: to[index] = from. `to` is resized to index + 1 entries; the call with index 0 decides
+// the shape of an entry.
 int32_t et_copy_index(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_copy_index.tensor");
   const Tensor to = call.tensor(0);
@@ -99,15 +99,15 @@ int32_t et_copy_index(const edgecore_call *raw) {
     shape.push(from.size(d));
     if (index > 0 && to.size(d + 1) != from.size(d)) {
       return call.fail(EDGECORE_INVALID_ARGUMENT,
-                       Message() << "the source has shape " << from.shape() << ", the target " << to.shape());
+                       Message() << "the source has shape " << from.shape() << " but the target " << to.shape());
     }
   }
-  // Else the earlier entries would change their places.
+  // Otherwise a resize would move the earlier entries.
   for (int d = 1; d < to.ndim() && to.numel() > 0; ++d) {
-    call.check(to.stride(d) <= to.stride(0), "dim 0 must be the outermost");
+    call.check(to.stride(d) <= to.stride(0), "dim 0 of the target must be the outermost in memory");
   }
   if (!call.resize(to, shape, "to")) return call.status();
-  TensorOn entry(to);
+  TensorView entry(to);
   entry.narrow(0, index, 1);
   entry.remove_dim(0);
   copy_tensor(call, entry.tensor(), from);
@@ -120,7 +120,7 @@ int32_t permute_copy_out(const edgecore_call *raw) {
   const Ints dims = call.ints(1);
   const Tensor out = call.tensor(2);
   if (!call.check(dims.count == self.ndim(), "dims must name every dim once")) return call.status();
-  TensorOn view(self);
+  TensorView view(self);
   uint32_t seen = 0;
   for (int d = 0; d < self.ndim(); ++d) {
     const int from = call.wrap_dim(dims[d], self.ndim());
@@ -129,19 +129,19 @@ int32_t permute_copy_out(const edgecore_call *raw) {
     view.strides[d] = self.stride(from);
   }
   call.check(seen + 1 == 1u << self.ndim(), "dims must name every dim once");
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 static int32_t transpose(Call &call, Tensor self, int a, int b, Tensor out) {
   if (call.failed()) return call.status();
-  TensorOn view(self);
+  TensorView view(self);
   if (self.ndim() > 0) {
     view.shape.sizes[a] = self.size(b);
     view.strides[a] = self.stride(b);
     view.shape.sizes[b] = self.size(a);
     view.strides[b] = self.stride(a);
   }
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t transpose_copy_out(const edgecore_call *raw) {
@@ -163,9 +163,9 @@ int32_t squeeze_copy_dim_out(const edgecore_call *raw) {
   Call call(raw, "aten::squeeze_copy.dim_out");
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
-  TensorOn view(self);
+  TensorView view(self);
   if (self.ndim() > 0 && self.size(dim) == 1) view.remove_dim(dim);
-  return emit(call, call.tensor(2), view);
+  return copy_view(call, call.tensor(2), view);
 }
 
 int32_t squeeze_copy_dims_out(const edgecore_call *raw) {
@@ -174,20 +174,20 @@ int32_t squeeze_copy_dims_out(const edgecore_call *raw) {
   const Ints dims = call.ints(1);
   uint32_t mask = 0;
   for (int64_t i = 0; i < dims.count; ++i) mask |= 1u << call.wrap_dim(dims[i], self.ndim());
-  TensorOn view(self);
+  TensorView view(self);
   for (int d = self.ndim() - 1; d >= 0; --d) {
     if ((mask >> d & 1) != 0 && self.size(d) == 1) view.remove_dim(d);
   }
-  return emit(call, call.tensor(2), view);
+  return copy_view(call, call.tensor(2), view);
 }
 
 int32_t unsqueeze_copy_out(const edgecore_call *raw) {
   Call call(raw, "aten::unsqueeze_copy.out");
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim() + 1);
-  TensorOn view(self);
+  TensorView view(self);
   if (call.check(self.ndim() < kMaxDims, "too many dims")) view.insert_dim(dim, 1, 0);
-  return emit(call, call.tensor(2), view);
+  return copy_view(call, call.tensor(2), view);
 }
 
 int32_t expand_copy_out(const edgecore_call *raw) {
@@ -198,7 +198,7 @@ int32_t expand_copy_out(const edgecore_call *raw) {
   if (!call.check(sizes.count <= kMaxDims && sizes.count >= self.ndim(), "the new shape has fewer dims")) {
     return call.status();
   }
-  TensorOn view(self);
+  TensorView view(self);
   while (view.shape.ndim < sizes.count) view.insert_dim(0, 1, 0);
   for (int d = 0; d < view.shape.ndim; ++d) {
     if (sizes[d] == -1 || sizes[d] == view.shape.sizes[d]) continue;
@@ -210,7 +210,7 @@ int32_t expand_copy_out(const edgecore_call *raw) {
     view.shape.sizes[d] = sizes[d];
     view.strides[d] = 0;
   }
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t slice_copy_out(const edgecore_call *raw) {
@@ -223,9 +223,9 @@ int32_t slice_copy_out(const edgecore_call *raw) {
   if (!call.check(step > 0, "step must be positive")) return call.status();
   const int64_t start = clamp_index(call.integer_or(2, 0), self.size(dim));
   const int64_t end = clamp_index(call.integer_or(3, INT64_MAX), self.size(dim));
-  TensorOn view(self);
+  TensorView view(self);
   view.narrow(dim, start, end > start ? (end - start - 1) / step + 1 : 0, step);
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t as_strided_copy_out(const edgecore_call *raw) {
@@ -236,10 +236,10 @@ int32_t as_strided_copy_out(const edgecore_call *raw) {
   const int64_t offset = call.integer_or(3, 0);
   const Tensor out = call.tensor(4);
   if (!call.check(!call.failed() && sizes.count == strides.count && sizes.count <= kMaxDims,
-                  "size and stride must have as many entries, and not too many")) {
+                  "size and stride must have the same number of entries, at most 16")) {
     return call.status();
   }
-  // The input's elements are dense, so its last one is the last that may be read.
+  // The input has no gaps, so element numel - 1 is the last that may be read.
   Shape shape;
   int64_t last = offset;
   bool within = offset >= 0;
@@ -254,10 +254,10 @@ int32_t as_strided_copy_out(const edgecore_call *raw) {
   if (!call.check(within && (empty || last < self.numel()), "size, stride and offset reach beyond the input")) {
     return call.status();
   }
-  TensorOn view(self.data(), self.type(), shape);
+  TensorView view(self.data(), self.type(), shape);
   for (int d = 0; d < shape.ndim; ++d) view.strides[d] = strides[d];
   if (!empty) view.shift(offset);
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t narrow_copy_out(const edgecore_call *raw) {
@@ -273,9 +273,9 @@ int32_t narrow_copy_out(const edgecore_call *raw) {
   if (!call.check(start >= 0 && start <= size && length >= 0 && length <= size - start, "the range is out of bounds")) {
     return call.status();
   }
-  TensorOn view(self);
+  TensorView view(self);
   view.narrow(dim, start, length);
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t select_copy_out(const edgecore_call *raw) {
@@ -289,17 +289,17 @@ int32_t select_copy_out(const edgecore_call *raw) {
   if (index < -size || index >= size) {
     return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "index " << index << " is out of range for size " << size);
   }
-  TensorOn view(self);
+  TensorView view(self);
   view.narrow(dim, index < 0 ? index + size : index, 1);
   view.remove_dim(dim);
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t flip_out(const edgecore_call *raw) {
   Call call(raw, "aten::flip.out");
   const Tensor self = call.tensor(0);
   const Ints dims = call.ints(1);
-  TensorOn view(self);
+  TensorView view(self);
   uint32_t seen = 0;
   for (int64_t i = 0; i < dims.count && self.numel() > 0; ++i) {
     const int d = call.wrap_dim(dims[i], self.ndim());
@@ -309,7 +309,7 @@ int32_t flip_out(const edgecore_call *raw) {
     view.shift((self.size(d) - 1) * self.stride(d));
     view.strides[d] = -self.stride(d);
   }
-  return emit(call, call.tensor(2), view);
+  return copy_view(call, call.tensor(2), view);
 }
 
 int32_t diagonal_copy_out(const edgecore_call *raw) {
@@ -319,16 +319,16 @@ int32_t diagonal_copy_out(const edgecore_call *raw) {
   const int a = call.dim(2, self.ndim());
   const int b = call.dim(3, self.ndim());
   const Tensor out = call.tensor(4);
-  if (!call.check(self.ndim() >= 2 && a != b, "the two dims must differ")) return call.status();
+  if (!call.check(self.ndim() >= 2 && a != b, "dim1 and dim2 must differ")) return call.status();
   const int64_t rows = offset < 0 ? self.size(a) + offset : self.size(a);
   const int64_t columns = offset > 0 ? self.size(b) - offset : self.size(b);
   const int64_t length = rows < columns ? rows : columns;
-  TensorOn view(self);
+  TensorView view(self);
   if (length > 0) view.shift(offset > 0 ? offset * self.stride(b) : -offset * self.stride(a));
   view.remove_dim(a > b ? a : b);
   view.remove_dim(a > b ? b : a);
   view.insert_dim(view.shape.ndim, length > 0 ? length : 0, self.stride(a) + self.stride(b));
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t unfold_copy_out(const edgecore_call *raw) {
@@ -338,7 +338,7 @@ int32_t unfold_copy_out(const edgecore_call *raw) {
   const int64_t size = call.integer(2);
   const int64_t step = call.integer(3);
   const Tensor out = call.tensor(4);
-  TensorOn view(self);
+  TensorView view(self);
   if (self.ndim() == 0) view.insert_dim(0, 1, 1);
   if (!call.check(view.shape.ndim < kMaxDims, "too many dims") ||
       !call.check(step > 0 && size >= 0 && size <= view.shape.sizes[dim], "size or step is out of range")) {
@@ -348,7 +348,7 @@ int32_t unfold_copy_out(const edgecore_call *raw) {
   view.narrow(dim, 0, (view.shape.sizes[dim] - size) / step + 1, step);
   if (self.ndim() == 0) view.remove_dim(0);
   view.insert_dim(view.shape.ndim, size, stride);
-  return emit(call, out, view);
+  return copy_view(call, out, view);
 }
 
 int32_t split_with_sizes_copy_out(const edgecore_call *raw) {
@@ -357,18 +357,19 @@ int32_t split_with_sizes_copy_out(const edgecore_call *raw) {
   const Ints sizes = call.ints(1);
   const int dim = call.dim(2, self.ndim());
   call.check(self.ndim() > 0, "the tensor has no dims to split");
-  if (!call.check(call.tensor_count(3) == sizes.count, "as many outputs as sizes are needed")) return call.status();
+  if (!call.check(call.tensor_count(3) == sizes.count, "the number of outputs must equal the number of sizes"))
+    return call.status();
   int64_t sum = 0;
   for (int64_t i = 0; i < sizes.count; ++i) {
     call.check(sizes[i] >= 0 && sizes[i] <= self.size(dim), "a size is out of range");
     sum += sizes[i];
   }
-  if (!call.check(sum == self.size(dim), "the sizes do not add up to the dim")) return call.status();
+  if (!call.check(sum == self.size(dim), "the sizes must add up to the size of the dim")) return call.status();
   int64_t start = 0;
   for (int64_t i = 0; i < sizes.count && !call.failed(); start += sizes[i++]) {
-    TensorOn view(self);
+    TensorView view(self);
     view.narrow(dim, start, sizes[i]);
-    emit(call, call.list_tensor(3, i), view);
+    copy_view(call, call.list_tensor(3, i), view);
   }
   return call.status();
 }
@@ -376,20 +377,21 @@ int32_t split_with_sizes_copy_out(const edgecore_call *raw) {
 int32_t split_copy_out(const edgecore_call *raw) {
   Call call(raw, "aten::split_copy.Tensor_out");
   const Tensor self = call.tensor(0);
-  const int64_t piece = call.integer(1);
+  const int64_t part_size = call.integer(1);
   const int dim = call.dim(2, self.ndim());
   call.check(self.ndim() > 0, "the tensor has no dims to split");
   if (call.failed()) return call.status();
   const int64_t size = self.size(dim);
-  call.check(piece > 0 || (piece == 0 && size == 0), "split_size must be positive");
+  call.check(part_size > 0 || (part_size == 0 && size == 0), "split_size must be positive");
   if (call.failed()) return call.status();
-  const int64_t count = size == 0 ? 1 : (size - 1) / piece + 1;
-  if (!call.check(call.tensor_count(3) == count, "the number of outputs does not fit split_size")) return call.status();
+  const int64_t count = size == 0 ? 1 : (size - 1) / part_size + 1;
+  if (!call.check(call.tensor_count(3) == count, "the number of outputs does not match split_size"))
+    return call.status();
   for (int64_t i = 0; i < count && !call.failed(); ++i) {
-    const int64_t rest = size - i * piece;
-    TensorOn view(self);
-    view.narrow(dim, i * piece, rest < piece ? rest : piece);
-    emit(call, call.list_tensor(3, i), view);
+    const int64_t rest = size - i * part_size;
+    TensorView view(self);
+    view.narrow(dim, i * part_size, rest < part_size ? rest : part_size);
+    copy_view(call, call.list_tensor(3, i), view);
   }
   return call.status();
 }
@@ -399,14 +401,15 @@ int32_t unbind_copy_out(const edgecore_call *raw) {
   const Tensor self = call.tensor(0);
   const int dim = call.dim(1, self.ndim());
   call.check(self.ndim() > 0, "the tensor has no dims to unbind");
-  if (!call.check(call.failed() || call.tensor_count(2) == self.size(dim), "as many outputs as entries are needed")) {
+  if (!call.check(call.failed() || call.tensor_count(2) == self.size(dim),
+                  "the number of outputs must equal the size of the dim")) {
     return call.status();
   }
   for (int64_t i = 0; i < self.size(dim) && !call.failed(); ++i) {
-    TensorOn view(self);
+    TensorView view(self);
     view.narrow(dim, i, 1);
     view.remove_dim(dim);
-    emit(call, call.list_tensor(2, i), view);
+    copy_view(call, call.list_tensor(2, i), view);
   }
   return call.status();
 }

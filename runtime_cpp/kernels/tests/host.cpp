@@ -1,4 +1,4 @@
-// A host for tests of the kernel library: error text, scratch, loops cut into pieces, resizing.
+// A host for tests of the kernel library: error messages, scratch memory, loops in several parts, resizing.
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -31,13 +31,13 @@ void *scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
   return block;
 }
 
-// As many pieces as workers, one after the other.
+// Runs one part of the loop for each worker, one after the other.
 void parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg, uint32_t) {
-  uint64_t piece = (n + scope->workers - 1) / scope->workers;
-  if (piece < grain) piece = grain;
+  uint64_t part = (n + scope->workers - 1) / scope->workers;
+  if (part < grain) part = grain;
   uint32_t worker = 0;
-  for (uint64_t begin = 0; begin < n; begin += piece, ++worker) {
-    fn(arg, begin, begin + piece < n ? begin + piece : n, worker);
+  for (uint64_t begin = 0; begin < n; begin += part, ++worker) {
+    fn(arg, begin, begin + part < n ? begin + part : n, worker);
   }
 }
 
@@ -57,7 +57,7 @@ int32_t resize(edgecore_scope *, edgecore_tensor *tensor, const int64_t *shape, 
     fits = fits && shape[d] >= 0 && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(shape[d]), &bytes);
   }
   if (!fits || bytes > tensor->capacity) {
-    const char text[] = "the test host cannot resize that far";
+    const char text[] = "the test host cannot resize the output: its memory is too small";
     return fail(error, EDGECORE_OUT_OF_RESOURCES, {text, sizeof(text) - 1});
   }
   int64_t stride = 1;
@@ -80,7 +80,7 @@ EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(con
   return edgecore_kernels_library_for(name);
 }
 
-// Runs a kernel; on failure the sentence is in `text` (600 bytes).
+// Runs a kernel. After a failure `text`, which has 600 bytes, holds the error message.
 EDGECORE_EXPORT int32_t edgecore_kernels_test_call(edgecore_kernel_fn kernel, const edgecore_value *args,
                                                    uint64_t count, uint32_t workers, char *text) {
   edgecore_host host = {};
