@@ -89,7 +89,7 @@ def test_report_says_where_and_why():
         "edgecore",
         (("Fake", "sin is not supported"),),
     )
-    assert "test_partition.py:" in row.source
+    assert "test_capability.py:" in row.source
     assert "sin is not supported" in str(report)
 
 

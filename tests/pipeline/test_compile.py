@@ -60,7 +60,7 @@ def test_a_model_that_does_not_export_keeps_torchs_reason():
 
 
 def test_an_operator_without_a_kernel_is_found_when_compiling():
-    with pytest.raises(CompileError, match=r"linalg_qr.*test_errors\.py:\d+"):
+    with pytest.raises(CompileError, match=r"linalg_qr.*test_compile\.py:\d+"):
         edgecore.compile(Kernelless().eval(), INPUT)
 
 
