@@ -64,7 +64,7 @@ def test_a_feature_that_this_processor_lacks_is_an_error_when_a_file_is_loaded(l
 
 
 def test_the_documentation_lists_the_sets_of_processors() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "processors.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "processors.md").read_text()
     for row in PROCESSORS:
         assert f"| {row['name']} | `{row['hardware']}` | {row['processors']} |" in page
 

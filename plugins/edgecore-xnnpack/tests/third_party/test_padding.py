@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "native" / "third_party"
+FOLDER = Path(__file__).parents[2] / "native" / "third_party"
 
 
 @pytest.fixture

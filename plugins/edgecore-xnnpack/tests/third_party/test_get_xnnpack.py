@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "native" / "third_party" / "get_xnnpack.py"
+SCRIPT = Path(__file__).parents[2] / "native" / "third_party" / "get_xnnpack.py"
 
 
 @pytest.fixture
