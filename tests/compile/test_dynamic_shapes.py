@@ -198,18 +198,3 @@ def test_numbers_bools_and_none_go_in_and_out(memory):
     assert forward.outputs[0].planned is (memory == "static")
     with pytest.raises(ExecutionError, match=r"Input 'times' \(4\) of method 'forward' was fixed to 3"):
         forward(*given[:4], 4)
-
-
-def test_sizes_are_read_from_the_inputs_and_views_infer_one():
-    class Heads(nn.Module):
-        def forward(self, x):
-            y = (x * 2).transpose(0, 1).exp()
-            return y.reshape(y.shape[0], 4, 2).sin() + y.shape[0] * y.shape[1]
-
-    exported = torch.export.export(Heads().eval(), (torch.randn(8, 5),), dynamic_shapes=({1: T},))
-    graph = edgecore.to_edge(exported).exported_program().graph
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    sizes = [node for node in graph.nodes if node.target is torch.ops.aten.sym_size.int]
-    assert [node.args for node in sizes] == [(inputs[-1], 1)]
-    views = [node.args[1] for node in graph.nodes if node.target is torch.ops.aten.view_copy.default]
-    assert [list(view) for view in views] == [[-1, 4, 2]]

@@ -3,17 +3,13 @@
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.errors import CompileError
-from edgecore.ir.control_flow import control_flow
-from edgecore.ir.graph import all_calls, calls
-from edgecore.ir.verifier import VerificationError
+from edgecore.ir.graph import all_calls
 from edgecore.pipeline import to_edge
 
 executorch_runtime = pytest.importorskip("executorch.runtime", reason="executorch, the peer, is not installed")
@@ -186,38 +182,3 @@ def test_loops_over_a_dynamic_dimension(function):
     for rows in (2, 9, 5):
         x = torch.randn(rows, 4)
         torch.testing.assert_close(flat(loaded.forward(x)), flat(reference(x)), atol=1e-5, rtol=1e-5)
-
-
-def test_operands_and_results_have_the_default_dim_order():
-    x = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last)
-    model = Model(lambda s, x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.relu(), (x * 1,))).eval()
-    edge = to_edge(torch.export.export(model, (x,))).exported_program()
-    (node,) = calls(edge.graph_module, torch.ops.higher_order.cond)
-    assert all(operand.meta["val"].is_contiguous() for operand in control_flow(node).operands)
-    loaded = edgecore.load(edgecore.compile(model, (x,), backends=[]).buffer)
-    torch.testing.assert_close(loaded.forward(x), model(x))
-
-
-def test_unknown_operator_in_a_branch_is_named_with_the_line_before_it():
-    def function(s, x):
-        y = x + 1
-        return torch.cond(y.sum() > 0, torch.special.airy_ai, lambda x: x * 1, (y,))
-
-    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_control_flow\.py:\d+.*not an operator"):
-        to_edge(torch.export.export(Model(function).eval(), (INPUTS[0],)))
-
-
-def test_other_higher_order_operators_are_refused():
-    model = Model(lambda s, x: associative_scan(lambda a, b: a + b, x + 1, 0, combine_mode="generic")).eval()
-    with pytest.raises(CompileError, match="its control flow is cond, map, scan and while_loop"):
-        to_edge(torch.export.export(model, (INPUTS[0],)))
-
-
-def test_no_grad_regions_are_inlined():
-    def function(s, x):
-        with torch.no_grad():
-            y = x + 1
-        return y * 2
-
-    edge = to_edge(torch.export.export(Model(function).eval(), (INPUTS[0],))).exported_program()
-    assert len(calls(edge.graph_module)) == 2

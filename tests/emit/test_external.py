@@ -8,7 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.errors import CompileError, WriteError
+from edgecore.errors import CompileError
 
 needs_peer = pytest.mark.skipif(find_spec("executorch") is None, reason="needs executorch, the peer")
 
@@ -148,27 +148,3 @@ def test_the_unnamed_file_is_called_after_the_pte(model, tmp_path):
     assert [path.name for path in program.save(tmp_path / "model.pte")] == ["model.pte", "model.ptd"]
     program.write_tensor_data_to_file(tmp_path)
     assert (tmp_path / "_default_external_constant.ptd").read_bytes() == (tmp_path / "model.ptd").read_bytes()
-
-
-def test_saving_is_all_or_nothing(model, tmp_path, monkeypatch):
-    program = compiled(model, external_data="weights")
-    with pytest.raises(WriteError, match=r"cannot write .*the folder .*nowhere does not exist"):
-        program.save(tmp_path / "nowhere" / "m.pte")
-    with pytest.raises(WriteError, match="it is a folder"):
-        program.save(tmp_path)
-    (tmp_path / "m.pte").write_bytes(b"old program")
-    (tmp_path / "weights.ptd").write_bytes(b"old weights")
-
-    def full(pte, file):
-        file.write(b"half of it")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(fmt, "write_pte_to", full)
-    with pytest.raises(WriteError, match=r"cannot write .*m\.pte: No space left on device"):
-        program.save(tmp_path / "m.pte")
-    monkeypatch.undo()
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        "m.pte": b"old program", "weights.ptd": b"old weights",
-    }  # fmt: skip
-    program.save(tmp_path / "m.pte")
-    assert (tmp_path / "m.pte").read_bytes() == program.buffer

@@ -144,13 +144,3 @@ def test_checkers_see_blob_data_and_arguments(pte: PteFile) -> None:
     assert set(seen[0][1]["named_data"]) == {"weight", "bias"}
     values = plan(pte).values
     assert seen[0][1]["arguments"] == [[values[1], values[0]]] and seen[1][1]["arguments"] == []
-
-
-def test_metadata_round_trip(pte: PteFile) -> None:
-    assert fmt.get_meta(pte) is None
-    meta = add_meta(pte)
-    read = fmt.get_meta(fmt.read_pte(fmt.write_pte(pte)))
-    assert read == meta and read is not None
-    assert read.method("forward") == meta.methods[0] and read.method("other") is None
-    fmt.set_meta(pte, replace(meta, profile="edgecore"))
-    assert fmt.get_meta(pte) == replace(meta, profile="edgecore")

@@ -1,4 +1,4 @@
-"""Several methods in one file: weights once, state private or shared, methods that only return a value."""
+"""Several methods in one file: weights are stored once, state is private, or shared on request."""
 
 from importlib.util import find_spec
 
@@ -192,19 +192,3 @@ def test_an_arena_of_the_users_cannot_be_the_shared_one():
 
     with pytest.raises(CompileError, match="arena 2 belongs to the buffers that methods share"):
         compiled(share_state=True, memory=Apart())
-
-
-def test_constant_methods():
-    values = {
-        "vocabulary": 32000, "ratio": 0.5, "causal": True, "sizes": [1, 2], "none_of_it": [],
-        "table": torch.arange(6.0).reshape(2, 3),
-    }  # fmt: skip
-    program = edgecore.compile(Read(Core()).eval(), (X,), constant_methods=values)
-    assert program.config_methods == set(values)
-    model = edgecore.load(program.buffer)
-    assert model["vocabulary"]() == 32000
-    assert model["ratio"]() == 0.5
-    assert model["causal"]() is True
-    assert model["sizes"]() == [1, 2]
-    assert model["none_of_it"]() == []
-    assert memoryview(model["table"]()).tolist() == values["table"].tolist()

@@ -274,27 +274,3 @@ def test_a_planner_of_the_user_that_ignores_the_alignment_is_refused():
 
     with pytest.raises(CompileError, match="offset 4 of a tensor of 256 bytes is no multiple of 16"):
         edgecore.compile(Slices().eval(), (torch.randn(8, 8),), memory=MemoryPlanningPass(packed))
-
-
-def test_the_replay_finds_a_lost_value_in_the_finished_plan():
-    from edgecore.emit.check_memory import check_memory
-
-    compiled = edgecore.compile(Slices().eval(), (torch.randn(8, 8),), memory=MemoryPlanningPass(reuse=False))
-    plan = compiled.pte.program.execution_plan[0]
-    check_memory(plan, [], {}, [])
-    for value in plan.values:
-        if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None:
-            value.val.allocation_info = fmt.AllocationDetails.at(1, 0)
-    with pytest.raises(CompileError, match=r"instruction \d+ reads value \d+ \(\d+ bytes at offset 0 of memory 1\)"):
-        check_memory(plan, [], {}, [])
-
-
-def test_the_report_has_the_peak_the_bound_and_a_picture(tmp_path):
-    report = edgecore.compile(CatAlongAnInnerDim().eval(), (torch.randn(8, 8),)).report()
-    (arena,) = report.memory
-    assert arena.size == arena.bound == 1024
-    assert "memory of forward, arena 1: 1,024 bytes (lower bound 1,024); 3 tensors, 0 more in" in str(report)
-    report.to_html(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert page.count("<rect x=") == len(arena.boxes) == 3
-    assert "512 bytes at " in page and "http" not in page

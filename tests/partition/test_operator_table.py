@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pydantic import BaseModel, Field
 
-from edgecore.ir.graph import for_each
 from edgecore.partition import (
     NodeQuery,
     OperatorRow,
     OperatorTable,
-    PartitionView,
     at_most_dims,
     contiguous_only,
-    debug_handles,
 )
 from edgecore.pipeline.lower import to_edge
-from edgecore.plugin.documentation import operators_markdown, options_markdown
-from edgecore.plugin.options import Names
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16)
@@ -154,66 +148,3 @@ def test_of_a_long_table_a_wrong_name_lists_the_similar_ones():
         table.check_names(["flor"])
     with pytest.raises(ValueError, match="no operator 'relu'"):
         table.check_names(["relu"], namespace="quantized_decomposed")
-
-
-def test_documentation():
-    class Options(BaseModel):
-        names: Names = Field(default=("a",), description="Which.")
-        level: int = Field(description="How much.")
-
-    assert operators_markdown(TABLE.support()).splitlines()[2:] == [
-        "| `aten.add.Tensor` | float32, float16 | no alpha \\| any shape |",
-        "| `aten.mul.Tensor` | float32, float16 |  |",
-    ]
-    assert options_markdown(Options).splitlines()[2:] == [
-        "| `names` | tuple[str, ...] | ('a',) | Which. |",
-        "| `level` | int | required | How much. |",
-    ]
-    assert Options(names="b+c", level=1).names == ("b", "c")
-
-
-def test_a_partition_read_for_a_compiler():
-    class Scaled(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
-
-        def forward(self, a):
-            return a * self.weight, a + a
-
-    rows = torch.export.Dim("rows", max=5)
-    exported = torch.export.export(Scaled(), (torch.ones(2, 3),), dynamic_shapes={"a": {0: rows}})
-    part = PartitionView(to_edge(exported).exported_program())
-    assert [node.name for node in part.inputs] == ["a"]
-    assert [tensor.tolist() for tensor in part.constants.values()] == [[2.0, 3.0, 4.0]]
-    assert [node.target for node in part.calls] == [aten.mul.Tensor, aten.add.Tensor]
-    assert part.outputs == part.calls
-    assert part.max_shape(part.inputs[0]) == (5, 3)
-    assert (part.max_bytes(part.calls[0]), part.max_bytes(part.calls[0], 16)) == (60, 64)
-    assert debug_handles(*part.calls) == tuple(node.meta["debug_handle"] for node in part.calls) != ()
-
-
-@pytest.mark.parametrize(
-    ("rows", "least"),
-    [
-        (torch.export.Dim("rows", max=9), 0),
-        (torch.export.Dim("rows", min=3, max=9), 4),
-        (torch.export.Dim.DYNAMIC(max=9), 0),
-    ],
-)
-def test_least_sizes_are_those_that_torch_export_checks(rows, least):
-    """Of 2 and less it checks nothing: its tracing assumes that a size is not 0 or 1, and its programs take these."""
-
-    class Longer(torch.nn.Module):
-        def forward(self, a):
-            return torch.cat([a, a[:1]])
-
-    exported = torch.export.export(Longer(), (torch.ones(6, 3),), dynamic_shapes={"a": {0: rows}})
-    part = PartitionView(to_edge(exported).exported_program())
-    (result,) = part.outputs
-    assert part.max_shape(result) == (10, 3)
-    assert part.min_shape(result) == ((least, 3) if least else (1, 3))
-
-
-def test_numbers_for_each_dim():
-    assert for_each(2, 3) == for_each([2], 3) == for_each((2, 2, 2), 3) == [2, 2, 2]

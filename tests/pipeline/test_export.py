@@ -1,7 +1,5 @@
 """Where torch.export refuses: one sentence about the user's own arguments and lines, and what to do."""
 
-import re
-
 import pytest
 import torch
 from torch import nn
@@ -186,65 +184,3 @@ def test_a_wrapper_around_a_model_in_eval_mode_is_in_eval_mode():
     assert wrapper.training
     with pytest.raises(CompileError, match="Wrapper is in training mode"):
         edgecore.compile(Wrapper(nn.Linear(3, 3)), (x,))
-
-
-def test_calibration_by_keyword():
-    pytest.importorskip("edgecore_xnnpack")
-    pytest.importorskip("torchao")
-
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, *, tokens, mask):
-            return self.linear(tokens) * mask
-
-    samples = [{"mask": MASK, "tokens": TOKENS}]
-    program = edgecore.compile(Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=samples)
-    assert edgecore.load(program.buffer).forward(TOKENS, MASK).shape == (2, 3)
-    assert program.report(quantization=True).quantization[0].sqnr > 20
-    with pytest.raises(CompileError, match=re.escape("sample 1 (tokens=(2, 3) torch.float32) does not fit the model")):
-        edgecore.compile(
-            Layer().eval(), samples[0], backends="xnnpack", quantize="int8", calibration=[{"tokens": TOKENS}]
-        )
-
-
-def test_calibration_sample_that_makes_nan_is_named():
-    pytest.importorskip("edgecore_xnnpack")
-    pytest.importorskip("torchao")
-
-    class Root(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, x):
-            return self.linear(torch.sqrt(x)).reshape(3, 2)
-
-    good, bad = torch.ones(2, 3), -torch.ones(2, 3)
-    with pytest.raises(CompileError, match="with calibration sample 2 .* the model computes infinite or NaN values"):
-        edgecore.compile(Root().eval(), (good,), backends="xnnpack", quantize="int8", calibration=[good, bad])
-
-
-D = {0: torch.export.Dim("rows", min=2, max=8)}
-
-
-@pytest.mark.parametrize("shapes", [{"x": D, "more": (D, D)}, (D, (D, D))])
-def test_model_of_variable_arguments_is_quantized_with_dynamic_shapes(shapes):
-    pytest.importorskip("edgecore_xnnpack")
-    pytest.importorskip("torchao")
-
-    class Sum(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(3, 3)
-
-        def forward(self, x, *more):
-            return self.linear(x) + more[0] * more[1]
-
-    inputs = torch.rand(3, 3), torch.rand(3, 3), torch.rand(3, 3)
-    program = edgecore.compile(
-        Sum().eval(), inputs, backends="xnnpack", quantize="int8", calibration=[inputs], dynamic_shapes=shapes
-    )
-    assert edgecore.load(program.buffer).forward(*[torch.rand(5, 3)] * 3).shape == (5, 3)

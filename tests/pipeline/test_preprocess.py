@@ -1,4 +1,4 @@
-"""What a backend says of its delegates stands in the report."""
+"""Lines about its delegates that a backend's compiler adds to the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from edgecore.pipeline import preprocess
-from edgecore.pipeline.report import DelegationReport
 from edgecore.plugin import PreprocessResult
 
 
@@ -42,11 +41,3 @@ def test_lines_of_a_compiler(monkeypatch, compiler, lines):
     monkeypatch.setattr(preprocess.registry, "find", lambda backend_id: SimpleNamespace(name=backend_id))
     monkeypatch.setattr(preprocess, "compiler_of", lambda info: compiler)
     assert preprocess.report_lines("ToyBackend", [PreprocessResult(b"a"), PreprocessResult(b"bc")]) == lines
-
-
-def test_text_and_page(tmp_path):
-    report = DelegationReport(sections={"ToyBackend": ["2 blobs <estimated>"]})
-    assert str(report).splitlines()[1:] == ["ToyBackend:", "  2 blobs <estimated>"]
-    report.to_html(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    assert "<h2>ToyBackend</h2>" in page and "2 blobs &lt;estimated&gt;" in page

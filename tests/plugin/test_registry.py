@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 import edgecore
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendNotFound
-from edgecore.plugin import known_backends, registry
+from edgecore.plugin import registry
 
 RAISING = """
     raise OSError("libvendor.so.3: cannot open shared object file")
@@ -184,13 +184,30 @@ def test_compiler_that_cannot_be_imported(add_package):
         registry.load_compiler(registry.find("FakeBackend"))
 
 
-def test_known_backends_table():
-    rows = known_backends.known_backends()
-    assert all(row.package == f"edgecore-{row.name}" and row.summary for row in rows)
-    assert len({row.backend_id for row in rows}) == len({row.name for row in rows}) == len(rows)
-    assert known_backends.lookup("xnnpack") is known_backends.lookup("XnnpackBackend")
+# These take longer to import than a small file takes to load.
+HEAVY = (
+    *("torch", "numpy", "pydantic", "typer", "rich", "jinja2", "pluggy", "tomllib", "tomli"),
+    *("importlib.metadata", "dataclasses", "typing", "pathlib", "inspect", "re", "enum", "contextlib", "collections"),
+)
+LIGHT = """
+    from edgecore.plugin import BackendInfo, hookimpl
+
+    @hookimpl
+    def edgecore_backends():
+        return [BackendInfo(name={name!r}, backend_id={backend_id!r}, summary="a fake", compiler="nowhere:Nothing")]
+"""
 
 
-def test_only_packages_of_this_repository_are_recommended():
-    here = {path.name for path in (Path(__file__).parents[2] / "plugins").iterdir() if path.is_dir()}
-    assert {row.package for row in known_backends.known_backends()} == here
+def test_finding_a_backend_imports_nothing_heavy(add_package):
+    """The path that loading a file takes."""
+    add_package("edgecore-fake", "FakeBackend", LIGHT)
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import edgecore, edgecore.runtime
+from edgecore.plugin import registry
+registry.find("FakeBackend")
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout.strip()) == (0, "[]"), result.stderr

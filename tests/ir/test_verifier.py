@@ -1,0 +1,23 @@
+"""The verifier of the edge dialect names the node, the rule and the line of the model."""
+
+import pytest
+import torch
+from edge_programs import export
+
+from edgecore.ir.verifier import VerificationError, verify
+from edgecore.pipeline import to_edge
+
+
+def test_verifier_names_node_rule_and_line():
+    program = export(lambda s, x: torch.special.airy_ai(x), torch.randn(3))
+    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_decompose\.py:\d+.*not an operator"):
+        to_edge(program)
+
+
+def test_verifier_refuses_views_in_place_operators_and_strides():
+    for function, text in (
+        (lambda s, x: x.view(-1), "not an operator of the edge dialect"),
+        (lambda s, x: x.sin().relu_(), "not an operator of the edge dialect"),
+    ):
+        with pytest.raises(VerificationError, match=text):
+            verify(export(function, torch.randn(2, 3)))
