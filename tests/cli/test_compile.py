@@ -7,8 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
+from command_line import one_sentence
 
 from edgecore import format as fmt
+from edgecore.cli.compile import parse_backend
 
 pytest.importorskip("torch")
 
@@ -169,3 +171,71 @@ def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore
     assert again.status == 1
     assert again.err.strip().count("\n") == 0
     assert "cannot dump passes to graphs: the folder is not empty; name a new one" in again.err
+
+
+class TestModelArgumentOfCompile:
+    def test_absent_file(self, edgecore):
+        one_sentence(edgecore("compile", "no.pt2"), "no.pt2 does not exist")
+
+    def test_file_of_another_kind(self, edgecore, tmp_path):
+        (tmp_path / "bad.pt2").write_bytes(b"nothing")
+        result = edgecore("compile", tmp_path / "bad.pt2")
+        assert result.status == 1
+        assert "bad.pt2 is no file of torch.export.save" in result.err.splitlines()[-1]
+
+    def test_absent_module(self, edgecore):
+        one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")
+
+    def test_module_that_does_not_import(self, edgecore, module):
+        module("import no_such_module")
+        one_sentence(edgecore("compile", "my_model_file:model"), "ModuleNotFoundError", "'no_such_module'")
+        module("def model(:")
+        one_sentence(edgecore("compile", "my_model_file:model"), "SyntaxError", "line 1")
+
+    def test_function_that_raises(self, edgecore, module):
+        module("def model(): raise OSError('no weights in w.bin\\nsecond line')")
+        one_sentence(edgecore("compile", "my_model_file:model"), "my_model_file:model failed", "no weights in w.bin")
+
+    def test_absent_function(self, edgecore):
+        one_sentence(edgecore("compile", "json:model"), "module 'json'", "has no function 'model'")
+
+    def test_function_that_gives_something_else(self, edgecore, module):
+        module("def model(): return 42")
+        one_sentence(edgecore("compile", "my_model_file:model"), "must give (model, example_inputs[, dynamic_shapes])")
+
+    def test_neither(self, edgecore):
+        assert edgecore("compile", "model").status == 2
+
+
+def test_backend_options():
+    assert parse_backend("xnnpack") == ("xnnpack", {})
+    assert parse_backend("qnn:soc=SM8650,required=true,level=3") == (
+        "qnn",
+        {"soc": "SM8650", "required": True, "level": 3},
+    )
+
+
+def test_compile_with_external_data(edgecore, module, tmp_path):
+    module(
+        "import torch\n"
+        "def make():\n"
+        "    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)).eval(), (torch.ones(1, 4),)\n"
+    )
+    arguments = ("--external-data", "base", "--external-data", "1.*=head", "-o", tmp_path / "m.pte", "--json")
+    result = edgecore("compile", "my_model_file:make", *arguments)
+    assert result.status == 0, result.err
+    assert json.loads(result.out)["data"] == [str(tmp_path / "base.ptd"), str(tmp_path / "head.ptd")]
+    names = {path.name: set(fmt.read_ptd(path.read_bytes()).entries) for path in tmp_path.glob("*.ptd")}
+    assert names == {"base.ptd": {"0.weight", "0.bias"}, "head.ptd": {"1.weight", "1.bias"}}
+    facts = json.loads(edgecore("inspect", tmp_path / "m.pte", "--json").out)
+    assert facts["external_data"] == ["0.bias", "0.weight", "1.bias", "1.weight"]
+    verified = edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "base.ptd", "--data", tmp_path / "head.ptd")
+    assert verified.status == 0, verified.err
+    assert "4 weights are in .ptd files" in edgecore("verify", tmp_path / "m.pte").err
+    assert (
+        "'0.bias' is in none of the .ptd files"
+        in edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "head.ptd").out
+    )
+    wrong = edgecore("compile", "my_model_file:make", "--external-data", "a/b", "-o", tmp_path / "m.pte")
+    one_sentence(wrong, "'a/b' is no file name")

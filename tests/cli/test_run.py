@@ -1,19 +1,12 @@
+"""`edgecore run`: inputs, outputs, and what is said of inputs that do not fit."""
+
 from __future__ import annotations
 
 import json
 
 import numpy as np
 import pytest
-
-FIGURES = {"load_ms", "first_ms", "median_ms", "p95_ms", "peak_rss_mb"}
-
-
-def one_sentence(result, *parts):
-    lines = result.err.strip().splitlines()
-    assert result.status == 1
-    assert len(lines) == 1, result.err
-    assert lines[0].startswith("edgecore: ")
-    assert all(part in lines[0] for part in parts), lines[0]
+from command_line import GOOD, bundle, one_sentence
 
 
 def test_run_with_inputs_and_output_files(edgecore, relu, tmp_path):
@@ -37,21 +30,6 @@ def test_run_as_text(edgecore, relu):
     result = edgecore("run", relu)
     assert result.status == 0, result.err
     assert "output 0: dtype float32  shape [2, 3]" in result.out
-
-
-def test_bench(edgecore, relu):
-    result = edgecore("bench", relu, "--runs", 3, "--threads", 1, "--json")
-    assert result.status == 0, result.err
-    figures = json.loads(result.out)
-    assert figures.keys() >= FIGURES
-    assert all(figures[name] > 0 for name in FIGURES)
-    assert edgecore("bench", relu, "--runs", 3).out.split()[::2] == [
-        "load_ms",
-        "first_ms",
-        "median_ms",
-        "p95_ms",
-        "peak_rss_mb",
-    ]
 
 
 @pytest.mark.parametrize("command", ["run", "bench"])
@@ -99,3 +77,36 @@ def test_input_that_is_no_npy_file(edgecore, relu, tmp_path):
     (tmp_path / "x.npy").write_text("1 2 3")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is no .npy file")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "y.npy"), "y.npy: No such file or directory")
+
+
+def test_weights_are_no_program(edgecore, ptd, relu):
+    one_sentence(edgecore("run", ptd), "weights.ptd")
+    one_sentence(edgecore("inspect", ptd, "--html", "page.html"), "holds weights only")
+
+
+def test_a_bundle_that_passes(edgecore, relu, tmp_path):
+    path = bundle(relu, tmp_path, GOOD)
+    result = edgecore("run", path)
+    assert result.status == 0, result.err
+    assert "ok    forward, case 0, output 0: max abs error 0, max rel error 0" in result.out
+    assert "1 outputs passed, 0 failed; tolerance 1e-05 + 1e-05 * |expected|" in result.out
+    facts = json.loads(edgecore("run", path, "--json").out)
+    assert facts["passed"] is True
+    assert facts["results"][0]["method"] == "forward"
+    assert json.loads(edgecore("inspect", path, "--json").out)["test_cases"] == {"forward": 1}
+    assert "test cases of forward: 1" in edgecore("inspect", path).out
+    assert edgecore("verify", path).status == 0
+
+
+def test_a_bundle_that_fails(edgecore, relu, tmp_path):
+    path = bundle(relu, tmp_path, [0.0, 2.0, 0.0, 4.0, 0.0, 7.0])
+    result = edgecore("run", path)
+    one_sentence(result, str(path), "1 outputs failed")
+    assert "FAILED forward, case 0, output 0: 1 of 6 elements are wrong" in result.out
+    assert "the worst is [1, 2]: 6, expected 7" in result.out
+    assert edgecore("run", path, "--atol", "1").status == 0
+    assert edgecore("run", path, "--input", "x.npy").status == 2
+
+
+def test_tolerances_are_for_bundles(edgecore, relu):
+    assert edgecore("run", relu, "--rtol", "1").status == 2

@@ -1,0 +1,22 @@
+"""`edgecore backends`: what is installed, and manifests for C++."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def test_manifests_go_with_nothing_else(edgecore, tmp_path):
+    result = edgecore("backends", "fake", "--manifests", tmp_path / "made")
+    assert result.status == 1 and "no other argument" in result.err
+    assert not (tmp_path / "made").exists()
+
+
+def test_backends_json(edgecore):
+    result = edgecore("backends", "--json")
+    assert result.status == 0
+    for row in json.loads(result.out):
+        assert row["state"] in ("ok", "broken", "disabled")
+        assert {"backend_id", "name", "distribution", "version", "summary", "problem", "ambiguous"} <= row.keys()
+        # What edgecore-run takes as --backend.
+        assert row["state"] != "ok" or row["library"] is None or Path(row["library"]).is_file()
