@@ -10,7 +10,7 @@ from edgecore.pipeline import to_edge
 
 def test_verifier_names_node_rule_and_line():
     program = export(lambda s, x: torch.special.airy_ai(x), torch.randn(3))
-    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_decompose\.py:\d+.*not an operator"):
+    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_verifier\.py:\d+.*not an operator"):
         to_edge(program)
 
 

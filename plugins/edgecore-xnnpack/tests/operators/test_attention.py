@@ -69,3 +69,10 @@ def test_refusals() -> None:
     known = ("bool", "no lowering", "truth values that are", "a comparison with -inf")
     for reason in refusals(attend, q, k, v, flags).values():
         assert any(part in reason for part in known), reason
+
+
+def test_attention_written_out_equals_eager() -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return (q @ k.transpose(1, 2) / 2.0).softmax(-1) @ v
+
+    check(attention, *(torch.randn(2, 5, 4) for _ in range(3)))

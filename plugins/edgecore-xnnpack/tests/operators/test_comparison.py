@@ -161,20 +161,6 @@ def test_what_stays_outside(function: Function, operator: str, reason: str) -> N
     assert reason in refusals(function, X, Y)[operator]
 
 
-def test_a_comparison_is_where_its_reader_is() -> None:
-    """The reader waits for something outside, so that the two would be in different delegates."""
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        mask = x.exp() > 1
-        return torch.where(mask, torch.erf(x * 2), x) + 1
-
-    found = refusals(function, X)
-    assert found["aten.gt.Scalar"] == "truth values that are read outside"
-    assert found["aten.where.self"] == "reads truth values that are computed outside"
-    program = edgecore.compile(Together({"": lambda x, y: function(x)}).eval(), (X, Y), backends=["xnnpack"])
-    torch.testing.assert_close(edgecore.load(program.buffer).forward(X, Y), function(X))
-
-
 def test_batches_of_several_sizes() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.where(x > 0.1, x, x.mean(1, keepdim=True)), *x.max(1)]

@@ -1,4 +1,4 @@
-"""Convolutions, matrix products and norms."""
+"""Convolutions of sequences and images."""
 
 from __future__ import annotations
 
@@ -54,77 +54,6 @@ def test_lists_of_one_number(transposed: bool, dims: int, groups: int) -> None:
     check(OneNumberForAllDims(transposed, dims, groups), torch.randn(1, 4, *(6, 9)[:dims]))
 
 
-def test_poolings_with_lists_of_one_number() -> None:
-    aten = torch.ops.aten
-    check(lambda x: aten.max_pool2d(x, [3], [2], [1], [1]), torch.randn(1, 3, 9, 8))
-    check(lambda x: aten.max_pool2d_with_indices(x, [3], [2], [1], [2])[0], torch.randn(1, 3, 9, 8))
-    check(lambda x: aten.avg_pool2d(x, [3], [2], [1]), torch.randn(1, 3, 9, 8))
-    check(lambda x: aten.avg_pool2d(x, [2]), torch.randn(1, 3, 9, 8))
-
-
-def test_zero_padding_is_fused() -> None:
-    module = nn.Sequential(nn.ZeroPad2d((0, 1, 2, 3)), nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU())
-    assert check(module, torch.randn(1, 3, 8, 9)) == {"StaticTranspose": 2, "Conv2d": 1}
-
-
-def test_other_padding_is_not_fused() -> None:
-    module = nn.Sequential(nn.ConstantPad2d(1, 2.0), nn.Conv2d(3, 4, 3))
-    assert check(module, torch.randn(1, 3, 8, 9))["StaticConstantPad"] == 1
-
-
-def test_channels_last_model_has_no_transposes() -> None:
-    module = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
-    value = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
-    assert check(module, value) == {"Conv2d": 1}
-
-
 def test_convolution_of_computed_weights_is_refused() -> None:
     reasons = refusals(torch.conv2d, torch.randn(1, 3, 5, 5), torch.randn(2, 3, 3, 3))
     assert reasons["aten.convolution.default"] == "weight not constant"
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (1, 5), (2, 3, 5), (2, 3, 4, 5)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_linear(shape: tuple[int, ...], bias: bool) -> None:
-    check(nn.Sequential(nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 2)), torch.randn(shape))
-
-
-class Weights(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.w, self.b, self.c = (nn.Parameter(torch.randn(shape)) for shape in ((5, 7), (7,), (3, 7)))
-
-    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
-        return [x @ self.w, self.c @ (x @ self.w).T, torch.addmm(self.b, x, self.w), torch.addmm(self.c, x, self.w)]
-
-
-def test_matrix_products_with_weights() -> None:
-    check(Weights(), torch.randn(3, 5))
-
-
-def test_matrix_products_of_computed_values() -> None:
-    check(lambda x, y, z: [x @ y, torch.addmm(z, x, y)], torch.randn(3, 5), torch.randn(5, 4), torch.randn(4))
-    check(torch.bmm, torch.randn(2, 3, 5), torch.randn(2, 5, 4))
-    check(torch.matmul, torch.randn(2, 4, 3, 5), torch.randn(2, 4, 5, 6))
-
-
-def test_attention() -> None:
-    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return (q @ k.transpose(1, 2) / 2.0).softmax(-1) @ v
-
-    check(attention, *(torch.randn(2, 5, 4) for _ in range(3)))
-
-
-@pytest.mark.parametrize(
-    "module, shape",
-    [
-        (nn.BatchNorm2d(4), (2, 4, 5, 6)), (nn.BatchNorm1d(4), (2, 4, 5)), (nn.BatchNorm1d(4), (3, 4)),
-        (nn.GroupNorm(2, 6), (2, 6, 5, 7)), (nn.GroupNorm(6, 6, affine=False), (1, 6, 5, 7)),
-        (nn.LayerNorm(7), (2, 3, 7)), (nn.LayerNorm((5, 7), elementwise_affine=False), (2, 3, 5, 7)),
-    ],
-)  # fmt: skip
-def test_norms(module: nn.Module, shape: tuple[int, ...]) -> None:
-    for tensor in [*module.parameters(), *module.buffers()]:
-        if tensor.is_floating_point():
-            torch.nn.init.uniform_(tensor, 0.5, 1.5)
-    check(module, torch.randn(shape) + 1)

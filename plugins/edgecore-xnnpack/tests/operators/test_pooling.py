@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
-from lowered import check, refusals
+from lowered import Together, check, refusals
+from torch import nn
 
 IMAGE = torch.randn(1, 3, 13, 10, generator=torch.Generator().manual_seed(0))
 
@@ -62,54 +65,37 @@ def test_between_convolutions(name: str) -> None:
         (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), "ceil_mode"),
     ],
 )
-def test_refusals(function: object, reason: str) -> None:
+def test_reasons_of_poolings_outside_are_named(function: object, reason: str) -> None:
     assert reason in "; ".join(refusals(function, IMAGE).values())
 
 
-def test_concatenation_of_many() -> None:
-    parts = [torch.randn(1, n, 4, 5) for n in range(1, 10)]
-    for count in (2, 3, 4, 5, 6, 9):
-        check(lambda *x: torch.cat(x, 1), *parts[:count])
-    check(lambda x, y: torch.cat([x, y], -1), torch.randn(2, 3, 4), torch.randn(2, 3, 2))
+def test_poolings_with_lists_of_one_number() -> None:
+    aten = torch.ops.aten
+    check(lambda x: aten.max_pool2d(x, [3], [2], [1], [1]), torch.randn(1, 3, 9, 8))
+    check(lambda x: aten.max_pool2d_with_indices(x, [3], [2], [1], [2])[0], torch.randn(1, 3, 9, 8))
+    check(lambda x: aten.avg_pool2d(x, [3], [2], [1]), torch.randn(1, 3, 9, 8))
+    check(lambda x: aten.avg_pool2d(x, [2]), torch.randn(1, 3, 9, 8))
 
 
-MOVES = {
-    "permute": lambda x: x.permute(3, 1, 0, 2),
-    "to channels last and back": lambda x: x.permute(0, 2, 3, 1).exp().permute(0, 3, 1, 2),
-    "transpose": lambda x: x.transpose(1, 3),
-    "view": lambda x: x.reshape(1, 39, 10).exp().view(13, 30),
-    "flatten": lambda x: x.exp().flatten(1),
-    "squeeze": lambda x: x.exp().squeeze(0).unsqueeze(-1),
-    "pad": lambda x: F.pad(x, (1, 2, 3, 4), value=0.5),
-    "pad channels": lambda x: F.pad(x, (0, 0, 0, 0, 1, 2)),
-    "slice": lambda x: x[:, 1:, 2:-3, -4:],
-    "select": lambda x: x[:, 1] + x[:, -1],
-    "split": lambda x: [y.exp() for y in x.split([1, 2], 1)] + [y * 2 for y in x.chunk(3, 2)],
-    "unused parts": lambda x: x.split(1, 1)[1].exp(),
-    "an empty part": lambda x: x.split([0, 3, 0], 1)[1].exp(),
+Function = Callable[..., torch.Tensor]
+
+X = torch.randn(1, 4, 6, 8, generator=torch.Generator().manual_seed(0))
+
+COMPOSED_POOLINGS: dict[str, Function] = {
+    "average of a sequence": lambda x: F.avg_pool1d(x[:, :, 0], 3, 2, 1),
+    "adaptive of a sequence": lambda x: F.adaptive_avg_pool1d(x[:, :, 0], 1),
+    "adaptive of a sequence, to 3": lambda x: F.adaptive_avg_pool1d(x[:, :, 0], 3),
+    "adaptive, windows of several sizes": lambda x: F.adaptive_avg_pool2d(x, (4, 5)),
+    "adaptive maximum": lambda x: F.adaptive_max_pool2d(x, (3, 2)),
+    "global maximum": lambda x: F.adaptive_max_pool2d(x, 1),
+    "divisor": lambda x: F.avg_pool2d(x, 2, 1, 1, divisor_override=3),
+    "dilation with padding": lambda x: F.max_pool2d(x, 2, 1, 1, dilation=2),
 }
 
 
-@pytest.mark.parametrize("name", MOVES)
-def test_moving_elements(name: str) -> None:
-    move = MOVES[name]
-
-    def function(x: torch.Tensor) -> list[torch.Tensor]:
-        moved = move(x)
-        return [y * 2 for y in ([moved] if isinstance(moved, torch.Tensor) else moved)]
-
-    check(function, IMAGE)
+def test_composed_poolings_equal_eager() -> None:
+    check(Together(COMPOSED_POOLINGS), X)
 
 
-@pytest.mark.parametrize("name", MOVES)
-def test_moving_elements_between_convolutions(name: str) -> None:
-    conv, move = torch.nn.Conv2d(3, 3, 3, padding=1), MOVES[name]
-    check(lambda x: move(conv(x)), IMAGE)
-
-
-def test_outputs_that_are_inputs_or_the_same() -> None:
-    def function(x: torch.Tensor) -> list[torch.Tensor]:
-        y = x * 2
-        return [y, y.reshape(2, 3), y + 1, y.clone()]
-
-    check(function, torch.randn(3, 2))
+def test_composed_poolings_between_convolutions_equal_eager() -> None:
+    check(nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), Together(COMPOSED_POOLINGS)), X)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowered import as_module
+from lowered import as_module, refusals
 from torch import nn
 
 from edgecore_xnnpack.operators import TABLE
@@ -88,3 +88,57 @@ def test_strides_that_no_layout_has() -> None:
 )
 def test_reason_of_a_module(module: nn.Module, inputs: torch.Tensor, reason: str) -> None:
     assert any(reason == found for found in reasons(module, inputs))
+
+
+@pytest.mark.parametrize(
+    "function, reason",
+    [
+        (lambda x: x.sum().exp(), "rank 0"),
+        (lambda x: x.reshape(1, 192).repeat(1, 6).cumsum(1), "a cumulative sum of 1152 elements"),
+        (lambda x: x.reshape(1, -1).repeat(1, 400).amax(1), "a maximum of 76800 elements"),
+        (lambda x: x[:, :1].var(1), "variance of 1 elements"),
+        (lambda x: F.elu(x, -1.0), "alpha -1.0"),
+        (lambda x: (-2.0) ** x, "base -2"),
+        (lambda x: torch.where(x.long() > 0, x, x * 2), "dtype int64"),
+        (lambda x: x.masked_fill(x.isnan(), 1.0), "truth values that are computed outside"),
+        (lambda x: torch.slice_scatter(x, x[:, :2], 1, 0, 4, 2), "step 2"),
+        (lambda x: torch.where(x > 0, torch.nan, x), "NaN is chosen"),
+        (lambda x: x.masked_fill(x > 0, torch.nan), "NaN is chosen"),
+        (lambda x: F.pad(x.exp(), (-8, 9)), "cuts all of a dimension"),
+        (lambda x: x.reshape(1, 192).flip(1), "192 pieces"),
+        (lambda x: x.reshape(1, 2, 2, 6, 4, 2)[..., ::2], "step 2 of rank 6"),
+        (lambda x: x[:, torch.arange(2), torch.arange(2)], "2 index tensors"),
+        (lambda x: x[0, 0].argsort(0).float(), "no lowering"),
+        (lambda x: x.index_select(1, x[0, 0, 0, :2].abs().long()), "index not constant"),
+        (lambda x: x[:, torch.tensor([[0, 1]])], "index of int64 and rank 2"),
+        (lambda x: F.pixel_shuffle(x[0], 2), "rank 3"),
+        (lambda x: F.group_norm(x[0, 0], 2), "rank 2"),
+        (lambda x: F.avg_pool1d(x[0, 0], 2), "rank 2"),
+        (lambda x: F.max_pool2d(x, 2, 1, dilation=2, ceil_mode=True), "dilation with ceil_mode"),
+        (lambda x: x.softmax(1, dtype=torch.float64), "dtype"),
+        (lambda x: x.sum(1, dtype=torch.float64), "dtype"),
+    ],
+)
+def test_reasons_of_decomposed_operators_stand_in_the_report(function: object, reason: str) -> None:
+    assert reason in "; ".join(refusals(function, X).values())
+
+
+@pytest.mark.parametrize(
+    "function, reason",
+    [
+        (lambda x: F.adaptive_max_pool2d(x, 4), "6 not divisible by 4"),
+        (lambda x: F.adaptive_max_pool2d(x[0], 2), "rank 3"),
+        (lambda x: F.softplus(x, threshold=5), "threshold 5"),
+        (lambda x: F.softplus(x, beta=-1), "beta -1"),
+        (lambda x: F.celu(x, -0.5), "alpha -0.5"),
+        (lambda x: F.rms_norm(x, (8,), x[0, 0, 0]), "weight not constant"),
+        (lambda x: F.interpolate(x[:, 0].reshape(1, 1, 48)[..., :47], size=140), "94 pieces"),
+    ],
+)
+def test_reasons_to_decompose_an_operator_are_asked_of_the_table(
+    function: Callable[..., torch.Tensor], reason: str
+) -> None:
+    program = torch.export.export(as_module(function), (X,))
+    program.graph.eliminate_dead_code()
+    check_node = TABLE.unsupported_reasons(program, is_decomposed=False)
+    assert reason in [check_node(node) for node in program.graph.nodes if node.op == "call_function"]

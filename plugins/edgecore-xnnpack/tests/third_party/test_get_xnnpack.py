@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import io
 import subprocess
 import sys
@@ -15,20 +14,6 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "native" / "third_party" / "get_xnnpack.py"
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script as a module, on a machine without apt."""
-    spec = importlib.util.spec_from_file_location("get_xnnpack", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "get_xnnpack", module)
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))  # as when it is run
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "apt_fetch", lambda pins, into: None)
-    monkeypatch.delenv("EDGECORE_THIRD_PARTY", raising=False)
-    return module
 
 
 def pin_of(script: ModuleType, name: str, data: bytes) -> object:
@@ -176,14 +161,3 @@ def test_second_process_waits_and_takes_the_first_ones_build(tmp_path: Path) -> 
         result.mkdir()
     stdout, _ = process.communicate()
     assert process.returncode == 0 and Path(stdout.strip()) == result
-
-
-def test_a_patch_that_does_not_fit_is_refused(script: ModuleType, tmp_path: Path) -> None:
-    patch = next(patch for patch in script.XNNPACK_PATCHES if patch.old not in patch.new)  # fits once
-    file = tmp_path / patch.path
-    file.parent.mkdir(parents=True)
-    file.write_text(f"before\n{patch.old}after\n")
-    script.apply([patch], tmp_path)
-    assert file.read_text() == f"before\n{patch.new}after\n"
-    with pytest.raises(ValueError, match=f"{file.name} is not the file"):
-        script.apply([patch], tmp_path)
