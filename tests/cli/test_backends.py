@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 
-def test_manifests_go_with_nothing_else(edgecore, tmp_path):
+def test_the_option_manifests_goes_with_no_other_argument(edgecore, tmp_path):
     result = edgecore("backends", "fake", "--manifests", tmp_path / "made")
     assert result.status == 1 and "no other argument" in result.err
     assert not (tmp_path / "made").exists()
 
 
-def test_backends_json(edgecore):
+def test_backends_as_json_have_their_state_and_library(edgecore):
     result = edgecore("backends", "--json")
     assert result.status == 0
     for row in json.loads(result.out):

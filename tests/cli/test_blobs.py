@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 
-def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
+def test_blobs_of_a_backend_that_is_not_installed_are_listed_unopened(edgecore, pte):
     result = edgecore("inspect", pte, "--blobs")
     assert result.status == 0
     head, problem = result.out.splitlines()
@@ -14,12 +14,12 @@ def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
     assert "no package is known for it" in problem
 
 
-def test_a_blob_that_the_file_does_not_have(edgecore, pte, relu):
+def test_a_blob_number_that_the_file_does_not_have_is_reported_with_those_it_has(edgecore, pte, relu):
     assert "there is no blob 3: the file has 0 to 0" in edgecore("inspect", pte, "--blob", 3).err
     assert "there is no blob 0: the file has none" in edgecore("inspect", relu, "--blob", 0).err
     assert edgecore("inspect", relu, "--blobs").out == "the file has no delegates\n"
 
 
-def test_blobs_as_json(edgecore, pte):
+def test_blobs_are_printed_as_json(edgecore, pte):
     (row,) = json.loads(edgecore("inspect", pte, "--blob", 0, "--json").out)
     assert (row["backend_id"], row["delegates"], row["lines"]) == ("QnnBackend", ["forward/0"], [])

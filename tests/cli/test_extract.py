@@ -28,7 +28,7 @@ class TestExtract:
         pte.write_bytes(fmt.write_pte(content))
         return pte
 
-    def test_every_part(self, edgecore, file, tmp_path):
+    def test_extract_writes_every_part_and_an_index(self, edgecore, file, tmp_path):
         result = edgecore("extract", file, "--into", tmp_path / "parts")
         assert result.status == 0, result.err
         assert result.out.endswith("parts: 1 blobs, 2 named_data, 1 constants, index.json\n")
@@ -52,13 +52,13 @@ class TestExtract:
         written = {path.relative_to(tmp_path / "parts").as_posix() for path in (tmp_path / "parts").rglob("*.*")}
         assert written == {*contents, "index.json"}
 
-    def test_beside_the_file_and_not_twice(self, edgecore, file):
+    def test_extract_writes_beside_the_file_and_into_no_folder_that_exists(self, edgecore, file):
         assert edgecore("extract", file).status == 0
         again = edgecore("extract", file)
         assert again.status == 1
         assert "exists already; remove it, or choose another folder with --into" in again.err
 
-    def test_weights(self, edgecore, ptd, tmp_path):
+    def test_extract_takes_weights_out_of_a_ptd_file(self, edgecore, ptd, tmp_path):
         assert edgecore("extract", ptd, "--into", tmp_path / "weights").status == 0
         rows = json.loads((tmp_path / "weights" / "index.json").read_text())["data"]
         assert [(row["key"], row["bytes"]) for row in rows] == [("layer.weight", 8), ("packed", 3)]

@@ -10,7 +10,7 @@ import sys
 from command_line import one_sentence
 
 
-def test_inspect_json(edgecore, pte):
+def test_inspect_prints_the_facts_as_json(edgecore, pte):
     result = edgecore("inspect", pte, "--json")
     facts = json.loads(result.out)
     (method,) = facts["methods"]
@@ -26,7 +26,7 @@ def test_inspect_json(edgecore, pte):
     assert method["delegate_bytes"] is None
 
 
-def test_inspect_text(edgecore, pte):
+def test_inspect_prints_methods_inputs_and_delegates_as_text(edgecore, pte):
     out = edgecore("inspect", pte).out
     assert "method forward" in out
     assert "input 0: float32 [2, 3]" in out
@@ -53,7 +53,7 @@ def test_inspect_needs_neither_torch_nor_numpy(pte):
     assert result.stdout.strip().endswith("[]"), result.stderr
 
 
-def test_inspect_and_verify_weights(edgecore, ptd):
+def test_weights_in_a_ptd_file_are_inspected_and_verified(edgecore, ptd):
     facts = json.loads(edgecore("inspect", ptd, "--json").out)
     assert facts["data"] == [
         {"key": "layer.weight", "bytes": 8, "dtype": "float32", "shape": [2, 1], "dim_order": [0, 1]},

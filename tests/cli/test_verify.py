@@ -7,7 +7,7 @@ from command_line import GOOD, bundle
 from edgecore import format as fmt
 
 
-def test_verify_sound_file(edgecore, pte):
+def test_verify_reports_a_sound_file(edgecore, pte):
     result = edgecore("verify", pte, "--runtime", "edgecore")
     assert result.status == 0, result.out + result.err
     assert "sound, keeps to edgecore" in result.out
@@ -19,7 +19,7 @@ def test_verify_unknown_profile_is_wrong_usage(edgecore, pte):
     assert edgecore("verify", pte, "--runtime", "executorch-9").status == 2
 
 
-def test_verify_compares_cases_and_program(edgecore, relu, tmp_path):
+def test_verify_compares_the_test_cases_of_a_bundle_with_its_program(edgecore, relu, tmp_path):
     bpte = fmt.read_bpte(bundle(relu, tmp_path, GOOD).read_bytes())
     suite = bpte.method_test_suites[0]
     suite.test_cases[0].inputs.append(fmt.Value(fmt.Int(3)))

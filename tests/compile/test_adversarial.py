@@ -38,7 +38,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_function_equals_eager(name):
+def test_a_function_that_once_failed_equals_eager(name):
     function, x = FUNCTIONS[name]
     agree(Model(function), (x,))
 
@@ -62,7 +62,7 @@ class Swap(nn.Module):
         return self.a * x, self.b
 
 
-def test_buffers_that_swap_their_content():
+def test_two_buffers_may_swap_their_content():
     x = torch.ones(2)
     agree(Swap(), (x,), others=[(x,), (x,)])
 
@@ -97,12 +97,12 @@ MOVED = {
 
 
 @pytest.mark.parametrize("name", MOVED)
-def test_delegate_outputs_that_only_move_data(name):
+def test_outputs_of_a_delegate_that_only_move_data_equal_eager(name):
     pytest.importorskip("edgecore_xnnpack")
     agree(Model(MOVED[name]), (VECTOR,), backends=["xnnpack"])
 
 
-def test_channels_last_input_permuted_to_an_output_of_a_delegate():
+def test_a_channels_last_input_may_be_permuted_to_an_output_of_a_delegate():
     pytest.importorskip("edgecore_xnnpack")
     x = IMAGE.to(memory_format=torch.channels_last)
     agree(Model(lambda x: (x * 2, x.permute(0, 2, 3, 1))), (x,), backends=["xnnpack"])

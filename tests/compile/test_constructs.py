@@ -126,7 +126,7 @@ CASES = {
 
 @pytest.mark.parametrize("backends", BACKENDS, ids=lambda backends: "+".join(backends) or "kernels")
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_eager(name, backends):
+def test_constructs_that_once_failed_equal_eager(name, backends):
     model, *inputs = CASES[name]
     program = edgecore.compile(model.eval(), tuple(inputs), backends=backends)
     got, want = edgecore.load(program.buffer).forward(*inputs), model(*inputs)
@@ -140,7 +140,7 @@ def test_cumprod_multiplies_in_order():
     torch.testing.assert_close(got, x.cumprod(0), rtol=0, atol=0)
 
 
-def test_cumprod_and_searchsorted_of_dynamic_sizes():
+def test_cumprod_and_bucketize_of_dynamic_sizes_equal_eager():
     model = Function(lambda x: (x.cumprod(-1), torch.bucketize(x, EDGES))).eval()
     shapes = ({1: torch.export.Dim("n", min=2, max=9)},)
     method = edgecore.load(edgecore.compile(model, (image(2, 5),), dynamic_shapes=(shapes,)).buffer).forward
@@ -150,7 +150,7 @@ def test_cumprod_and_searchsorted_of_dynamic_sizes():
 
 
 @pytest.mark.parametrize("name", ["circular padding", "bilinear", "padding valid", "float outside autocast", "rrelu"])
-def test_nothing_stays_outside_xnnpack(name):
+def test_constructs_of_real_models_are_delegated_to_xnnpack_as_a_whole(name):
     pytest.importorskip("edgecore_xnnpack")
     model, *inputs = CASES[name]
     edgecore.compile(model.eval(), tuple(inputs), backends=[edgecore.Backend("xnnpack", required=True)])

@@ -131,7 +131,7 @@ def close(results, expected):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_at_least_middle_and_greatest_shape(name, compiled):
+def test_min_middle_and_max_shapes_equal_eager(name, compiled):
     model, program = compiled(name)
     assert fmt.verify(program.pte) == []
     forward = edgecore.load(program.buffer).forward
@@ -168,7 +168,7 @@ def test_a_size_without_bound_is_a_clear_error():
         edgecore.compile(nn.ReLU().eval(), (torch.ones(4, 4),), dynamic_shapes=({0: Dim("b")},))
 
 
-def test_what_torch_specialises_is_explained():
+def test_a_dim_that_the_model_fixes_is_explained():
     class Fixed(nn.Module):
         def forward(self, x):
             return x * float(x.shape[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_what_counts_as_a_leak():
+def test_steady_growth_is_a_leak_and_caches_that_fill_are_not():
     """Bytes of heap that five steps of 40 loads lose: caches that fill, and leaks, also of some loads only."""
     pytest.importorskip("torch")
     from edgecore.conformance.lifetime import HEAP, SPARSE, _grows

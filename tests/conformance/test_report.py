@@ -14,7 +14,7 @@ ROWS = [
 ]
 
 
-def test_the_table_names_every_check_once():
+def test_the_table_of_a_report_names_every_check_once():
     text = str(Report("acme", ROWS))
     assert text.splitlines()[0] == "operators"
     assert "  ok      aten.add.Tensor: 8 of 8 calls taken" in text
@@ -24,14 +24,14 @@ def test_the_table_names_every_check_once():
     assert text.count("word") == 40
 
 
-def test_ok_needs_something_that_passed():
+def test_a_report_without_a_passed_check_is_not_ok():
     assert Report("acme", ROWS[:1]).ok
     assert not Report("acme", ROWS).ok
     assert not Report("acme", ROWS[2:]).ok
     assert not Report("acme").ok
 
 
-def test_junit_and_json(tmp_path):
+def test_a_report_is_written_as_junit_and_as_json(tmp_path):
     report = Report("acme", ROWS)
     report.to_junit(tmp_path / "report.xml")
     suite = ElementTree.parse(tmp_path / "report.xml").getroot()

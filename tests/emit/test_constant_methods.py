@@ -6,7 +6,7 @@ from torch import nn
 import edgecore
 
 
-def test_constant_methods():
+def test_constant_methods_return_the_values_they_were_given():
     values = {
         "vocabulary": 32000, "ratio": 0.5, "causal": True, "sizes": [1, 2], "none_of_it": [],
         "table": torch.arange(6.0).reshape(2, 3),

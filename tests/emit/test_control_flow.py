@@ -140,7 +140,7 @@ def run_executorch(path, inputs):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_equals_torch_on_both_runtimes(function, tmp_path):
+def test_control_flow_equals_torch_on_both_runtimes(function, tmp_path):
     exported = torch.export.export(Model(function).eval(), (INPUTS[0],))
     before = [node.format_node() for node in all_calls(exported.graph_module)]
     reference = exported.module()
@@ -160,7 +160,7 @@ def test_equals_torch_on_both_runtimes(function, tmp_path):
 
 
 @pytest.mark.parametrize("function", [branches, mapped, scanned], ids=lambda function: function.__name__)
-def test_their_files_run_here(function, tmp_path):
+def test_control_flow_in_files_of_executorch_runs_here(function, tmp_path):
     model = Model(function).eval()
     exported = torch.export.export(model, (INPUTS[0],))
     reference = exported.module()
@@ -174,7 +174,7 @@ def test_their_files_run_here(function, tmp_path):
 
 
 @pytest.mark.parametrize("function", [mapped, scanned], ids=lambda function: function.__name__)
-def test_loops_over_a_dynamic_dimension(function):
+def test_loops_over_a_dynamic_dim_equal_torch(function):
     model = Model(function).eval()
     shapes = ((({0: torch.export.Dim("rows", min=2, max=9)}),),)
     exported = torch.export.export(model, (INPUTS[0],), dynamic_shapes=shapes)

@@ -48,7 +48,7 @@ def run_peer(pte, ptd):
 
 @needs_peer
 @pytest.mark.parametrize("backends", [[], ["xnnpack"]])
-def test_peer_runs_our_two_files(model, backends):
+def test_executorch_runs_a_program_with_its_weights_in_another_file(model, backends):
     program = compiled(model, backends=backends, external_data="weights")
     assert list(program.data) == ["weights"]
     assert fmt.verify(program.pte) == []
@@ -59,7 +59,7 @@ def test_peer_runs_our_two_files(model, backends):
 
 
 @needs_peer
-def test_peers_reader_reads_our_file_and_we_read_the_peers(model):
+def test_each_toolchain_reads_the_weights_that_the_other_wrote(model):
     from executorch.exir import to_edge
     from executorch.exir.capture._config import ExecutorchBackendConfig
     from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
@@ -78,7 +78,7 @@ def test_peers_reader_reads_our_file_and_we_read_the_peers(model):
         assert entry.tensor_layout.sizes == list(model.state_dict()[key].shape)
 
 
-def test_equal_constants_are_one_segment(model):
+def test_equal_constants_are_stored_once(model):
     (ptd,) = compiled(model, external_data=True).data.values()
     again = fmt.read_ptd(fmt.write_ptd(ptd))
     assert set(again.entries) == {"base.weight", "base.bias", "lora_a.weight", "lora_b.weight", "same"}
@@ -88,7 +88,7 @@ def test_equal_constants_are_one_segment(model):
     assert sizes.count(32) == 1, "the buffer and the bias are stored once inside a .pte too"
 
 
-def test_patterns_choose_the_file(model, tmp_path):
+def test_patterns_of_names_choose_the_file_of_a_weight(model, tmp_path):
     program = compiled(model, external_data={"lora*": "adapter", "base.*": "base.ptd"})
     assert {file: set(ptd.entries) for file, ptd in program.data.items()} == {
         "adapter": {"lora_a.weight", "lora_b.weight"},
@@ -99,7 +99,7 @@ def test_patterns_choose_the_file(model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["adapter.ptd", "base.ptd", "model.pte"]
 
 
-def test_verify_looks_for_what_is_outside(model):
+def test_verify_looks_for_weights_outside_of_the_file(model):
     program = compiled(model, external_data={"lora*": "adapter", "*": "base"})
     assert fmt.verify(program.pte, data=program.data) == []
     (missing,) = fmt.verify(program.pte, data={"base": program.data["base"], "half": fmt.PtdFile()})[:1]
@@ -112,14 +112,14 @@ def test_verify_looks_for_what_is_outside(model):
     assert "'base.bias' is None in base, the method has TensorLayout" in violation.what
 
 
-def test_patterns_reach_into_a_delegate(model):
+def test_patterns_choose_weights_of_a_delegate_too(model):
     program = compiled(model, backends=["xnnpack"], external_data={"lora*": "adapter"})
     (adapter,) = program.data.values()
     contents = {bytes(entry.data) for entry in adapter.entries.values()}
     assert contents == {bytes(w.detach().numpy().tobytes()) for w in (model.lora_a.weight, model.lora_b.weight)}
 
 
-def test_a_function_of_the_node_chooses(model):
+def test_a_function_of_the_node_chooses_the_file(model):
     from edgecore import ExecutorchBackendConfig, to_edge
 
     edge = to_edge(torch.export.export(model, (X,)))

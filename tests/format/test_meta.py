@@ -15,7 +15,7 @@ def add_meta(pte: PteFile, profile: str = "executorch-1.5") -> fmt.Meta:
     return meta
 
 
-def test_metadata_round_trip(pte: PteFile) -> None:
+def test_metadata_are_read_as_they_were_written(pte: PteFile) -> None:
     assert fmt.get_meta(pte) is None
     meta = add_meta(pte)
     read = fmt.get_meta(fmt.read_pte(fmt.write_pte(pte)))

@@ -35,7 +35,7 @@ def hash_meta(pte: PteFile, **hashes: Any) -> None:
     fmt.set_meta(pte, replace(add_meta(pte), **hashes))
 
 
-def test_a_sound_file(pte: PteFile) -> None:
+def test_a_sound_file_has_no_findings(pte: PteFile) -> None:
     add_meta(pte)
     assert sentences(pte) == ""
     assert sentences(fmt.read_pte(fmt.write_pte(pte))) == ""
@@ -110,7 +110,7 @@ MUTATIONS: list[tuple[Callable[[PteFile], Any], str]] = [
 
 
 @pytest.mark.parametrize(("mutate", "sentence"), MUTATIONS, ids=[sentence for _, sentence in MUTATIONS])
-def test_violation(pte: PteFile, mutate: Callable[[PteFile], Any], sentence: str) -> None:
+def test_each_violation_is_found_and_named(pte: PteFile, mutate: Callable[[PteFile], Any], sentence: str) -> None:
     mutate(pte)
     with pytest.raises(AssertionError, match=sentence):
         assert sentences(pte) == ""
@@ -122,7 +122,7 @@ def test_the_stock_runtime_has_no_unbounded_shapes(pte: PteFile) -> None:
     assert sentences(pte, runtime="edgecore") == ""
 
 
-def test_profiles(pte: PteFile) -> None:
+def test_operators_beyond_the_target_runtime_are_found(pte: PteFile) -> None:
     plan(pte).operators[0] = fmt.Operator("edgecore::fast", "out")
     assert "edgecore::fast.out" in sentences(pte)
     assert sentences(pte, runtime="edgecore") == ""

@@ -39,7 +39,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("target", "args", "kwargs"), ALLOWED)
-def test_what_torch_computes_is_allowed_with_its_result(target, args, kwargs):
+def test_dtypes_that_torch_computes_are_allowed_with_its_result(target, args, kwargs):
     result = target(*args, **kwargs)
     assert complaint(target, args, kwargs, result) is None
     wrong = torch.zeros(1, dtype=torch.int8)
@@ -48,13 +48,13 @@ def test_what_torch_computes_is_allowed_with_its_result(target, args, kwargs):
 
 
 @pytest.mark.parametrize(("target", "args"), REFUSED)
-def test_what_torch_refuses_is_refused(target, args):
+def test_dtypes_that_torch_refuses_are_refused(target, args):
     with pytest.raises((RuntimeError, IndexError)):
         target(*args)
     assert "takes no" in complaint(target, args, {}, args[0])
 
 
-def test_what_the_trial_cannot_judge_is_allowed():
+def test_dtypes_that_a_trial_cannot_judge_are_allowed():
     mask = FLOATS > 0
     for target, args in (
         (aten.index.Tensor, (FLOATS, [mask])),
@@ -71,7 +71,7 @@ def test_most_operators_have_a_rule():
     assert len(with_rule) >= 185
 
 
-def test_the_verifier_names_node_rule_and_line():
+def test_the_verifier_names_node_line_and_dtype_rule():
     class Model(torch.nn.Module):
         def forward(self, x, i):
             return torch.nn.functional.embedding(i, x)

@@ -39,7 +39,7 @@ def plan(**options):
     return MemoryPlanningPass(**options).run(program)
 
 
-def test_dead_tensors_give_way():
+def test_memory_of_a_dead_tensor_is_used_again():
     assert plan(reuse=False).arenas == {1: 2 * 1024}
 
 
@@ -47,14 +47,14 @@ def test_an_elementwise_result_is_computed_in_place():
     assert plan().arenas == {1: 1024}
 
 
-def test_inputs_and_outputs_are_planned_on_request():
+def test_memory_of_inputs_and_outputs_is_planned_on_request():
     everything = {"alloc_graph_input": True, "alloc_graph_output": True, "reuse": False}
     assert plan(**everything).arenas == {1: 2 * 1024}
     assert plan(memory_planning_algo=naive, reuse=False).arenas == {1: 5 * 1024}
     assert plan(memory_planning_algo=naive, **everything).arenas == {1: 7 * 1024}
 
 
-def test_a_subclass_spreads_tensors_over_arenas():
+def test_a_subclass_of_the_planning_pass_spreads_tensors_over_arenas():
     class Two(MemoryPlanningPass):
         def arena_of(self, spec):
             return 1 + spec.lifetime[0] % 2

@@ -93,7 +93,7 @@ def test_private_state_starts_with_its_initial_content():
 
 
 @pytest.mark.parametrize("memory", [None, "static"])
-def test_shared_state_has_one_place(memory):
+def test_shared_state_has_the_same_offset_in_all_methods(memory):
     pte = compiled(share_state=True, memory=memory).pte
     places, arenas = planned(pte)
     assert fmt.verify(pte) == []
@@ -104,7 +104,7 @@ def test_shared_state_has_one_place(memory):
 
 
 @needs_peer
-def test_the_peer_lays_shared_state_out_in_the_same_way():
+def test_executorch_lays_shared_state_out_in_the_same_way():
     from executorch.exir import to_edge
     from executorch.exir.capture._config import ExecutorchBackendConfig as TheirConfig
     from executorch.exir.passes import MemoryPlanningPass as TheirPlanning
@@ -128,7 +128,7 @@ def test_the_peer_lays_shared_state_out_in_the_same_way():
 
 
 @needs_peer
-def test_the_peer_runs_each_method(tmp_path):
+def test_executorch_runs_each_method_of_a_file_with_shared_state(tmp_path):
     from executorch.runtime import Runtime
 
     path = tmp_path / "methods.pte"
@@ -140,7 +140,7 @@ def test_the_peer_runs_each_method(tmp_path):
     assert count.item() == 3.0
 
 
-def test_the_peers_spelling_shares_too():
+def test_the_option_share_mutable_buffers_of_executorch_shares_state():
     core = Core()
     exported = {name: torch.export.export(kind(core).eval(), (X,)) for name, kind in METHODS.items()}
     config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(share_mutable_buffers=True))

@@ -206,7 +206,7 @@ class EveryInPlaceOperator(nn.Module):
         return tuple(torch.sum(result, 0) for result in results)
 
 
-def test_every_operator_that_is_computed_in_place_gives_the_same_as_elsewhere(tmp_path):
+def test_every_operator_that_is_computed_in_place_gives_the_same_as_in_other_memory(tmp_path):
     runtime = pytest.importorskip("executorch.runtime")
     x = (torch.randn(13, 57),)
     exported = torch.export.export(EveryInPlaceOperator().eval(), x)
@@ -235,13 +235,13 @@ def test_views_concatenations_and_slices_need_no_instruction():
     assert "aten::cat" in kernels(edgecore.compile(Cat().eval(), x, memory=MemoryPlanningPass(reuse=False)))
 
 
-def test_offsets_stay_aligned():
+def test_offsets_of_slices_stay_aligned():
     plan = edgecore.compile(UnalignedSlice().eval(), (torch.randn(8, 8),)).pte.program.execution_plan[0]
     places = [value.val.allocation_info for value in plan.values if isinstance(value.val, fmt.Tensor)]
     assert all(place.offset % 16 == 0 for place in places if place is not None)
 
 
-def test_views_of_dynamic_shape_are_computed():
+def test_views_of_dynamic_shape_equal_eager():
     class Dynamic(nn.Module):
         def forward(self, x):
             y = torch.softmax(x, -1)

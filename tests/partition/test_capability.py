@@ -13,7 +13,7 @@ from edgecore.pipeline import to_edge, to_edge_transform_and_lower
 aten = torch.ops.aten
 
 
-def test_fewest_convex_partitions_and_the_same_results():
+def test_partitions_are_convex_and_as_few_as_possible():
     program, diagnostics = lower(zigzag(), CapabilityPartitioner("Fake", no_sin))
     assert len(delegates(program)) == 2
     assert diagnostics.by_node == {"sin": [("Fake", "sin is not supported")]}
@@ -24,7 +24,7 @@ def test_fewest_convex_partitions_and_the_same_results():
         torch.testing.assert_close(got, expected)
 
 
-def test_weights_move_into_the_partition():
+def test_weights_move_into_the_partition_that_reads_them():
     program, _ = lower(zigzag(), CapabilityPartitioner("Fake", no_sin))
     assert list(delegates(program)[0][1].original_module.state_dict) == ["weight"]
     assert not program.state_dict

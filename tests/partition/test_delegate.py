@@ -64,7 +64,7 @@ def test_the_program_is_unchanged_when_every_partition_failed():
     assert_unchanged(program, before)
 
 
-def test_the_node_in_hand_is_named():
+def test_a_warning_names_the_node_at_which_a_backend_failed():
     with pytest.warns(FallbackWarning) as caught:
         to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails_at_convolutions, PartitionDiagnostics())
     text = str(caught[0].message)
@@ -94,7 +94,7 @@ def test_a_required_backend_makes_a_failure_an_error(raised):
     assert error.value.__cause__ is raised
 
 
-def test_a_backend_that_is_not_there_is_an_error_of_its_own():
+def test_a_backend_whose_package_is_broken_is_an_error_of_its_own():
     def broken(backend_id, program, specs):
         raise BackendBroken("the package cannot be imported")
 
@@ -102,7 +102,7 @@ def test_a_backend_that_is_not_there_is_an_error_of_its_own():
         to_backend(edge(), CapabilityPartitioner("Fake", no_sin), broken, PartitionDiagnostics())
 
 
-def test_preprocess_must_give_a_result():
+def test_a_preprocess_that_returns_no_result_counts_as_failed():
     program = edge()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="preprocess gave a NoneType, not a PreprocessResult"):
@@ -135,7 +135,7 @@ def test_compile_survives_a_failing_backend_and_says_so(monkeypatch):
         edgecore.compile(model, INPUT, backends=[edgecore.Backend("fake", required=True)])
 
 
-def test_nothing_is_warned_about_where_nothing_fails():
+def test_no_warning_is_given_where_nothing_fails():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         to_backend(edge(), CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())

@@ -48,7 +48,7 @@ class Raising:
         raise RuntimeError("out of memory")
 
 
-def test_a_partitioner_that_raises_leaves_everything():
+def test_a_partitioner_that_raises_leaves_all_operators_outside():
     program, diagnostics = edge(), PartitionDiagnostics()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="Raising failed to choose operators, at .*: RuntimeError: out of memory"):
@@ -59,7 +59,7 @@ def test_a_partitioner_that_raises_leaves_everything():
         to_backend(program, Raising(), compiles, diagnostics, required=True)
 
 
-def test_a_partitioner_must_give_a_result():
+def test_a_partitioner_that_returns_no_result_counts_as_failed():
     class Silent(Raising):
         def partition(self, program):
             pass
@@ -79,7 +79,7 @@ def test_a_partitioner_that_changes_the_program_and_raises_is_an_error():
     assert str(error.value.__cause__) == "out of memory"
 
 
-def test_a_question_about_whole_operators_that_raises_counts_as_no():
+def test_a_question_about_ops_to_not_decompose_that_raises_counts_as_no():
     def keep(node):
         raise ValueError("no such row")
 

@@ -41,13 +41,13 @@ def partition(*inputs, **options):
     return tags, {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
 
 
-def test_reasons_and_partitions():
+def test_constraints_of_rows_give_reasons_and_partitions():
     tags, reasons = partition(torch.ones(2), torch.ones(2))
     assert reasons == {"add": "alpha is 2", "sub": "not among the backend's operators"}
     assert tags["mul"] and tags["mul_1"] and tags["mul_1"] == tags["add_1"] != tags["mul"]
 
 
-def test_small_partitions_and_chosen_operators():
+def test_options_leave_out_small_partitions_and_operators():
     tags, reasons = partition(torch.ones(2), torch.ones(2), min_partition_size=2)
     assert reasons["mul"] == "in a partition of 1 operators, fewer than 2" and tags["mul"] is None and tags["mul_1"]
     tags, reasons = partition(torch.ones(2), torch.ones(2), operators=["aten.mul.Tensor"])
@@ -64,11 +64,11 @@ def test_small_partitions_and_chosen_operators():
         ((torch.ones(2, 3, 2, 2).to(memory_format=torch.channels_last), torch.ones(1)), "input a is not contiguous"),
     ],
 )
-def test_tensors_that_it_does_not_take(inputs, reason):
+def test_tensors_that_the_table_does_not_support_are_refused_with_a_reason(inputs, reason):
     assert partition(*inputs)[1]["mul"].startswith(reason)
 
 
-def test_one_row_an_operator():
+def test_two_rows_for_one_operator_are_an_error():
     with pytest.raises(ValueError, match="two rows"):
         OperatorTable([OperatorRow(aten.mul.Tensor, FLOATS)] * 2)
 
@@ -140,7 +140,7 @@ def test_operators_of_the_table_can_be_kept_from_being_decomposed():
     assert [preserve(node) for node in program.graph.nodes if node.target is aten.gelu.default] == [True, False]
 
 
-def test_of_a_long_table_a_wrong_name_lists_the_similar_ones():
+def test_a_wrong_name_in_a_long_table_lists_similar_names():
     targets = [getattr(aten, name).default for name in ("relu", "sin", "cos", "tan", "exp", "log", "neg", "abs", "erf",
                                                          "floor", "ceil")]  # fmt: skip
     table = OperatorTable([OperatorRow(target, FLOATS) for target in targets])

@@ -14,7 +14,7 @@ from edgecore.pipeline.lower import to_edge
 aten = torch.ops.aten
 
 
-def test_a_partition_read_for_a_compiler():
+def test_a_partition_view_has_inputs_constants_calls_outputs_and_max_sizes():
     class Scaled(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -43,7 +43,7 @@ def test_a_partition_read_for_a_compiler():
         (torch.export.Dim.DYNAMIC(max=9), 0),
     ],
 )
-def test_least_sizes_are_those_that_torch_export_checks(rows, least):
+def test_min_sizes_are_those_that_torch_export_checks(rows, least):
     """Of 2 and less it checks nothing: its tracing assumes that a size is not 0 or 1, and its programs take these."""
 
     class Longer(torch.nn.Module):

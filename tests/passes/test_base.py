@@ -35,7 +35,7 @@ class RemoveRelu(ExportPass):
             raise ValueError("no relu to remove")
 
 
-def test_passes_as_the_documentation_writes_them():
+def test_passes_written_as_in_the_documentation_rewrite_calls_and_check_their_graph():
     x, y = torch.randn(2), torch.randn(2)
     program = PassManager([AddToSubtract(), RemoveRelu()])(edge_of(lambda s, x, y: (x + y).relu(), x, y))
     check(program, lambda s, x, y: x + y, x, y)

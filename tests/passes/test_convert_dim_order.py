@@ -15,7 +15,7 @@ from edgecore.passes import (
 aten = torch.ops.aten
 
 
-def test_dim_order_both_ways():
+def test_the_dim_order_is_converted_both_ways():
     conv = nn.Conv2d(3, 8, 3)
     function = lambda s, x: s.conv(x).relu() + 1
     x = torch.randn(1, 3, 6, 6)

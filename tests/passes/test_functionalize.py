@@ -45,7 +45,7 @@ def write_after_dropout(self, x):
 @pytest.mark.parametrize(
     "function", [inplace_chain, write_through_view, write_under_view, write_after_dropout, write_into_input]
 )
-def test_functionalise_keeps_the_meaning_and_agrees_with_torch(function):
+def test_a_functionalized_program_equals_eager_and_torch(function):
     x = torch.randn(3, 4)
     program = export(function, x.clone())
     functional = functionalize(copy_program(program))

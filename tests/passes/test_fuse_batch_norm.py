@@ -36,7 +36,7 @@ def test_batch_norm_of_a_convolution_that_others_read_stays():
     torch.testing.assert_close(edge.module(check_guards=False)(x), program.module()(x))
 
 
-def test_shared_weights_stay_shared_and_right():
+def test_a_convolution_with_two_batch_norms_equals_eager():
     conv, first, second = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     second.running_var.fill_(4)
     x = torch.randn(1, 3, 4, 4)

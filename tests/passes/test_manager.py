@@ -23,7 +23,7 @@ def break_program(program):
     return program
 
 
-def test_checks_after_each_pass_name_the_pass(monkeypatch):
+def test_a_check_that_fails_after_a_pass_names_the_pass(monkeypatch):
     x = torch.randn(2)
     monkeypatch.delenv("EDGECORE_VERIFY_PASSES", raising=False)
     assert PassManager([break_program])(edge_of(lambda s, x: x + 1, x))

@@ -10,7 +10,7 @@ from edgecore.passes import (
 aten = torch.ops.aten
 
 
-def test_chains_of_views_disappear():
+def test_chains_of_views_are_merged_or_disappear():
     def function(s, x):
         a = x.relu().view(2, 12).view(4, 6).unsqueeze(1).squeeze(1).view(2, 3, 4)
         b = x.relu().permute(2, 0, 1).permute(1, 2, 0).transpose(0, 1).transpose(1, 0)

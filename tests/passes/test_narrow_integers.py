@@ -34,7 +34,7 @@ def test_index_arithmetic_is_narrowed_and_runs():
     torch.testing.assert_close(edgecore.load(lowered.to_executorch().buffer).forward(x), expected)
 
 
-def test_values_that_do_not_fit_stay_wide():
+def test_indices_that_do_not_fit_32_bits_stay_wide():
     table = nn.Embedding(4, 2)
     function = lambda s, x: s.table((torch.arange(3) * 2**31).clamp(0, 3)) + x
     program = narrow_integers(edge_of(function, torch.ones(2), table=table))

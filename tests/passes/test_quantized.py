@@ -18,7 +18,7 @@ from edgecore.passes.quantized import (
 aten = torch.ops.aten
 
 
-def test_numbers_are_quantized_where_data_moves():
+def test_quantize_nodes_move_before_views():
     parameters = QuantizationParameters(0.1, 3, -128, 127, torch.int8)
     x = torch.randn(2, 6)
     program = edge_of(lambda s, x: (x * 1).view(3, 4).permute(1, 0) * s.weight, x, weight=torch.ones(3))
@@ -36,7 +36,7 @@ def test_numbers_are_quantized_where_data_moves():
     assert calls(program.graph_module, aten.view_copy.default)[0].meta["val"].dtype == torch.int8
 
 
-def test_quantized_weights_are_stored_quantized():
+def test_weights_that_are_quantized_are_stored_quantized():
     rest = (0.1, 0, -128, 127, torch.int8)
     library = torch.ops.quantized_decomposed
 

@@ -47,7 +47,7 @@ def test_a_program_with_backend_operators_compiles_once_they_are_expanded():
     torch.testing.assert_close(edgecore.load(buffer).forward(x, y), (x + y).relu())
 
 
-def test_values_read_elsewhere_are_not_fused():
+def test_a_value_that_others_read_is_not_fused_into_a_pattern():
     function = lambda s, x, y: ((z := x + y), z.relu())
     program = replace_pattern(torch.ops.edgecore_test.add_relu.default)(edge_of(function, torch.ones(2), torch.ones(2)))
     assert torch.ops.edgecore_test.add_relu.default not in targets(program)

@@ -58,7 +58,7 @@ def operators(program):
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("bits", TYPES)
-def test_embedding(bits, granularity):
+def test_a_quantized_embedding_stays_integer_and_equals_eager(bits, granularity):
     config = IntxWeightOnlyConfig(weight_dtype=TYPES[bits], granularity=GRANULARITIES[granularity])
     module = quantized(nn.Sequential(nn.Embedding(500, 64)), config, nn.Embedding)
     program = check(module, torch.tensor([[0, 499, 7]]), tolerance=0)
@@ -71,7 +71,7 @@ def test_embedding(bits, granularity):
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("bits", TYPES)
 @pytest.mark.parametrize("make", [IntxWeightOnlyConfig, Int8DynamicActivationIntxWeightConfig])
-def test_linear(make, bits, granularity):
+def test_a_quantized_linear_layer_stays_integer_and_equals_eager(make, bits, granularity):
     name = "granularity" if make is IntxWeightOnlyConfig else "weight_granularity"
     config = make(weight_dtype=TYPES[bits], **{name: GRANULARITIES[granularity]})
     module = quantized(nn.Sequential(nn.Linear(64, 192), nn.ReLU(), nn.Linear(192, 3, bias=False)), config)
@@ -83,24 +83,24 @@ def test_linear(make, bits, granularity):
 
 
 @pytest.mark.parametrize("make", [Int8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig])
-def test_products_of_integers(make):
+def test_matmuls_of_integers_stay_integer_and_equal_eager(make):
     module = quantized(nn.Sequential(nn.Linear(64, 192), nn.ReLU(), nn.Linear(192, 3, bias=False)), make())
     program = check(module, torch.randn(2, 5, 64), tolerance=1e-2)
     assert "mixed_linear" in operators(program) and len(program.buffer) < 67 * 192 + 20000
 
 
-def test_zero_points_of_weights():
+def test_weights_with_zero_points_equal_eager():
     config = IntxWeightOnlyConfig(torch.int8, PerGroup(32), mapping_type=MappingType.ASYMMETRIC)
     check(quantized(nn.Sequential(nn.Linear(64, 7)), config), torch.randn(3, 64))
     check(quantized(nn.Sequential(nn.Embedding(9, 64)), config, nn.Embedding), torch.tensor([3, 8]), tolerance=0)
 
 
-def test_rows_that_do_not_fill_bytes():
+def test_rows_of_4_bits_that_do_not_fill_bytes_equal_eager():
     config = IntxWeightOnlyConfig(torch.int4, PerAxis(0))
     assert "mixed_linear" in operators(check(quantized(nn.Sequential(nn.Linear(15, 6)), config), torch.randn(2, 15)))
 
 
-def test_a_vector_and_dynamic_sizes():
+def test_inputs_of_rank_1_and_of_dynamic_sizes_equal_eager():
     config = Int8DynamicActivationIntxWeightConfig(torch.int8, PerAxis(0))
     module = quantized(nn.Sequential(nn.Linear(64, 6)), config)
     check(module, torch.randn(64))
@@ -124,7 +124,7 @@ class Tied(nn.Module):
         return torch.nn.functional.linear(x, self.table.weight.dequantize()) + self.table.weight.dequantize().sum()
 
 
-def test_other_readers_of_a_weight():
+def test_a_quantized_weight_may_have_other_readers():
     config = IntxWeightOnlyConfig(torch.int4, PerGroup(32))
     check(quantized(Tied(), config, nn.Embedding), torch.tensor([[1, 9]]))
 
@@ -140,7 +140,7 @@ class Blocks(nn.Module):
         return dequantize_affine(whole, (1, 16), scale, zero, torch.int8, -128, 127)
 
 
-def test_what_has_no_operator_is_decomposed():
+def test_a_rounding_without_an_operator_is_decomposed():
     x = torch.randn(3, 64)
     program = edgecore.compile(Blocks().eval(), (x,))
     assert relative_error(edgecore.load(program.buffer).forward(x), Blocks()(x)) < 1e-6

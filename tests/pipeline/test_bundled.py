@@ -40,7 +40,7 @@ def bundle(program, given, method="forward"):
     return BundledProgram(program, [MethodTestSuite(method, given)])
 
 
-def test_all_cases_pass(program, tmp_path):
+def test_a_bundle_of_right_cases_passes(program, tmp_path):
     path = tmp_path / "net.bpte"
     bundled = bundle(program, cases())
     bundled.save(path)
@@ -78,7 +78,7 @@ def test_a_case_that_cannot_run_failed_and_the_others_run(program):
     assert sum(result.passed is True for result in report.results) == 2
 
 
-def test_nothing_to_run_is_an_error(program):
+def test_a_bundle_without_a_case_to_run_is_an_error(program):
     with pytest.raises(ExecutionError, match="no test case to run; the methods with test cases are: forward"):
         edgecore.verify_bundled(bundle(program, cases()).buffer, method="backward")
 
@@ -104,7 +104,7 @@ def test_cases_that_do_not_fit_are_refused(program, what):
         bundle(program, given, method)
 
 
-def test_numbers_strange_values_and_memory_formats():
+def test_cases_with_numbers_nan_and_channels_last_pass():
     class Scaled(nn.Module):
         def forward(self, x, factor: int):
             return x / (x - 1.0) * factor, x.to(torch.bfloat16) * 3
@@ -117,7 +117,7 @@ def test_numbers_strange_values_and_memory_formats():
     assert report.passed, str(report)
 
 
-def test_a_bfloat16_input():
+def test_a_case_with_a_bfloat16_input_passes():
     class Double(nn.Module):
         def forward(self, x):
             return x + x
@@ -127,7 +127,7 @@ def test_a_bfloat16_input():
     assert edgecore.verify_bundled(bundle(program, [MethodTestCase((x,), [x + x])]).buffer).passed
 
 
-def test_a_file_instead_of_a_program(program, tmp_path):
+def test_a_bundle_is_made_from_a_file_instead_of_a_program(program, tmp_path):
     path = tmp_path / "net.pte"
     program.save(path)
     from_file = BundledProgram(None, [MethodTestSuite("forward", cases())], pte_file_path=path)
@@ -137,7 +137,7 @@ def test_a_file_instead_of_a_program(program, tmp_path):
 
 
 @needs_peer
-def test_peer_verifies_our_bundle():
+def test_executorch_verifies_our_bundle():
     from executorch.extension.pybindings import portable_lib as peer
 
     program = edgecore.compile(Net().eval(), INPUTS, memory="static")  # the peer's checker gives no output buffers
@@ -154,7 +154,7 @@ def test_peer_verifies_our_bundle():
 
 
 @needs_peer
-def test_we_verify_the_peers_bundle():
+def test_a_bundle_of_executorch_is_verified_here():
     from executorch.devtools import BundledProgram as TheirBundle
     from executorch.devtools.bundled_program.config import MethodTestCase as TheirCase
     from executorch.devtools.bundled_program.config import MethodTestSuite as TheirSuite
@@ -172,7 +172,7 @@ def test_we_verify_the_peers_bundle():
     assert [result.passed for result in edgecore.verify_bundled(bad).results] == [True, False]
 
 
-def test_a_limit_ends_a_case(program):
+def test_a_limit_of_instructions_ends_a_case(program):
     report = edgecore.verify_bundled(bundle(program, cases()).buffer, limits={"instructions": 1})
     assert not report.passed
     assert "the limit instructions" in str(report)

@@ -48,7 +48,7 @@ def compiled(**options):
     return edgecore.compile(Custom().eval(), (X,), runtime="edgecore", **options)
 
 
-def test_the_kernels_of_a_package_are_called_by_name(kernels):
+def test_kernels_of_a_package_are_called_by_the_names_of_their_out_variants(kernels):
     kernels(KEYS)
     pte = compiled().pte
     (plan,) = pte.program.execution_plan
@@ -61,19 +61,19 @@ def test_the_kernels_of_a_package_are_called_by_name(kernels):
     assert fmt.verify(pte, "edgecore") == []
 
 
-def test_without_a_package_the_error_says_what_to_install():
+def test_an_operator_without_a_package_is_an_error_that_says_what_to_install():
     with pytest.raises(
         CompileError, match=r"edgecore_tests::scale.out has no kernel; install the package .* an entry point"
     ):
         compiled()
 
 
-def test_a_package_without_this_kernel(kernels):
+def test_a_kernel_that_the_package_lacks_is_named(kernels):
     kernels(KEYS[:1])
     with pytest.raises(CompileError, match="minmax.out has no kernel"):
         compiled()
 
 
-def test_the_stock_profile_has_no_operators_of_users():
+def test_the_target_runtime_executorch_has_no_operators_of_users():
     with pytest.raises(CompileError, match=r'operator of your own, which .*; compile with runtime="edgecore"'):
         edgecore.compile(Custom().eval(), (X,))

@@ -37,7 +37,7 @@ def test_a_float_program_agrees_with_eager_on_the_example_inputs():
 
 
 @pytest.mark.parametrize("recipe, loss", [("int8", 25), ("int8-dynamic", 30), ("int4-weights", 15), ("fp16", 50)])
-def test_loss_of_a_recipe_and_error_of_the_runtime_stand_apart(recipe, loss):
+def test_the_loss_of_a_recipe_and_the_error_of_the_runtime_are_reported_apart(recipe, loss):
     found = compiled(recipe).compare(network(), [X, X * 0.5])
     (row,) = found.rows
     assert found.ok, found
@@ -98,7 +98,7 @@ def test_a_weight_that_was_patched_in_the_file_is_shown(monkeypatch):
     assert found.rows[0].eager.index[1] == 7 and abs(found.rows[0].eager.largest - 0.1) < 1e-4
 
 
-def test_of_several_inputs_the_worst_is_named():
+def test_the_worst_of_several_inputs_is_named():
     class Reads(nn.Module):
         def forward(self, x):
             return x * 2 if not torch.compiler.is_exporting() else x * 2 + (x == 5)
@@ -137,7 +137,7 @@ def test_integers_must_be_equal_and_names_of_nested_outputs_are_kept():
     assert next(row for row in found.rows if row.output == "best").bound == 0
 
 
-def test_state_of_the_model_is_as_it_was():
+def test_a_comparison_leaves_the_state_of_the_model_as_it_was():
     class Counter(nn.Module):
         def __init__(self):
             super().__init__()
@@ -217,7 +217,7 @@ def test_a_recipe_that_leaves_little_of_an_output_warns():
         compiled("int8").compare(network())
 
 
-def test_differences_of_what_is_not_finite():
+def test_differences_of_values_that_are_not_finite_are_measured():
     nan, inf = math.nan, math.inf
     same = torch.tensor([1.0, nan, inf])
     assert Difference.of(same, same.clone()).largest == 0

@@ -28,7 +28,7 @@ class DataDependent(nn.Module):
 INPUT = (torch.randn(3, 3),)
 
 
-def test_no_such_backend():
+def test_a_backend_that_does_not_exist_is_named():
     with pytest.raises(BackendNotFound, match="'nonesuch'"):
         edgecore.compile(Sum(), INPUT, backends=["nonesuch"])
 
@@ -64,29 +64,29 @@ def test_an_operator_without_a_kernel_is_found_when_compiling():
         edgecore.compile(Kernelless().eval(), INPUT)
 
 
-def test_training_mode():
+def test_a_model_in_training_mode_is_refused():
     with pytest.raises(CompileError, match=r"call model.eval\(\)"):
         edgecore.compile(nn.Dropout().train(), INPUT)
 
 
-def test_not_a_model():
+def test_an_argument_that_is_no_model_is_refused_with_its_type():
     with pytest.raises(CompileError, match="model is a str"):
         edgecore.compile("model.pt", INPUT)
 
 
-def test_missing_example_inputs():
+def test_missing_example_inputs_are_an_error():
     with pytest.raises(CompileError, match="example_inputs are needed"):
         edgecore.compile(Sum().eval())
 
 
-def test_unknown_profile_and_memory():
+def test_an_unknown_target_runtime_or_memory_is_an_error():
     with pytest.raises(CompileError, match="no target runtime 'executorch-9'"):
         edgecore.compile(Sum().eval(), INPUT, runtime="executorch-9")
     with pytest.raises(CompileError, match="memory='heap'"):
         edgecore.compile(Sum().eval(), INPUT, memory="heap")
 
 
-def test_required_backend_lists_what_it_left():
+def test_an_error_of_a_required_backend_lists_the_operators_outside():
     pytest.importorskip("edgecore_xnnpack")
     with pytest.raises(CompileError) as raised:
         edgecore.compile(Tangents().eval(), INPUT, backends=[edgecore.Backend("xnnpack", required=True)])
@@ -102,7 +102,7 @@ class Tangents(nn.Module):
         return sum(torch.tan(x * number) for number in range(5)) * 2
 
 
-def test_unknown_option_of_a_backend():
+def test_an_unknown_option_of_a_backend_is_named():
     pytest.importorskip("edgecore_xnnpack")
     with pytest.raises(CompileError, match="options of backend 'xnnpack': no option 'speed'"):
         edgecore.compile(Sum().eval(), INPUT, backends=[edgecore.Backend("xnnpack", speed="fast")])

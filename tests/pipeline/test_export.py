@@ -60,7 +60,7 @@ def refusal(model, inputs, shapes=None):
     return text
 
 
-def test_a_length_that_a_recurrent_layer_fixes():
+def test_a_length_that_a_recurrent_layer_fixes_is_explained():
     text = refusal(Tagger(), (torch.randn(2, 7, 4),), ({1: N},))
     assert (
         "dim 1 of 'tokens' (n) is always 7 in this model (torch.export unrolls recurrent layers such as 'encoder')"
@@ -69,41 +69,41 @@ def test_a_length_that_a_recurrent_layer_fixes():
     assert "leave it out of dynamic_shapes" in text
 
 
-def test_a_size_that_the_code_fixes():
+def test_a_size_that_the_code_fixes_is_explained():
     text = refusal(Function(lambda x: x.view(2, 6)), (torch.randn(3, 4),), {"x": {0: N}})
     assert "dim 0 of 'x' (n) is always 3 in this model, so leave it out of dynamic_shapes" in text
 
 
-def test_sizes_that_must_be_equal():
+def test_sizes_that_must_be_equal_are_named_with_the_dynamic_shapes_to_use():
     shapes = {"tokens": {0: N}, "mask": {0: Dim("m", max=50)}}
     text = refusal(Masked(), (torch.randn(3, 4), torch.randn(3, 4)), shapes)
     assert "m = mask.shape[0] and n = tokens.shape[0] must always be equal" in text
     assert text.endswith("use in dynamic_shapes: n = Dim('n', max=50); m = n")
 
 
-def test_sizes_that_must_be_multiples():
+def test_sizes_that_must_be_multiples_are_named_with_the_dynamic_shapes_to_use():
     text = refusal(Function(lambda x: x.view(-1, 4)), (torch.randn(8),), ({0: N},))
     assert "dim 0 of 'x' (n) must satisfy (x.shape[0] % 4) == 0" in text
     assert text.endswith("use in dynamic_shapes: _n = Dim('_n', min=1, max=25); n = 4*_n")
 
 
-def test_a_range_that_is_too_wide():
+def test_a_range_that_is_too_wide_is_reported_with_one_that_fits():
     text = refusal(Function(lambda x: x + 1 if x.shape[0] > 4 else x), (torch.randn(8),), ({0: N},))
     assert text.endswith("use in dynamic_shapes: n = Dim('n', min=5, max=100)")
 
 
-def test_a_condition_without_a_suggestion():
+def test_a_condition_for_which_torch_suggests_nothing_is_quoted():
     text = refusal(Audio(), (torch.randn(1, 1, 1000),), ({2: Dim("samples", min=400, max=16000)},))
     assert "dim 2 of 'audio' (samples) must satisfy" in text and "audio.shape[2] // 5" in text
 
 
-def test_a_choice_by_content_names_the_line_and_a_way_out():
+def test_a_choice_by_the_content_of_a_tensor_is_reported_with_its_line_and_a_remedy():
     text = refusal(Detector(), (torch.randn(10, 4), torch.rand(10)))
     assert f"at {__file__}:{Detector.forward.__code__.co_firstlineno + 2} it chooses by the content of a tensor" in text
     assert "torch.where or torch.cond" in text and "in the application" in text
 
 
-def test_an_example_of_one_for_a_dim_that_varies():
+def test_an_example_of_size_1_for_a_dynamic_dim_is_refused():
     text = refusal(Function(lambda x: x * 2), (torch.randn(1, 4),), ({0: Dim("n", max=9)},))
     assert (
         "dim 0 of 'x' (n) is 1 in the example, which torch takes for a constant: give an example of 2 or more" in text
@@ -119,11 +119,11 @@ def test_an_example_of_one_for_a_dim_that_varies():
         ({"tokens": {0: N}, "masks": {0: N}}, "dynamic_shapes does not fit its inputs: "),
     ],
 )
-def test_dynamic_shapes_that_are_wrong(shapes, sentence):
+def test_dynamic_shapes_that_do_not_fit_the_inputs_are_explained(shapes, sentence):
     assert sentence in refusal(Masked(), (torch.randn(3, 4), torch.randn(3, 4)), shapes)
 
 
-def test_inputs_that_forward_does_not_take():
+def test_inputs_that_forward_does_not_accept_are_reported_with_its_signature():
     text = refusal(Masked(), (torch.randn(3, 4),))
     assert text.startswith("Masked.forward(tokens, mask, scale=1.0) does not take the example inputs (1 positional)")
 
@@ -149,7 +149,7 @@ TOKENS, MASK = torch.arange(6.0).reshape(2, 3), torch.tensor([[1.0, 0.0, 2.0], [
         ({"tokens": TOKENS}, {"mask": MASK}),
     ],
 )
-def test_inputs_by_keyword(inputs, kwargs):
+def test_example_inputs_may_be_given_by_keyword(inputs, kwargs):
     program = edgecore.compile(
         Masked().eval(), inputs, example_kwargs=kwargs, dynamic_shapes={"tokens": {0: N}, "mask": {0: N}}
     )
@@ -159,7 +159,7 @@ def test_inputs_by_keyword(inputs, kwargs):
     torch.testing.assert_close(method(wide, wide * 2), wide * 2)
 
 
-def test_inputs_by_keyword_of_several_methods():
+def test_example_inputs_of_several_methods_may_be_given_by_keyword():
     program = edgecore.compile(
         {"forward": Masked().eval(), "twice": Function(lambda x: x * 2).eval()},
         {"forward": {"mask": MASK, "tokens": TOKENS}, "twice": (MASK,)},
@@ -169,7 +169,7 @@ def test_inputs_by_keyword_of_several_methods():
     torch.testing.assert_close(model.twice(MASK), MASK * 2)
 
 
-def test_a_wrapper_around_a_model_in_eval_mode_is_in_eval_mode():
+def test_a_wrapper_around_a_model_in_eval_mode_is_compiled_in_eval_mode():
     class Wrapper(nn.Module):
         def __init__(self, inner):
             super().__init__()

@@ -37,7 +37,7 @@ class Failing(Silent):
         (Failing(), ["no report: ValueError: no cycles today"]),
     ],
 )
-def test_lines_of_a_compiler(monkeypatch, compiler, lines):
+def test_lines_of_a_compiler_or_its_failure_are_reported(monkeypatch, compiler, lines):
     monkeypatch.setattr(preprocess.registry, "find", lambda backend_id: SimpleNamespace(name=backend_id))
     monkeypatch.setattr(preprocess, "compiler_of", lambda info: compiler)
     assert preprocess.report_lines("ToyBackend", [PreprocessResult(b"a"), PreprocessResult(b"bc")]) == lines

@@ -42,7 +42,7 @@ def test_the_source_of_a_layer_that_only_torch_calls_is_its_module():
     assert (row.source, row.module) == ("", "0")
 
 
-def test_report_says_where_and_why():
+def test_the_report_says_where_an_operator_runs_and_why():
     program, diagnostics = lower(zigzag(), CapabilityPartitioner("Fake", no_sin))
     report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert report.delegates == {"Fake": 2}
@@ -56,7 +56,7 @@ def test_report_says_where_and_why():
     assert "sin is not supported" in str(report)
 
 
-def test_text_and_page(tmp_path):
+def test_sections_of_backends_stand_in_the_text_and_in_the_page(tmp_path):
     report = DelegationReport(sections={"ToyBackend": ["2 blobs <estimated>"]})
     assert str(report).splitlines()[1:] == ["ToyBackend:", "  2 blobs <estimated>"]
     report.to_html(tmp_path / "report.html")

@@ -18,7 +18,7 @@ TABLE = OperatorTable(
 )
 
 
-def test_documentation():
+def test_tables_of_operators_and_options_are_written_as_markdown():
     class Options(BaseModel):
         names: Names = Field(default=("a",), description="Which.")
         level: int = Field(description="How much.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgecore.plugin import known_backends
 
 
-def test_known_backends_table():
+def test_each_known_backend_has_a_package_a_summary_and_a_name_of_its_own():
     rows = known_backends.known_backends()
     assert all(row.package == f"edgecore-{row.name}" and row.summary for row in rows)
     assert len({row.backend_id for row in rows}) == len({row.name for row in rows}) == len(rows)

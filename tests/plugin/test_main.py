@@ -25,7 +25,7 @@ sys.exit(main({list(arguments)!r}))
     return subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_paths_for_a_plugin_build(tmp_path):
+def test_folders_for_the_build_of_a_plugin_hold_headers_and_cmake_files(tmp_path):
     """Installed or from its source tree, edgecore names folders that hold what is promised."""
     installed = Path(edgecore.__path__[0]).parent
     copy = tmp_path / "wheel without headers"

@@ -41,7 +41,7 @@ def test_a_package_gives_options_under_those_of_the_user(toy_program, toy_librar
     assert first_output(toy_program, together=1) == 5
 
 
-def test_a_package_that_finds_nothing(toy_program, toy_library, install_toy):
+def test_a_package_whose_options_raise_is_broken(toy_program, toy_library, install_toy):
     install_toy(repr(str(toy_library)), "1 / 0")
     with pytest.raises(BackendBroken, match="backend 'toy' cannot be found: division by zero"):
         edgecore.load(toy_program)
@@ -70,13 +70,13 @@ def test_a_manifest_says_what_the_library_was_built_for(folder, toy_library):
     assert content["abi"].startswith("0.")
 
 
-def test_what_a_manifest_cannot_hold(toy_library, install_toy):
+def test_an_option_that_a_manifest_cannot_hold_is_an_error(toy_library, install_toy):
     install_toy(repr(str(toy_library)), "{'offset': 0.5}")
     with pytest.raises(BackendError, match="option offset as float"):
         manifest(registry.find("ToyBackend"))
 
 
-def test_a_library_that_does_not_load(tmp_path, install_toy):
+def test_a_library_that_does_not_load_gets_no_manifest(tmp_path, install_toy):
     install_toy(repr("/no/library.so"))
     _, problems = write_manifests(tmp_path)
     assert any("/no/library.so does not load" in problem and "doctor toy" in problem for problem in problems)
@@ -84,7 +84,7 @@ def test_a_library_that_does_not_load(tmp_path, install_toy):
 
 
 @needs_edgecore_run
-def test_edgecore_run_finds_it(folder, toy_program, tmp_path):
+def test_edgecore_run_finds_a_backend_by_its_manifest(folder, toy_program, tmp_path):
     by_option = run(toy_program, "--backend-path", folder)
     by_variable = run(toy_program, EDGECORE_BACKEND_PATH=f"{tmp_path}:{folder}")
     for done in (by_option, by_variable):
@@ -96,7 +96,7 @@ def test_edgecore_run_finds_it(folder, toy_program, tmp_path):
 
 
 @needs_edgecore_run
-def test_the_current_directory_is_not_searched(folder, toy_program, monkeypatch):
+def test_edgecore_run_does_not_search_the_current_directory(folder, toy_program, monkeypatch):
     monkeypatch.chdir(folder)
     assert "needs backend 'ToyBackend'; give" in run(toy_program, EDGECORE_BACKEND_PATH="::").stderr
     assert "not given by an absolute path" in run(toy_program, EDGECORE_BACKEND_PATH=".").stderr
@@ -104,7 +104,7 @@ def test_the_current_directory_is_not_searched(folder, toy_program, monkeypatch)
 
 
 @needs_edgecore_run
-def test_the_variable_is_ignored_with_the_rights_of_another_user(folder, toy_program, tmp_path):
+def test_edgecore_run_ignores_the_variable_with_the_rights_of_another_user(folder, toy_program, tmp_path):
     """A copy of edgecore-run that belongs to root and runs for nobody."""
     if os.getuid() != 0 or os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
         pytest.skip("only root can make a setuid program, and only where one runs")

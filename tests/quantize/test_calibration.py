@@ -30,7 +30,7 @@ def test_all_forms_of_calibration_give_the_same_file(program, tmp_path):
         assert quantized(form).buffer == program.buffer
 
 
-def test_several_inputs_come_from_one_archive(tmp_path):
+def test_several_inputs_of_a_sample_come_from_one_archive(tmp_path):
     class Sum(nn.Module):
         def forward(self, x, y):
             return x + y
@@ -54,7 +54,7 @@ def test_several_inputs_come_from_one_archive(tmp_path):
         ("/nowhere", "/nowhere is no folder"),
     ],
 )
-def test_calibration_that_cannot_be_used(calibration, message):
+def test_calibration_that_cannot_be_used_is_explained(calibration, message):
     with pytest.raises(CompileError, match=message):
         quantized(calibration)
 
@@ -68,7 +68,7 @@ def test_damaged_samples_are_named(tmp_path):
 TOKENS, MASK = torch.arange(6.0).reshape(2, 3), torch.tensor([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
 
 
-def test_calibration_by_keyword():
+def test_samples_may_be_given_by_keyword():
     pytest.importorskip("edgecore_xnnpack")
     pytest.importorskip("torchao")
 
@@ -90,7 +90,7 @@ def test_calibration_by_keyword():
         )
 
 
-def test_calibration_sample_that_makes_nan_is_named():
+def test_a_sample_that_makes_nan_is_named():
     pytest.importorskip("edgecore_xnnpack")
     pytest.importorskip("torchao")
 
@@ -111,7 +111,7 @@ D = {0: torch.export.Dim("rows", min=2, max=8)}
 
 
 @pytest.mark.parametrize("shapes", [{"x": D, "more": (D, D)}, (D, (D, D))])
-def test_model_of_variable_arguments_is_quantized_with_dynamic_shapes(shapes):
+def test_a_model_of_variable_arguments_is_quantized_with_dynamic_shapes(shapes):
     pytest.importorskip("edgecore_xnnpack")
     pytest.importorskip("torchao")
 

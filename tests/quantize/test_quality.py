@@ -36,7 +36,7 @@ def decibels(got, want):
         ("fp16", "float16"),
     ],
 )
-def test_the_last_layer_is_as_good_as_what_the_file_gives(recipe, scheme):
+def test_the_loss_of_the_last_layer_is_that_of_the_file(recipe, scheme):
     calibration = IMAGES if recipe == "int8" else None
     program = edgecore.compile(network(), (IMAGES[0],), backends=["xnnpack"], quantize=recipe, calibration=calibration)
     report = program.report(quantization=True)
@@ -75,7 +75,7 @@ def test_a_layer_that_loses_much_stands_first():
     assert first.module == "bad" and first.sqnr < 5 and second.sqnr > 15 and first.inputs_sqnr == math.inf
 
 
-def test_nothing_is_measured_unless_asked_and_then_once(monkeypatch):
+def test_the_loss_is_measured_on_request_only_and_then_once(monkeypatch):
     calls = []
     measure = pipeline.layer_qualities
     monkeypatch.setattr(pipeline, "layer_qualities", lambda *args: calls.append(args) or measure(*args))
@@ -87,7 +87,7 @@ def test_nothing_is_measured_unless_asked_and_then_once(monkeypatch):
     assert plain.report(quantization=True).quantization == []
 
 
-def test_methods_and_keywords_of_a_function_that_calibrates(tmp_path):
+def test_each_method_is_measured_with_its_own_calibration(tmp_path):
     class Scale(nn.Module):
         def forward(self, x, by):
             return x * by, torch.zeros(2) * x.sum()
@@ -106,14 +106,14 @@ def test_methods_and_keywords_of_a_function_that_calibrates(tmp_path):
     assert "aten.mul.Tensor" in (tmp_path / "page.html").read_text()
 
 
-def test_an_option_of_the_user_undoes_what_a_recipe_computes_in():
+def test_an_option_of_the_user_overrides_the_precision_of_a_recipe():
     backend = edgecore.Backend("xnnpack", force_fp16=False)
     program = edgecore.compile(network(), (IMAGES[0],), backends=[backend], quantize="fp16")
     rows = program.report(quantization=True).quantization
     assert {row.sqnr for row in rows} == {math.inf} and {row.scheme for row in rows} == {"float32"}
 
 
-def test_a_program_without_example_inputs():
+def test_a_program_without_example_inputs_cannot_be_measured():
     exported = torch.export.export(network(), (IMAGES[0],))
     exported._example_inputs = None
     program = edgecore.compile(exported, backends=["xnnpack"], quantize="int4-weights")

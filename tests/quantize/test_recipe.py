@@ -25,7 +25,7 @@ def test_int8_is_close_and_a_quarter_of_the_size(program):
     assert len(whole.buffer) - len(program.buffer) > 0.7 * weights
 
 
-def test_dynamic_shapes_stay_dynamic():
+def test_a_quantized_program_keeps_its_dynamic_shapes():
     dim = torch.export.Dim("n", min=2, max=8)
     model = nn.Sequential(nn.Linear(6, 4), nn.ReLU()).eval()
     samples = [torch.randn(n, 6, generator=torch.Generator().manual_seed(n)) for n in (2, 5, 8)]
@@ -38,7 +38,7 @@ def test_dynamic_shapes_stay_dynamic():
             assert signal_to_noise(loaded.forward(sample), model(sample)) > 25
 
 
-def test_recipes_that_do_not_exist():
+def test_a_recipe_that_does_not_exist_is_reported_with_those_that_do():
     x = (SAMPLES[0],)
     with pytest.raises(
         CompileError, match="backend 'xnnpack' has no recipe 'int3': it has fp16, int4-weights, int8, int8-dynamic"
@@ -77,7 +77,7 @@ class Attention(nn.Module):
 
 
 @pytest.mark.parametrize("recipe, size, quality", [("int4-weights", 0.35, 20), ("int8-dynamic", 0.5, 35)])
-def test_linear_layers_of_a_transformer(recipe, size, quality):
+def test_linear_layers_of_a_transformer_are_small_and_close_to_eager(recipe, size, quality):
     torch.manual_seed(0)
     model, x = Attention().eval(), torch.randn(2, 10, 64)
     whole = edgecore.compile(model, (x,), backends=["xnnpack"])

@@ -102,7 +102,7 @@ def test_a_wrong_input_of_a_run_that_does_not_wait_is_refused_too(pair):
         load(pair).forward.start(ones(5, 6), y=ones(6, 6)).wait()
 
 
-def test_a_divisible_size_without_a_name_is_checked_as_well():
+def test_a_size_that_must_be_a_multiple_is_checked_without_a_name_as_well():
     class Fold(torch.nn.Module):
         def forward(self, x):
             return x.view(-1, 8).sum(1)
@@ -115,7 +115,7 @@ def test_a_divisible_size_without_a_name_is_checked_as_well():
     assert "and a multiple of 8, got 83" in refused(method, ones(83))
 
 
-def test_a_size_of_several_symbols_has_its_range_alone():
+def test_a_size_of_several_symbols_is_checked_against_its_range_only():
     class Join(torch.nn.Module):
         def forward(self, z, x, y):
             return torch.cat([x, y]) + z
@@ -133,7 +133,7 @@ def test_a_size_of_several_symbols_has_its_range_alone():
     assert method(ones(8), ones(5), ones(3)).shape == (8,)
 
 
-def test_a_minimum_that_torch_assumed_is_none():
+def test_a_minimum_that_torch_only_assumed_is_not_checked():
     program = edgecore.compile(torch.nn.ReLU().eval(), (torch.randn(5, 3),), dynamic_shapes=({0: Dim.AUTO(max=9)},))
     assert load(program).forward(ones(1, 3)).shape == (1, 3)
 
@@ -154,7 +154,7 @@ def test_each_method_has_its_own_sizes():
     assert repr(model) == "<edgecore.Program small(input), large(input), fixed(input)>"
 
 
-def test_a_file_without_metadata_has_its_upper_bounds_alone(pair):
+def test_sizes_of_a_file_without_metadata_are_checked_against_upper_bounds_only(pair):
     pte = fmt.read_pte(pair.buffer)
     del pte.named_data[fmt.META_KEY]
     method = edgecore.load(fmt.write_pte(pte)).forward
@@ -167,7 +167,7 @@ def test_a_file_without_metadata_has_its_upper_bounds_alone(pair):
     assert "the file holds no names of inputs" in refused(method, x=ones(4, 6), y=ones(4, 6))
 
 
-def test_names_are_those_of_parameters_keys_and_paths(cached):
+def test_names_of_inputs_are_those_of_parameters_keys_and_paths(cached):
     method = load(cached).forward
     assert [info.name for info in method.inputs] == ["x", "mask", "past[0].key", "scale"]
     assert [info.name for info in method.outputs] == ["logits", "more[0]", "more[1]"]
@@ -182,7 +182,7 @@ def test_outputs_without_keys_are_numbered():
     assert [info.name for info in method.outputs] == ["output_0", "output_1.twice", "output_1.back[0]"]
 
 
-def test_inputs_by_keyword_are_those_by_position(cached):
+def test_inputs_by_keyword_give_the_same_as_by_position(cached):
     method = load(cached).forward
     given = {"x": ones(2, 3) * 2, "mask": ones(2, 3) * 3, "past[0].key": ones(2, 3) * 4, "scale": ones(3) * 5}
     expected = method(*given.values())
@@ -205,7 +205,7 @@ def test_none_that_the_export_fixed_may_be_left_out_of_named_inputs():
     np.testing.assert_array_equal(method(ones(2), None), [2, 2])
 
 
-def test_a_wrong_name_is_one_sentence(pair):
+def test_a_wrong_name_of_an_input_is_one_sentence(pair):
     method, x = load(pair).forward, ones(5, 6)
     assert refused(method, x, z=x) == "Method 'forward' has no input 'z'; it takes 'x', 'y'."
     assert refused(method, x, x=x) == "Input 'x' (0) of method 'forward' was given by position and by keyword."
@@ -231,7 +231,7 @@ def test_dims_have_name_minimum_and_maximum(pair):
     assert [repr(dim) for dim in x.dims] == ["DimInfo(b: 4..8)", "DimInfo(6)"]
 
 
-def test_a_method_shows_what_it_takes_and_gives(pair):
+def test_the_repr_of_a_method_shows_its_inputs_and_outputs(pair):
     model = load(pair)
     description = "forward(x: float32 [b: 4..8, 6], y: float32 [b: 4..8, 6]) -> output_0: float32 [b: 4..8, 4]"
     assert repr(model.forward) == f"<edgecore.Method {description}>"

@@ -16,7 +16,7 @@ torch.manual_seed(0)
 INPUTS = [torch.randn(3, 4) + 0.7, torch.randn(3, 4) - 0.7]
 
 
-def test_operands_and_results_have_the_default_dim_order():
+def test_operands_and_results_of_branches_have_the_default_dim_order():
     x = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last)
     model = Model(lambda s, x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.relu(), (x * 1,))).eval()
     edge = to_edge(torch.export.export(model, (x,))).exported_program()
@@ -26,12 +26,12 @@ def test_operands_and_results_have_the_default_dim_order():
     torch.testing.assert_close(loaded.forward(x), model(x))
 
 
-def test_unknown_operator_in_a_branch_is_named_with_the_line_before_it():
+def test_an_unknown_operator_in_a_branch_is_named_with_the_line_before_it():
     def function(s, x):
         y = x + 1
         return torch.cond(y.sum() > 0, torch.special.airy_ai, lambda x: x * 1, (y,))
 
-    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*test_control_flow\.py:\d+.*not an operator"):
+    with pytest.raises(VerificationError, match=r"special_airy_ai.*node .*edge_programs\.py:\d+.*not an operator"):
         to_edge(torch.export.export(Model(function).eval(), (INPUTS[0],)))
 
 

@@ -40,7 +40,7 @@ DECOMPOSED = {
 
 
 @pytest.mark.parametrize("name", DECOMPOSED)
-def test_edge_program_computes_what_the_model_does(name):
+def test_an_edge_program_equals_its_model(name):
     function, shape, modules = DECOMPOSED[name]
     torch.manual_seed(0)
     x = torch.randn(shape)
@@ -53,13 +53,13 @@ def test_edge_program_computes_what_the_model_does(name):
         assert all(dim_order(val) == tuple(range(val.dim())) for val in vals), node
 
 
-def test_kept_operators_stay_whole():
+def test_operators_that_are_preserved_are_not_decomposed():
     program = export(lambda s, x: nn.functional.hardswish(x), torch.randn(4))
     edge = decompose(copy_program(program), preserve=lambda node: node.target is aten.hardswish.default)
     assert [node.target for node in calls(edge.graph_module)] == [aten.hardswish.default]
 
 
-def test_getitem_of_two_results():
+def test_both_results_of_an_operator_are_read_by_getitem():
     program = export(lambda s, x: torch.max(x, 1), torch.randn(3, 4))
     edge = to_edge(program).exported_program()
     assert [node.target for node in calls(edge.graph_module)].count(operator.getitem) == 2

@@ -36,12 +36,12 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_eager(name, dtype):
+def test_fourier_transforms_equal_eager(name, dtype):
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
     torch.testing.assert_close(method_of(CASES[name], x)(x), CASES[name](x))
 
 
-def test_complex_inputs_and_outputs():
+def test_inputs_and_outputs_may_be_complex():
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
     spectrum, back = method_of(torch.fft.rfft, x), method_of(torch.fft.irfft, torch.fft.rfft(x))
     for given, library in ((x, torch.Tensor), (x.numpy(), np.ndarray)):
@@ -58,6 +58,6 @@ def test_a_transform_of_complex_numbers_is_refused():
         method_of(lambda x: torch.view_as_real(torch.fft.fft(torch.fft.rfft(x))), torch.randn(8))
 
 
-def test_other_operators_take_no_complex_tensors():
+def test_an_operator_without_complex_kernel_is_refused():
     with pytest.raises(CompileError, match=r"aten\.mul\.Tensor .* takes no complex64 with complex64"):
         method_of(lambda x: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(x)), torch.randn(8))

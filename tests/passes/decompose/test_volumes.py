@@ -35,26 +35,26 @@ def compiled(module, *inputs, **options):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_of_volumes_equals_eager(name):
+def test_a_layer_of_volumes_equals_eager(name):
     model = compiled(LAYERS[name], VOLUME, runtime=fmt.EDGECORE)
     with torch.no_grad():
         assert error(model.forward(VOLUME), LAYERS[name](VOLUME)) <= 1e-6
 
 
-def test_volume_without_a_batch():
+def test_a_volume_without_a_batch_equals_eager():
     module = nn.Sequential(nn.Conv3d(4, 6, 3), nn.MaxPool3d(2), nn.AvgPool3d((1, 2, 2)))
     with torch.no_grad():
         assert error(compiled(module, VOLUME[0]).forward(VOLUME[0]), module(VOLUME[0])) <= 1e-6
 
 
-def test_volume_with_channels_last():
+def test_a_volume_in_channels_last_equals_eager():
     x = VOLUME.contiguous(memory_format=torch.channels_last_3d)
     module = normed()
     with torch.no_grad():
         assert error(compiled(module, x).forward(x), module(x)) <= 1e-6
 
 
-def test_norm_after_a_convolution_of_volumes_is_part_of_its_weights():
+def test_a_norm_after_a_convolution_of_volumes_is_part_of_its_weights():
     program = edgecore.compile(normed(), (VOLUME,))
     assert "norm" not in " ".join(row.operator for row in program.report().left_outside)
 
@@ -76,7 +76,7 @@ class Places(nn.Module):
         {"kernel_size": 2, "stride": 1, "dilation": (2, 1, 3)},
     ],
 )
-def test_places_of_maxima_in_volumes_are_those_of_eager_where_maxima_are_equal(pool):
+def test_indices_of_equal_maxima_in_volumes_are_those_of_eager(pool):
     x = torch.randint(0, 4, VOLUME.shape).float()
     values, places = compiled(Places(**pool), x).forward(x)
     expected = Places(**pool)(x)
@@ -89,7 +89,7 @@ def test_places_of_maxima_in_volumes_are_those_of_eager_where_maxima_are_equal(p
     ids=["batch", "depth", "batch and depth"],
 )  # fmt: skip
 @pytest.mark.parametrize("net", [normed(), nn.ConvTranspose3d(4, 3, 3, 2, 1, 1).eval()], ids=["pooled", "transposed"])
-def test_symbolic_sizes_of_volumes(net, sizes):
+def test_volumes_of_symbolic_sizes_equal_eager(net, sizes):
     model = compiled(net, VOLUME, dynamic_shapes=(sizes,))
     for n, d in ((1, 4), (4, 16), (3, 7)):
         x = torch.randn(n if 0 in sizes else VOLUME.shape[0], 4, d if 2 in sizes else VOLUME.shape[2], 9, 8)
@@ -115,7 +115,7 @@ class Compared(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_samples_of_the_operator_database_in_terms_of_images(name):
+def test_samples_of_the_operator_database_equal_eager_in_terms_of_images(name):
     (entry,) = [entry for entry in op_db if entry.name == f"nn.functional.{name}"]
     with torch.no_grad(), Compared() as compared:
         for sample in entry.sample_inputs("cpu", torch.float64):
@@ -124,7 +124,7 @@ def test_samples_of_the_operator_database_in_terms_of_images(name):
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_all_small_kernels_strides_paddings_and_dilations_along_the_depth(transposed):
+def test_all_small_kernels_strides_paddings_and_dilations_along_the_depth_equal_eager(transposed):
     x = torch.randn(1, 4, 5, 2, 2, dtype=torch.float64)
     for kernel, stride, padding, dilation, groups in torch.cartesian_prod(
         torch.arange(1, 5), torch.arange(1, 4), torch.arange(3), torch.arange(1, 4), torch.tensor([1, 2, 4])
