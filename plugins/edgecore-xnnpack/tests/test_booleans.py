@@ -24,7 +24,7 @@ def test_a_comparison_is_where_its_reader_is() -> None:
     torch.testing.assert_close(edgecore.load(program.buffer).forward(X), function(X))
 
 
-def test_truth_values_are_filled_with_a_truth_value() -> None:
+def test_a_tensor_of_booleans_is_filled_with_a_boolean() -> None:
     class Fill(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return torch.where((x > 0).masked_fill(y > 0, -1.0), x, y)

@@ -25,7 +25,9 @@ FLOATS = {"exp", "neg", "split_with_sizes_copy", "add", "mul"}
         ("int8", "FP32+DYNAMIC_QUANT", {"relu", "neg", "quantize_per_tensor", "dequantize_per_tensor"}),
     ],
 )
-def test_precisions_choose_what_is_taken(recipe: str | None, precisions: Any, left: set[str]) -> None:
+def test_precisions_choose_the_operators_that_are_delegated(
+    recipe: str | None, precisions: Any, left: set[str]
+) -> None:
     program = compiled(recipe, config_precisions=precisions)
     reasons = outside(program)
     assert left <= reasons.keys() and (left or not reasons)
@@ -33,13 +35,13 @@ def test_precisions_choose_what_is_taken(recipe: str | None, precisions: Any, le
     same(program, compiled(recipe), 0.02 if recipe else 1e-4)
 
 
-def test_static_quantization_alone_leaves_what_no_integer_touches() -> None:
+def test_static_quantization_alone_leaves_float_operators_outside() -> None:
     reasons = outside(compiled("int8", config_precisions="STATIC_QUANT"))
     assert "exp" in reasons and "linear" not in reasons and "relu" not in reasons
 
 
 @pytest.mark.parametrize("options", [{"config_precisions": "FP32"}, {"configs": "-linear"}])
-def test_what_rounds_at_run_time_stays_with_its_layer(options: dict[str, Any]) -> None:
+def test_quantization_at_run_time_stays_with_its_layer(options: dict[str, Any]) -> None:
     with pytest.raises(CompileError, match="no kernel in runtime profile executorch-1.5: .*choose_qparams"):
         compiled("int8-dynamic", **options)
 

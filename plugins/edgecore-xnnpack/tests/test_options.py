@@ -11,14 +11,14 @@ from edgecore.errors import CompileError
 
 
 @pytest.mark.parametrize("recipe, delegates", [(None, 8), ("int8", 9), ("int8-dynamic", 8), ("int4-weights", 8)])
-def test_a_delegate_for_each_operator(recipe: str | None, delegates: int) -> None:
+def test_the_option_per_op_mode_makes_a_delegate_for_each_operator(recipe: str | None, delegates: int) -> None:
     program = compiled(recipe, per_op_mode=True)
     assert program.report().left_outside == []
     assert program.report().delegates == {"XnnpackBackend": delegates}
     same(program, compiled(recipe), 1e-4 if recipe is None else 0.05)
 
 
-def test_verbose_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_verbose_prints_the_operators_outside(capsys: pytest.CaptureFixture[str]) -> None:
     compiled(configs="-exp", verbose=True)
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if line.startswith("xnnpack leaves aten.exp.default (node exp, ")]
@@ -38,6 +38,6 @@ def test_verbose_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
         ({"threads": 2}, "no option 'threads' .it has: force_fp16, config_precisions, configs, per_op_mode, verbose"),
     ],
 )
-def test_wrong_values(options: dict[str, Any], message: str) -> None:
+def test_wrong_values_of_options_are_refused_in_one_sentence(options: dict[str, Any], message: str) -> None:
     with pytest.raises(CompileError, match=f"options of backend 'xnnpack': .*{message}"):
         compiled(**options)

@@ -82,7 +82,9 @@ def test_a_later_process_maps_what_the_first_packed(program: Path, filled: Path,
     assert log == ""
 
 
-def test_whatever_does_not_check_is_replaced(program: Path, filled: Path, expected: str, tmp_path: Path) -> None:
+def test_a_cached_file_that_fails_its_check_is_replaced(
+    program: Path, filled: Path, expected: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "packed"
     shutil.copytree(filled, folder)
     good = {path: path.read_bytes() for path in sorted(folder.glob("*.packed"))}
@@ -115,13 +117,15 @@ def test_a_damaged_key_is_replaced(program: Path, filled: Path, expected: str, t
     assert result == expected
 
 
-def test_another_folder_has_another_key(program: Path, filled: Path, tmp_path: Path) -> None:
+def test_two_cache_folders_have_different_keys(program: Path, filled: Path, tmp_path: Path) -> None:
     run(program, tmp_path / "packed")
     assert (tmp_path / "packed" / "key").read_bytes() != (filled / "key").read_bytes()
 
 
 @pytest.mark.parametrize("place", ["a file", "a file/folder"])
-def test_a_folder_that_cannot_be_made(program: Path, expected: str, tmp_path: Path, place: str) -> None:
+def test_a_cache_folder_that_cannot_be_made_is_warned_about_and_left_unused(
+    program: Path, expected: str, tmp_path: Path, place: str
+) -> None:
     (tmp_path / "a file").touch()
     mapped, result, log = run(program, tmp_path / place)
     assert not mapped
@@ -129,7 +133,9 @@ def test_a_folder_that_cannot_be_made(program: Path, expected: str, tmp_path: Pa
     assert f"the folder of packed weights {tmp_path / place} cannot be used: Not a dir" in log
 
 
-def test_a_folder_that_takes_no_files(program: Path, filled: Path, expected: str, tmp_path: Path) -> None:
+def test_a_cache_folder_that_takes_no_files_is_read_and_warned_about_once(
+    program: Path, filled: Path, expected: str, tmp_path: Path
+) -> None:
     """What is there is used, what is missing is packed; one warning."""
     folder = tmp_path / "packed"
     shutil.copytree(filled, folder)
@@ -144,7 +150,7 @@ def test_a_folder_that_takes_no_files(program: Path, filled: Path, expected: str
     assert not list(folder.glob("tmp-*"))
 
 
-def test_the_option_names_a_folder_for_one_load(program: Path, tmp_path: Path) -> None:
+def test_the_option_sets_the_cache_folder_of_one_load(program: Path, tmp_path: Path) -> None:
     x = torch.randn(1, 8, 20, 20)
     folder = tmp_path / "packed"
     options = {"xnnpack": {"weight_cache_folder": str(folder)}}

@@ -180,19 +180,19 @@ class Clamps(torch.nn.Module):  # type: ignore[misc]
         ]  # fmt: skip
 
 
-def test_clamps_after_clamps() -> None:
+def test_clamps_after_clamps_equal_eager() -> None:
     inputs = (torch.randn(1, 4, 9, 9),)
     check(lower(Clamps(), inputs), inputs)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_eager(lowered: dict[str, Case], name: str, threads: int) -> None:
+def test_a_blob_of_executorch_equals_eager(lowered: dict[str, Case], name: str, threads: int) -> None:
     case = get(lowered, name)
     check(case, case.inputs, threads)
 
 
-def test_another_input_and_another_dim_order(lowered: dict[str, Case]) -> None:
+def test_inputs_of_another_dim_order_equal_eager(lowered: dict[str, Case]) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()
     assert folder is not None
@@ -204,7 +204,7 @@ def test_another_input_and_another_dim_order(lowered: dict[str, Case]) -> None:
         check(case, case.inputs, session=session)
 
 
-def test_dynamic_shapes_grow_and_shrink() -> None:
+def test_sizes_of_inputs_may_grow_and_shrink() -> None:
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4), torch.nn.Softmax(-1))
     batch = torch.export.Dim("batch", max=64)
@@ -216,7 +216,7 @@ def test_dynamic_shapes_grow_and_shrink() -> None:
             check(case, (torch.randn(size, 6),), session=session)
 
 
-def test_wrong_arguments(lowered: dict[str, Case]) -> None:
+def test_wrong_arguments_are_refused_in_one_sentence(lowered: dict[str, Case]) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()
     assert folder is not None
@@ -235,7 +235,7 @@ def test_wrong_arguments(lowered: dict[str, Case]) -> None:
         check(case, case.inputs, session=session)
 
 
-def test_missing_named_data(lowered: dict[str, Case]) -> None:
+def test_missing_named_data_are_named(lowered: dict[str, Case]) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()
     assert folder is not None
@@ -257,7 +257,9 @@ def test_missing_named_data(lowered: dict[str, Case]) -> None:
         (lambda b: b[:32] + b"\xff\xff\xff\x7f" + b[36:], "flatbuffer is damaged"),
     ],
 )
-def test_damaged_blob(lowered: dict[str, Case], change: Callable[[bytes], bytes], text: str) -> None:
+def test_a_damaged_blob_is_refused_in_one_sentence(
+    lowered: dict[str, Case], change: Callable[[bytes], bytes], text: str
+) -> None:
     case = get(lowered, "convolutions")
     folder = build_folder()
     assert folder is not None
@@ -277,7 +279,7 @@ def test_random_damage_kills_no_process(lowered: dict[str, Case]) -> None:
     assert set(results) == {"ran", "refused"}
 
 
-def test_one_symbol_is_exported() -> None:
+def test_the_delegate_exports_one_symbol() -> None:
     folder = build_folder()
     assert folder is not None
     library = Path(folder) / "libedgecore_xnnpack.so"

@@ -186,7 +186,7 @@ def quantum(graph: g.Graph) -> float:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_on_executorch(name: str) -> None:
+def test_a_quantized_blob_gives_the_same_as_on_executorch(name: str) -> None:
     file = get(name)
     assert {tensor(v).datatype.name for v in file.graph.values} - {"FP32"} == CASES[name][1]
     actual = edgecore.load(file.data).forward(*file.inputs)
@@ -218,7 +218,7 @@ def opened(graph: g.Graph, named: dict[str, bytes]) -> Session:
     return Session(folder, write_graph(graph), named)
 
 
-def test_scales_in_the_flatbuffer() -> None:
+def test_scales_inside_of_the_flatbuffer_are_read() -> None:
     """Older writers put them there."""
     file = get("images")
     graph, named = file.graph, file.named

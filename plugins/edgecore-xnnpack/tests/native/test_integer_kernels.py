@@ -46,17 +46,17 @@ def assert_equal_to_executorch(layers: list[nn.Module], inputs: list[torch.Tenso
         assert error <= steps, f"{layer}: {error:.1e}"
 
 
-def test_rows_and_columns_of_linear_layers() -> None:
+def test_linear_layers_of_all_rows_and_columns_give_the_integers_of_executorch() -> None:
     layers = [nn.Linear(k, n) for _, k, n in LINEAR_SHAPES]
     assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8", 0)
 
 
-def test_rows_and_columns_of_linear_layers_rounded_at_run_time() -> None:
+def test_linear_layers_rounded_at_run_time_give_the_integers_of_executorch() -> None:
     layers = [nn.Linear(k, n, bias=n != 17) for _, k, n in LINEAR_SHAPES]
     assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8-dynamic", 1e-6)
 
 
-def test_borders_strides_and_groups_of_convolutions() -> None:
+def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_executorch() -> None:
     layers = [
         nn.Conv2d(3, 33, 3, 2, 1),
         nn.Conv2d(5, 31, 3, 1, 2, dilation=2),
@@ -70,7 +70,7 @@ def test_borders_strides_and_groups_of_convolutions() -> None:
     assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
 
 
-def test_borders_and_channels_of_depthwise_convolutions() -> None:
+def test_depthwise_convolutions_of_all_borders_and_channels_give_the_integers_of_executorch() -> None:
     layers, inputs = [], []
     for taps in (2, 3, 5, 7):
         for channels, width, stride in ((1, 1, 1), (31, 9, 2), (97, 6, 1)):

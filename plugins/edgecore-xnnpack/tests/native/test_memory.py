@@ -54,7 +54,7 @@ def test_nothing_past_an_input_or_output_is_touched(count: int) -> None:
     np.testing.assert_allclose(y, torch.sigmoid(example).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_an_image_at_the_end_of_its_page(convolution: Path) -> None:
+def test_nothing_past_an_image_at_the_end_of_its_page_is_read(convolution: Path) -> None:
     model = edgecore.load(convolution)
     pages = Guarded()  # alive as long as what lies in it
     x = pages.last(1, 3, 5, 7)
@@ -92,7 +92,7 @@ def test_nothing_past_an_output_that_another_node_reads_is_touched() -> None:
     assert model.forward.staging_bytes >= 20  # for the first output: kernels without masks read past its end
 
 
-def test_layouts_may_change_between_calls(convolution: Path) -> None:
+def test_layouts_of_inputs_may_change_between_calls(convolution: Path) -> None:
     model = edgecore.load(convolution)
     plain = torch.randn(1, 3, 5, 7)
     expected = model.forward(plain)
@@ -115,7 +115,7 @@ def test_results_outlive_the_model(convolution: Path) -> None:
     assert not torch.equal(first, second)
 
 
-def test_threads_and_two_copies_of_one_file(convolution: Path) -> None:
+def test_threads_may_run_two_copies_of_one_file(convolution: Path) -> None:
     models = [edgecore.load(convolution, threads=2), edgecore.load(convolution, threads=1)]
     inputs = [torch.randn(1, 3, 5, 7) for _ in range(4)]
     expected = [models[0].forward(x) for x in inputs]

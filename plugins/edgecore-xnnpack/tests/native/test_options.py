@@ -95,7 +95,7 @@ def memory_of_six(path: Path, shape: tuple[int, ...], **options: Any) -> int:
         ({"weight_cache": False, "weight_cache_folder": "x"}, "weight_cache_folder needs weight_cache"),
     ],
 )
-def test_options_that_are_refused(resized: Path, options: dict[str, Any], message: str) -> None:
+def test_an_option_that_does_not_fit_is_refused(resized: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ExecutionError) as caught:
         load(resized, **options)
     assert message in str(caught.value)
@@ -108,7 +108,7 @@ def test_programs_that_share_a_workspace_take_its_memory_once(wide: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_workspace_that_grows_moves_for_all(wide: Path, resized: Path, mode: str) -> None:
+def test_a_workspace_that_grows_moves_for_all_its_programs(wide: Path, resized: Path, mode: str) -> None:
     small, other, large = (load(path, workspace_sharing=mode) for path in (resized, resized, wide))
     rows, image = torch.randn(16, 64), torch.randn(1, 1, 512, 512)
     expected = {count: edgecore.load(resized).forward(rows[:count]) for count in (1, 5, 16)}

@@ -35,7 +35,7 @@ def refusal(method, x, y):
     return str(raised.value)
 
 
-def test_metadata_name_the_input(program):
+def test_a_wrong_shape_is_reported_with_the_name_of_the_input_where_the_file_has_metadata(program):
     method = edgecore.load(program.buffer).forward
     assert "Input 'x' (0) of method 'forward': dim 1 must be 8, got 7" in refusal(method, (5, 7), (5, 8))
     assert "dim 0 ('b') must be 5, because dim 0 ('b') of input 'x' is 5; got 6" in refusal(method, (5, 8), (6, 8))
@@ -43,7 +43,7 @@ def test_metadata_name_the_input(program):
 
 
 @pytest.mark.parametrize(("x", "y"), [((5, 7), (5, 8)), ((5, 8), (6, 8))], ids=["width", "batch"])
-def test_without_metadata_the_delegate_finds_it(program, x, y):
+def test_a_wrong_shape_is_found_by_the_delegate_where_the_file_has_no_metadata(program, x, y):
     pte = fmt.read_pte(program.buffer)
     del pte.named_data[fmt.META_KEY]
     method = edgecore.load(fmt.write_pte(pte)).forward

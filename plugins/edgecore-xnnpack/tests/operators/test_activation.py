@@ -42,7 +42,7 @@ def test_composed_activations_equal_eager() -> None:
     check(Together(ACTIVATIONS), X)
 
 
-def test_prelu_of_a_sequence() -> None:
+def test_a_prelu_of_a_sequence_equals_eager() -> None:
     module = nn.PReLU(5)
     nn.init.uniform_(module.weight)
     check(module, ROWS)
@@ -59,12 +59,12 @@ UNARY = {
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_unary(name: str) -> None:
+def test_a_unary_operator_equals_eager(name: str) -> None:
     check(UNARY[name], torch.randn(2, 3, 5, 7) * 3)
 
 
 @pytest.mark.parametrize("shape, slopes", [((2, 3), 3), ((1, 4, 5, 6), 4), ((2, 3, 4), 1)])
-def test_prelu(shape: tuple[int, ...], slopes: int) -> None:
+def test_a_prelu_equals_eager(shape: tuple[int, ...], slopes: int) -> None:
     module = torch.nn.PReLU(slopes)
     torch.nn.init.uniform_(module.weight)
     check(module, torch.randn(shape))

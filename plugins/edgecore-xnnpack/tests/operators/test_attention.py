@@ -35,17 +35,17 @@ ATTENTIONS = {
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_attention(name: str) -> None:
+def test_attention_is_one_delegate_whatever_its_mask_and_heads(name: str) -> None:
     check(ATTENTIONS[name], *tensors())
 
 
-def test_query_heads_share_keys() -> None:
+def test_query_heads_may_share_keys() -> None:
     mask = torch.ones(L, S, dtype=torch.bool).tril()
     check(lambda q, k, v: attend(q, k, v, mask, enable_gqa=True), *tensors(heads=2))
     check(lambda q, k, v: attend(q, k, v, enable_gqa=True), *tensors(heads=1))
 
 
-def test_mask_at_run_time() -> None:
+def test_a_mask_may_be_computed_at_run_time() -> None:
     """The lowest finite number hides a place among others; a row of nothing but -inf gives zeros."""
     mask = torch.randn(B, 1, L, S)
     mask[0, 0, 1, 3:] = -math.inf
@@ -56,14 +56,14 @@ def test_mask_at_run_time() -> None:
     assert kinds["BatchMatrixMultiply"] == 2 and kinds["Softmax"] == 1
 
 
-def test_mask_that_hides_nothing_costs_nothing() -> None:
+def test_a_mask_that_hides_nothing_costs_nothing() -> None:
     q, k, v = tensors()
     mask = torch.ones(L, S, dtype=torch.bool)
     with_mask = compiled(lambda q, k, v: attend(q, k, v, mask), q, k, v)
     assert with_mask.pte.delegate_blobs == compiled(attend, q, k, v).pte.delegate_blobs
 
 
-def test_refusals() -> None:
+def test_attention_outside_is_reported_with_its_reason() -> None:
     q, k, v = tensors()
     flags = torch.ones(L, S, dtype=torch.bool)
     known = ("bool", "no lowering", "truth values that are", "a comparison with -inf")

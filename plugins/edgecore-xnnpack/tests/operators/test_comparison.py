@@ -93,33 +93,33 @@ class Together(nn.Module):
 
 
 @pytest.mark.parametrize("group", [COMPARISONS, LOGIC, FILLED, ROUNDED], ids=lambda group: next(iter(group)))
-def test_group(group: dict[str, Function]) -> None:
+def test_comparisons_logic_and_rounding_equal_eager_exactly(group: dict[str, Function]) -> None:
     check(Together(group), X, Y, tolerance=0)
 
 
-def test_values_with_their_indices() -> None:
+def test_extremes_with_their_indices_equal_eager() -> None:
     check(lambda x: [part for function in INDICES.values() for part in function(x)], X, tolerance=0)
 
 
-def test_places() -> None:
+def test_indices_of_extremes_equal_eager() -> None:
     found = check(lambda x: [function(x) for function in PLACES.values()], X, tolerance=0)
     assert found["ArgMaxPooling2d"] == len(PLACES)
 
 
-def test_places_after_a_layer_of_several_sizes() -> None:
+def test_indices_of_extremes_after_a_layer_of_several_sizes_equal_eager() -> None:
     net, sizes = nn.Linear(6, 9).requires_grad_(False), (({0: Dim("batch", min=1, max=4)},),)
     calls = [(torch.randn(batch, 5, 6),) for batch in (2, 1, 4, 1)]
     check_sizes(lambda x: [net(x).argmax(-1), net(x).argmin(1)], calls, sizes)
 
 
-def test_nan_is_the_greatest_only_where_it_is_the_first() -> None:
+def test_nan_is_the_max_only_where_it_is_the_first() -> None:
     """Unlike eager, whose first NaN is the greatest wherever it is."""
     rows = torch.tensor([[torch.nan, 1.0, 2.0], [1.0, torch.nan, 2.0], [1.0, 2.0, torch.nan]])
     program = edgecore.compile(Together({"": lambda x, y: x.argmax(1)}).eval(), (rows, rows), backends=["xnnpack"])
     assert edgecore.load(program.buffer).forward(rows, rows).tolist() == [0, 2, 1]
 
 
-def test_detection_ends_with_scores_and_classes() -> None:
+def test_scores_and_classes_of_a_detector_equal_eager() -> None:
     net = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 21, 1))
     found = check(lambda x: list(net(x).flatten(2).max(1)), torch.randn(1, 4, 9, 7))
     assert found["ArgMaxPooling2d"] == 1
@@ -138,7 +138,7 @@ def test_infinities_are_equal_to_themselves() -> None:
     )
 
 
-def test_masked_attention_with_a_mask_that_is_computed() -> None:
+def test_attention_with_a_computed_mask_equals_eager() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         scores = (x @ x.transpose(1, 2)).masked_fill(x.sum(-1)[:, None] < 0, -torch.inf)
         return scores.softmax(-1) @ x
@@ -157,11 +157,11 @@ def test_masked_attention_with_a_mask_that_is_computed() -> None:
         (lambda x, y: torch.where((x > 0) + (y > 0), x, y), "aten.add.Tensor", "a sum of truth values"),
     ],
 )  # fmt: skip
-def test_what_stays_outside(function: Function, operator: str, reason: str) -> None:
+def test_comparisons_outside_are_reported_with_their_reason(function: Function, operator: str, reason: str) -> None:
     assert reason in refusals(function, X, Y)[operator]
 
 
-def test_batches_of_several_sizes() -> None:
+def test_comparisons_in_batches_of_several_sizes_equal_eager() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.where(x > 0.1, x, x.mean(1, keepdim=True)), *x.max(1)]
 

@@ -30,7 +30,7 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name: str) -> None:
+def test_a_convolution_equals_eager(name: str) -> None:
     module, shape = CONVOLUTIONS[name]
     check(module, torch.randn(shape))
 
@@ -50,7 +50,7 @@ class OneNumberForAllDims(nn.Module):
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("dims", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_lists_of_one_number(transposed: bool, dims: int, groups: int) -> None:
+def test_a_convolution_with_lists_of_one_number_equals_eager(transposed: bool, dims: int, groups: int) -> None:
     check(OneNumberForAllDims(transposed, dims, groups), torch.randn(1, 4, *(6, 9)[:dims]))
 
 

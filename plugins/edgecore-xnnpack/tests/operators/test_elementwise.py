@@ -19,11 +19,11 @@ def test_binary_operators_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> N
     check(function, left, right)
 
 
-def test_numbers_as_operands() -> None:
+def test_operands_may_be_numbers() -> None:
     check(lambda x: [x + 2.5, x - 1, 3 - x, x * 0.1, x / 3, torch.add(x, 2, alpha=3), 1 / x], torch.rand(2, 3, 4) + 1)
 
 
-def test_constants_as_operands() -> None:
+def test_operands_may_be_constants() -> None:
     class Affine(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -37,7 +37,7 @@ def test_constants_as_operands() -> None:
     assert check(Affine(), torch.randn(1, 6, 5, 5))["StaticTranspose"] == 2
 
 
-def test_unary_of_positive_numbers() -> None:
+def test_unary_operators_of_positive_numbers_equal_eager() -> None:
     check(lambda x: [x.log(), x.sqrt(), x.rsqrt(), x.reciprocal(), x**0.5], torch.rand(3, 7) + 0.1)
 
 
@@ -51,5 +51,7 @@ def test_unary_of_positive_numbers() -> None:
         (torch.erf, torch.ones(3), "aten.erf.default", "no lowering"),
     ],
 )
-def test_refusals_name_the_reason(function: object, value: torch.Tensor, operator: str, reason: str) -> None:
+def test_elementwise_operators_outside_are_reported_with_their_reason(
+    function: object, value: torch.Tensor, operator: str, reason: str
+) -> None:
     assert reason in refusals(function, value)[operator]

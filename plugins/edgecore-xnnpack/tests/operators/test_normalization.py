@@ -12,7 +12,7 @@ X = torch.randn(1, 4, 6, 8, generator=torch.Generator().manual_seed(0))
 ROWS = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
 
 
-def test_normalizations() -> None:
+def test_composed_normalizations_equal_eager() -> None:
     class Norms(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -38,7 +38,7 @@ def test_normalizations() -> None:
         (nn.LayerNorm(7), (2, 3, 7)), (nn.LayerNorm((5, 7), elementwise_affine=False), (2, 3, 5, 7)),
     ],
 )  # fmt: skip
-def test_norms(module: nn.Module, shape: tuple[int, ...]) -> None:
+def test_a_norm_equals_eager(module: nn.Module, shape: tuple[int, ...]) -> None:
     for tensor in [*module.parameters(), *module.buffers()]:
         if tensor.is_floating_point():
             torch.nn.init.uniform_(tensor, 0.5, 1.5)

@@ -45,12 +45,12 @@ POOLINGS = {
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_image_operator(name: str) -> None:
+def test_an_operator_of_images_equals_eager(name: str) -> None:
     check(POOLINGS[name], IMAGE)
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_between_convolutions(name: str) -> None:
+def test_an_operator_of_images_between_convolutions_equals_eager(name: str) -> None:
     conv = torch.nn.Conv2d(3, 3, 3, padding=1)
     after = POOLINGS[name]
     check(lambda x: after(conv(x)), IMAGE)
@@ -65,11 +65,11 @@ def test_between_convolutions(name: str) -> None:
         (lambda x: F.avg_pool2d(x, 2, ceil_mode=True), "ceil_mode"),
     ],
 )
-def test_reasons_of_poolings_outside_are_named(function: object, reason: str) -> None:
+def test_poolings_outside_are_reported_with_their_reason(function: object, reason: str) -> None:
     assert reason in "; ".join(refusals(function, IMAGE).values())
 
 
-def test_poolings_with_lists_of_one_number() -> None:
+def test_poolings_with_lists_of_one_number_equal_eager() -> None:
     aten = torch.ops.aten
     check(lambda x: aten.max_pool2d(x, [3], [2], [1], [1]), torch.randn(1, 3, 9, 8))
     check(lambda x: aten.max_pool2d_with_indices(x, [3], [2], [1], [2])[0], torch.randn(1, 3, 9, 8))

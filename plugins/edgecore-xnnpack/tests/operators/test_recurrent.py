@@ -32,22 +32,22 @@ class Layer(torch.nn.Module):
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
-def test_layer(kind: type[torch.nn.Module], name: str) -> None:
+def test_a_recurrent_layer_is_one_delegate_and_equals_eager(kind: type[torch.nn.Module], name: str) -> None:
     layer = Layer(kind(I, H, **VARIANTS[name]))
     shape = (B, T, I) if "batch_first" in VARIANTS[name] else (T, B, I)
     check(layer, torch.randn(shape))
 
 
 @pytest.mark.parametrize("kind, states", [(torch.nn.LSTM, 2), (torch.nn.GRU, 1)])
-def test_states_are_inputs(kind: type[torch.nn.Module], states: int) -> None:
+def test_states_of_a_recurrent_layer_may_be_inputs(kind: type[torch.nn.Module], states: int) -> None:
     check(Layer(kind(I, H, 2)), torch.randn(T, B, I), *(torch.randn(2, B, H) for _ in range(states)))
 
 
-def test_without_a_batch() -> None:
+def test_a_recurrent_layer_without_a_batch_equals_eager() -> None:
     check(Layer(torch.nn.LSTM(I, H)), torch.randn(T, I))
 
 
-def test_inputs_of_all_steps_are_one_product() -> None:
+def test_inputs_of_all_steps_are_one_matmul() -> None:
     """The first step has no product: its state is zero."""
     counts = kinds(compiled(torch.nn.LSTM(I, H), torch.randn(T, B, I)))
     assert counts["FullyConnected"] == 1 + (T - 1)
@@ -60,7 +60,9 @@ def test_inputs_of_all_steps_are_one_product() -> None:
         (torch.nn.GRU(I, H), torch.randn(513, 1, I), "513 steps"),
     ],
 )
-def test_refusals(layer: torch.nn.Module, x: torch.Tensor, reason: str) -> None:
+def test_recurrent_layers_outside_are_reported_with_their_reason(
+    layer: torch.nn.Module, x: torch.Tensor, reason: str
+) -> None:
     """What is refused is decomposed, and taken in pieces."""
     from edgecore_xnnpack.operators import TABLE
 

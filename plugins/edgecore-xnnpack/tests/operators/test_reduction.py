@@ -43,7 +43,7 @@ def test_reductions_over_any_dims_equal_eager() -> None:
     check(Together(REDUCTIONS), X)
 
 
-def test_results_without_dimensions() -> None:
+def test_reductions_to_a_number_equal_eager() -> None:
     check(
         lambda x: [
             x.sum(),
@@ -57,7 +57,7 @@ def test_results_without_dimensions() -> None:
     )
 
 
-def test_sums_so_far_of_infinities() -> None:
+def test_cumulative_sums_of_infinities_equal_eager() -> None:
     """What comes before an infinity is finite, unlike in a product with a triangular matrix."""
     inf = torch.inf
     x = torch.tensor([[1, 2, inf, 3, 4], [-inf, 1, inf, 5, 6], [0, torch.nan, 1, 2, 3]])

@@ -42,7 +42,7 @@ def test_moves_of_elements_between_convolutions_equal_eager() -> None:
 IMAGE = torch.randn(1, 3, 13, 10, generator=torch.Generator().manual_seed(0))
 
 
-def test_concatenation_of_many() -> None:
+def test_concatenations_of_up_to_nine_tensors_equal_eager() -> None:
     parts = [torch.randn(1, n, 4, 5) for n in range(1, 10)]
     for count in (2, 3, 4, 5, 6, 9):
         check(lambda *x: torch.cat(x, 1), *parts[:count])
@@ -67,7 +67,7 @@ IMAGE_MOVES = {
 
 
 @pytest.mark.parametrize("name", IMAGE_MOVES)
-def test_moving_elements(name: str) -> None:
+def test_a_move_of_elements_equals_eager(name: str) -> None:
     move = IMAGE_MOVES[name]
 
     def function(x: torch.Tensor) -> list[torch.Tensor]:
@@ -78,12 +78,12 @@ def test_moving_elements(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IMAGE_MOVES)
-def test_moving_elements_between_convolutions(name: str) -> None:
+def test_a_move_of_elements_between_convolutions_equals_eager(name: str) -> None:
     conv, move = torch.nn.Conv2d(3, 3, 3, padding=1), IMAGE_MOVES[name]
     check(lambda x: move(conv(x)), IMAGE)
 
 
-def test_outputs_that_are_inputs_or_the_same() -> None:
+def test_several_outputs_may_be_views_of_one_value() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         y = x * 2
         return [y, y.reshape(2, 3), y + 1, y.clone()]

@@ -66,12 +66,12 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_reason(reason: str) -> None:
+def test_a_node_outside_has_its_reason(reason: str) -> None:
     function, inputs = REFUSED[reason]
     assert reason in reasons(function, *inputs)
 
 
-def test_strides_that_no_layout_has() -> None:
+def test_strides_that_no_layout_has_are_a_reason() -> None:
     check_program = torch.export.export(as_module(lambda x: x.exp()), (X.permute(1, 0, 2, 3).transpose(2, 3),))
     check = TABLE.unsupported_reasons(check_program)
     found = [check(node) for node in check_program.graph.nodes if node.op == "call_function"]
@@ -86,7 +86,7 @@ def test_strides_that_no_layout_has() -> None:
         (nn.LSTM(3, 4, proj_size=2), torch.randn(5, 1, 3), "projected states"),
     ],
 )
-def test_reason_of_a_module(module: nn.Module, inputs: torch.Tensor, reason: str) -> None:
+def test_a_module_outside_has_its_reason(module: nn.Module, inputs: torch.Tensor, reason: str) -> None:
     assert any(reason == found for found in reasons(module, inputs))
 
 

@@ -48,7 +48,7 @@ def volume(*sizes: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_of_volumes_is_delegated(name: str) -> None:
+def test_a_layer_of_volumes_is_delegated_and_equals_eager(name: str) -> None:
     check(LAYERS[name], volume(2, 4, 6, 9, 8))
 
 
@@ -82,12 +82,12 @@ def test_input_volumes_with_channels_last_are_read_as_they_are() -> None:
         torch.testing.assert_close(edgecore.load(program.buffer).forward(given), module(given))
 
 
-def test_clamp_behind_a_sequence_is_part_of_its_convolution() -> None:
+def test_a_clamp_after_a_convolution_of_a_sequence_is_part_of_it() -> None:
     assert check(nn.Sequential(nn.Conv1d(3, 4, 3), nn.ReLU6()), volume(1, 3, 9))["Clamp"] == 0
 
 
 @pytest.mark.parametrize("dim", [0, 2])
-def test_symbolic_batch_and_depth(dim: int) -> None:
+def test_volumes_of_symbolic_batch_and_depth_equal_eager(dim: int) -> None:
     """A kernel with both depth and area reads slices, which have fixed lengths in XNNPACK: the depth is read along columns."""
     first = nn.Conv3d(4, 6, 3 if dim == 0 else (1, 3, 3))
     net = nn.Sequential(first, nn.ReLU(), nn.Conv3d(6, 5, (3, 1, 1), padding=(1, 0, 0)), nn.MaxPool3d((1, 2, 2)))
@@ -95,7 +95,7 @@ def test_symbolic_batch_and_depth(dim: int) -> None:
     check_sizes(net, [(volume(*shape),) for shape in shapes], ({dim: Dim("s", min=3, max=8)},))
 
 
-def test_convolution_of_a_symbolic_depth_is_right_where_its_slices_stay_outside() -> None:
+def test_a_convolution_of_a_symbolic_depth_equals_eager_where_its_slices_stay_outside() -> None:
     net = nn.Sequential(nn.Conv3d(4, 6, 3, padding=1), nn.ReLU()).eval()
     calls = [(volume(1, 4, depth, 9, 8),) for depth in (4, 3, 8)]
     program = edgecore.compile(net, calls[0], backends=["xnnpack"], dynamic_shapes=({2: Dim("d", min=3, max=8)},))
@@ -103,7 +103,7 @@ def test_convolution_of_a_symbolic_depth_is_right_where_its_slices_stay_outside(
     compare(program, net, calls, 1e-5)
 
 
-def test_half_precision() -> None:
+def test_layers_of_volumes_in_fp16_are_close_to_eager() -> None:
     module, given = Block().eval(), volume(1, 3, 4, 12, 10)
     program = edgecore.compile(module, (given,), backends=[edgecore.Backend("xnnpack", force_fp16=True)])
     with torch.no_grad():

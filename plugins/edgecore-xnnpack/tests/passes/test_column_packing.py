@@ -31,7 +31,7 @@ class Layers(nn.Module):
         return [layer(x).relu() for layer in self.layers]
 
 
-def test_the_same_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_columns_give_the_same_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = pytest.importorskip("executorch.runtime")
     net, x = Layers(WITH_PAIRS + WITHOUT), torch.randn(2, 3, 14, 16)
     program = compiled(net, x, quantize="int8", calibration=[(x,)])
@@ -48,7 +48,7 @@ def test_the_same_integers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "shape"), [(nn.Conv2d(3, 8, 3, 2, 1), (1, 3, 9, 15)), (nn.Conv2d(5, 8, 3, 2, 1), (1, 5, 9, 16))]
 )
-def test_odd_widths_and_many_channels_stay(module: nn.Module, shape: tuple[int, ...]) -> None:
+def test_odd_widths_and_many_channels_are_not_packed(module: nn.Module, shape: tuple[int, ...]) -> None:
     x = torch.randn(shape)
     program = compiled(module, x, quantize="int8", calibration=[(x,)])
     assert kinds(program)["StaticReshape"] == 0

@@ -58,7 +58,7 @@ class Normed(nn.Module):
 
 
 @pytest.mark.parametrize("module, shape", [(Images(), (1, 3, 16, 16)), (Normed(), (5, 32))])
-def test_both_runtimes_stay_close_to_eager(module: nn.Module, shape: tuple[int, ...]) -> None:
+def test_both_runtimes_stay_close_to_eager_in_fp16(module: nn.Module, shape: tuple[int, ...]) -> None:
     runtime = pytest.importorskip("executorch.runtime")
     x = torch.randn(*shape)
     program = compiled(module, x)
@@ -107,11 +107,11 @@ def test_indices_stay_integers() -> None:
     compare(program, model, [(x.half(),)], 4e-3)
 
 
-def test_nothing_is_converted_without_products() -> None:
+def test_nothing_is_converted_without_matmuls() -> None:
     assert set(types(compiled(lambda x: torch.tanh(x) + x, torch.randn(2, 8)))) == {"FP32"}
 
 
-def test_integers_stay() -> None:
+def test_integers_of_a_recipe_stay_integers() -> None:
     x = torch.randn(2, 64)
     backend = edgecore.Backend("xnnpack", required=True, force_fp16=True)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU()).eval()
@@ -172,7 +172,7 @@ def recurrent() -> nn.Module:
         (recurrent(), (2, 3, 4)),
     ],
 )
-def test_models_of_16_bits(module: nn.Module, shape: tuple[int, ...]) -> None:
+def test_a_model_of_16_bits_is_close_to_eager(module: nn.Module, shape: tuple[int, ...]) -> None:
     module, x = (
         copy.deepcopy(module).eval().half(),
         torch.randn(*shape, generator=torch.Generator().manual_seed(0)).half(),
@@ -183,7 +183,7 @@ def test_models_of_16_bits(module: nn.Module, shape: tuple[int, ...]) -> None:
     assert edgecore.load(program.buffer).forward(x)[0].dtype == torch.float16
 
 
-def test_sizes_of_16_bits() -> None:
+def test_a_model_of_16_bits_with_dynamic_sizes_is_close_to_eager() -> None:
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4), nn.Softmax(-1)).eval().half()
     calls = [(torch.randn(rows, 8).half(),) for rows in (3, 1, 8)]
     backend = edgecore.Backend("xnnpack", required=True)
@@ -191,7 +191,7 @@ def test_sizes_of_16_bits() -> None:
     compare(edgecore.compile(net, calls[0], dynamic_shapes=sizes, backends=[backend]), net, calls, 4e-3)
 
 
-def test_copy_of_an_input_keeps_32_bits_beside_a_result_of_16() -> None:
+def test_a_copy_of_an_input_keeps_32_bits_beside_a_result_of_16() -> None:
     class Both(nn.Module):
         def forward(self, half: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return half @ half, image + image, image.contiguous()

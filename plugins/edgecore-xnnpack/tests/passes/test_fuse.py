@@ -31,7 +31,7 @@ def test_a_value_with_two_readers_is_not_clamped() -> None:
     check(function, torch.randn(5))
 
 
-def test_clamp_after_clamp() -> None:
+def test_two_clamps_in_a_row_equal_eager() -> None:
     check(lambda x: (x + 1).clamp(0, 3).clamp(-1, 2), torch.randn(50) * 3)
     check(lambda x: (x + 1).clamp(0, 3).clamp(4, 5), torch.randn(50) * 3)
     check(lambda x: (x + 1).clamp(0, 3).clamp(-5, -4), torch.randn(50) * 3)

@@ -18,7 +18,7 @@ class Squeeze(nn.Module):
         return x * self.gate(self.up(self.act(self.down(self.pool(x)))))
 
 
-def test_classifier_transposes_its_input_only() -> None:
+def test_a_classifier_transposes_its_input_only() -> None:
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.Hardswish(), Squeeze(8),
         nn.Conv2d(8, 8, 3, groups=8, padding=1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
@@ -26,7 +26,7 @@ def test_classifier_transposes_its_input_only() -> None:
     assert check(model, torch.randn(1, 3, 16, 16))["StaticTranspose"] == 1
 
 
-def test_segmentation_transposes_input_and_output() -> None:
+def test_a_segmentation_transposes_input_and_output_only() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -42,7 +42,7 @@ def test_segmentation_transposes_input_and_output() -> None:
     assert check(Net(), torch.randn(1, 3, 16, 16))["StaticTranspose"] == 2
 
 
-def test_elementwise_nodes_need_none() -> None:
+def test_elementwise_nodes_need_no_transposition() -> None:
     assert check(lambda x, y: (x * y).exp(), torch.randn(1, 3, 4, 4), torch.randn(1, 3, 4, 4)) == {
         "Multiply": 1,
         "Exp": 1,
@@ -134,12 +134,12 @@ def flattened(*between: nn.Module) -> nn.Module:
         (flattened(nn.Sigmoid()), 2),  # only the columns of a weight can be in another order
     ],
 )
-def test_fewest_transpositions(net: nn.Module, count: int) -> None:
+def test_a_network_has_the_fewest_transpositions(net: nn.Module, count: int) -> None:
     shape = {Skips: (1, 4, 7, 6), Keys: (1, 6, 24)}.get(type(net), (1, 3, 16, 16))
     assert check(net, torch.randn(shape, generator=torch.Generator().manual_seed(0)))["StaticTranspose"] == count
 
 
-def test_convnext_block() -> None:
+def test_blocks_of_convnext_transpose_input_and_output_only() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -153,7 +153,7 @@ def test_convnext_block() -> None:
     assert check(nn.Sequential(Block(), Block()), torch.randn(1, 8, 9, 9))["StaticTranspose"] == 2
 
 
-def test_channels_last_model_has_no_transposes() -> None:
+def test_a_channels_last_model_has_no_transpositions() -> None:
     module = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     value = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
     assert check(module, value) == {"Conv2d": 1}

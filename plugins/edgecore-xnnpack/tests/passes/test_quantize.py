@@ -80,7 +80,7 @@ def test_integers_stay_integers_in_the_file() -> None:
 
 
 @pytest.mark.parametrize("config", [dynamic(torch.int4, ROWS), weight_only(torch.int4, ROWS)])
-def test_four_bit_rows_of_an_odd_length_have_eight_bits(config: Any) -> None:
+def test_rows_of_4_bits_and_an_odd_length_are_stored_in_8_bits(config: Any) -> None:
     """executorch's own runtime reads such rows of 4 bits without their filling."""
     module, x = quantized(nn.Sequential(nn.Linear(15, 6)), config), torch.randn(4, 15)
     assert weight_types(compiled(module, x)) == {"QCINT8"}
@@ -90,11 +90,11 @@ def test_four_bit_rows_of_an_odd_length_have_eight_bits(config: Any) -> None:
 @pytest.mark.parametrize(
     "config", [dynamic(torch.int4, ROWS), dynamic(torch.int8, PerGroup(64)), weight_only(torch.int8, ROWS)]
 )
-def test_one_output(config: Any) -> None:
+def test_a_layer_with_one_output_equals_eager(config: Any) -> None:
     check(quantized(nn.Sequential(nn.Linear(64, 1)), config), torch.randn(4, 64), tolerance=1e-6)
 
 
-def test_layers_that_read_one_value_share_its_rounding() -> None:
+def test_layers_that_read_one_value_share_its_quantization() -> None:
     class Heads(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -117,7 +117,7 @@ def test_layers_that_read_one_value_share_its_rounding() -> None:
         (dynamic(torch.int4, PerGroup(32), weight_mapping_type=MappingType.ASYMMETRIC), "zero points of a weight"),
     ],
 )
-def test_the_rest_runs_outside_and_the_report_says_why(config: Any, reason: str) -> None:
+def test_other_quantized_layers_run_outside_and_the_report_says_why(config: Any, reason: str) -> None:
     module, x = quantized(nn.Sequential(nn.Linear(64, 6), nn.ReLU()), config), torch.randn(4, 64)
     assert any(reason in text for text in refusals(module, x).values())
     program = edgecore.compile(module, (x,), backends=["xnnpack"])
@@ -139,7 +139,7 @@ class Twice(nn.Module):
 
 
 @pytest.mark.parametrize("config", [dynamic(torch.int4, PerGroup(32)), weight_only(torch.int8, ROWS)])
-def test_a_weight_of_two_delegates(config: Any) -> None:
+def test_a_weight_may_be_read_by_two_delegates(config: Any) -> None:
     module, x = quantized(Twice(), config), torch.randn(4, 64)
     program = edgecore.compile(module, (x,), backends=["xnnpack"])
     assert program.report().delegates == {"XnnpackBackend": 2}
@@ -149,7 +149,7 @@ def test_a_weight_of_two_delegates(config: Any) -> None:
 
 
 @pytest.mark.parametrize("config", [Int8WeightOnlyConfig(), Int8DynamicActivationInt8WeightConfig()])
-def test_products_of_integers(config: Any) -> None:
+def test_matmuls_of_integers_are_delegated(config: Any) -> None:
     """Rounding with one scale for both signs is not XNNPACK's, so it stays outside."""
     module, x = quantized(nn.Sequential(nn.Linear(64, 32)), config), torch.randn(4, 64)
     program = edgecore.compile(module, (x,), backends=["xnnpack"])

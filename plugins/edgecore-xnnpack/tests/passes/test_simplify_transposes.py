@@ -13,7 +13,7 @@ def flattened(*between: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("recipe", ["int8", "int8-dynamic", "int4-weights", "fp16"])
-def test_a_flattened_image_of_integers(recipe: str) -> None:
+def test_a_quantized_network_flattens_its_image_without_a_transposition(recipe: str) -> None:
     torch.manual_seed(0)
     net, x = flattened().eval(), torch.randn(2, 3, 16, 16)
     options = {"calibration": [(x,)]} if recipe == "int8" else {}

@@ -20,7 +20,7 @@ def pin_of(script: ModuleType, name: str, data: bytes) -> object:
     return script.Pin(hashlib.sha256(data).hexdigest(), len(data), "source", name.split("_", maxsplit=1)[0], name)
 
 
-def test_pins_are_complete(script: ModuleType) -> None:
+def test_the_pins_name_every_package(script: ModuleType) -> None:
     pins = script.read_pins()
     assert {pin.package for pin in pins} == {"xnnpack", "pthreadpool", "fxdiv", "libcpuinfo-dev", "libcpuinfo0"}
     assert all(len(pin.sha256) == 64 and pin.size > 0 and pin.kind in ("source", "binary") for pin in pins)
@@ -37,7 +37,9 @@ def test_sources_that_the_emulation_was_not_written_for_are_refused(script: Modu
         script.emulated.prepare(tmp_path, tmp_path, [])
 
 
-def test_folder_is_taken(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_in_the_given_folder_are_used(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "a_1.tar.xz").write_bytes(b"contents")
     monkeypatch.setenv("EDGECORE_THIRD_PARTY", str(tmp_path / "given"))
@@ -46,7 +48,7 @@ def test_folder_is_taken(script: ModuleType, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("data", [b"contentz", b"content", b""])
-def test_other_contents_are_refused(
+def test_sources_with_other_contents_are_refused(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: bytes
 ) -> None:
     (tmp_path / "given").mkdir()
@@ -58,7 +60,7 @@ def test_other_contents_are_refused(
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_damaged_copy_in_the_cache_is_replaced(
+def test_a_damaged_copy_in_the_cache_is_replaced(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, data in (("files", b"damaged!"), ("given", b"contents")):
@@ -69,14 +71,14 @@ def test_damaged_copy_in_the_cache_is_replaced(
     assert (tmp_path / "files" / "a_1.tar.xz").read_bytes() == b"contents"
 
 
-def test_name_escaped_by_apt_is_found(script: ModuleType, tmp_path: Path) -> None:
+def test_a_file_name_that_apt_escaped_is_found(script: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "a_0.0%7egit1.deb").write_bytes(b"contents")
     (tmp_path / "into").mkdir()
     script.take([pin_of(script, "a_0.0~git1.deb", b"contents")], tmp_path, tmp_path / "into", "here")
     assert (tmp_path / "into" / "a_0.0~git1.deb").is_file()
 
 
-def test_deb_is_unpacked(script: ModuleType, tmp_path: Path) -> None:
+def test_a_debian_package_is_unpacked(script: ModuleType, tmp_path: Path) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as tar:
         member = tarfile.TarInfo("./usr/lib/libx.so.0")
@@ -102,7 +104,7 @@ def start_script(tmp_path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, str(SCRIPT)], env=environment, stdout=pipe, stderr=pipe, text=True)
 
 
-def test_nothing_to_be_had_is_one_sentence(tmp_path: Path) -> None:
+def test_sources_that_cannot_be_had_are_one_sentence(tmp_path: Path) -> None:
     process = start_script(tmp_path)
     stdout, stderr = process.communicate()
     assert process.returncode == 1 and stdout == ""
@@ -111,7 +113,7 @@ def test_nothing_to_be_had_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in stderr
 
 
-def test_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(files: Path, work: Path, stage: Path, *rest: object) -> None:
         stage.mkdir()
         (stage / "half").touch()
@@ -125,7 +127,7 @@ def test_failed_build_leaves_no_result(tmp_path: Path, script: ModuleType, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_compiled_when_a_kernel_touches_what_is_not_there(
+def test_nothing_is_compiled_when_a_kernel_touches_memory_past_its_buffers(
     tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unpacked(archive: Path, into: Path) -> Path:
@@ -149,7 +151,7 @@ def test_nothing_is_compiled_when_a_kernel_touches_what_is_not_there(
         script.build(tmp_path, tmp_path / "work", tmp_path / "stage", compiler, script.read_pins(), for_tests=False)
 
 
-def test_second_process_waits_and_takes_the_first_ones_build(tmp_path: Path) -> None:
+def test_a_second_process_waits_for_the_build_of_the_first_and_uses_it(tmp_path: Path) -> None:
     start_script(tmp_path).communicate()  # leaves the lock file, whose name tells the key
     (lock,) = (tmp_path / "cache" / "third_party").glob("xnnpack-*.lock")
     result = lock.with_suffix("")

@@ -258,7 +258,7 @@ def test_a_table_whose_tile_is_not_the_kernels_fails(padding: ModuleType, source
     assert f"{name} (a-config.c, x86-64) has nr 4 by its name, and 8 by its table" in problem_of(padding, sources)
 
 
-def test_what_is_not_understood_fails(padding: ModuleType, sources: Sources) -> None:
+def test_a_source_that_is_not_understood_fails(padding: ModuleType, sources: Sources) -> None:
     plant_unary(sources, "copy_the_rest(input, output, batch);")
     assert "was not understood" in problem_of(padding, sources)
 
@@ -349,7 +349,7 @@ def test_the_patched_library_keeps_within_its_buffers(padding: ModuleType, xnnpa
     assert max(of_parameters) == 15 == padding.provided(xnnpack, "x86-64").quantization_params
 
 
-def test_the_stock_header_fails(padding: ModuleType, xnnpack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_header_of_stock_xnnpack_fails(padding: ModuleType, xnnpack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header = xnnpack / "include" / "xnnpack.h"
     patched = header.read_text()
     header.write_text(re.sub(r"(XNN_EXTRA_QUANTIZATION_PARAMS) \d+", r"\1 10", patched))
