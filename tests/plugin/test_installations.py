@@ -443,7 +443,7 @@ register(edgecore_acme)
 print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
 """
 
-    def test_application_in_an_archive(self, env, tmp_path):
+    def test_an_application_in_an_archive_registers_its_backend(self, env, tmp_path):
         path = tmp_path / "app.pyz"
         with zipfile.ZipFile(path, "w") as file:
             for name, text in (sources() | {"__main__.py": self.APPLICATION}).items():
@@ -451,14 +451,14 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         done = env.run(path)
         assert done.stdout == "version 1.0 acme\n", done.stderr
 
-    def test_registered_goes_before_installed(self, env, wheels, tmp_path):
+    def test_a_registered_backend_goes_before_an_installed_one(self, env, wheels, tmp_path):
         env.install(wheel(wheels, "acme-fork", sources("acme_fork", "of the fork")))
         for name, text in (sources() | {"app.py": self.APPLICATION}).items():
             (tmp_path / "app" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "app" / name).write_text(text)
         assert env.run(tmp_path / "app" / "app.py").stdout == "version 1.0 acme\n"
 
-    def test_backend_that_nobody_registered(self, monkeypatch):
+    def test_a_backend_that_a_frozen_application_did_not_register_is_reported_with_the_remedy(self, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr(registry, "scan", list)
         with pytest.raises(
@@ -466,6 +466,6 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         ):
             registry.find("OpenvinoBackend")
 
-    def test_module_without_the_hook(self):
+    def test_a_registered_module_without_the_hook_is_an_error(self):
         with pytest.raises(registry.BackendError, match="implements no hook edgecore_backends"):
             registry.register(json)

@@ -103,7 +103,7 @@ class Products(nn.Module):
         return torch.addmm(self.row, y[0], self.matrix), self.pixels(image), self.sequence(y.transpose(1, 2))
 
 
-def test_int4_weights_of_products_and_pixels():
+def test_int4_weights_of_matmuls_and_of_convolutions_with_kernel_1_are_stored_in_4_bits():
     torch.manual_seed(0)
     model, x = Products().eval(), torch.randn(2, 10, 64)
     program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
