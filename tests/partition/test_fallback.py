@@ -84,7 +84,7 @@ def test_a_question_about_ops_to_not_decompose_that_raises_counts_as_no():
         raise ValueError("no such row")
 
     partitioner = CapabilityPartitioner(
-        "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=keep
+        "Fake", lambda _: lambda node: "no", ops_to_not_decompose=[aten.conv2d.default], preserve=lambda program: keep
     )
     with pytest.warns(FallbackWarning, match="to say whether it wants aten.conv2d.default whole, at .*no such row"):
         report = to_edge_transform_and_lower(exported(), partitioner=[partitioner]).report()

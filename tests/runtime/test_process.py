@@ -59,7 +59,7 @@ def test_load_and_run_imports_nothing_heavy(programs, run_python):
     done = run_python(PLAIN, programs["add"], options=["-X", "importtime"])
     assert done.returncode == 0, done.stderr[-2000:]
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
-    assert "edgecore.runtime" in imported
+    assert "edgecore._runtime" in imported
     assert not {"torch", "numpy"} & imported
 
 

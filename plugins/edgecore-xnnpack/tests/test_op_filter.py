@@ -42,7 +42,7 @@ def test_static_quantization_alone_leaves_float_operators_outside() -> None:
 
 @pytest.mark.parametrize("options", [{"config_precisions": "FP32"}, {"configs": "-linear"}])
 def test_quantization_at_run_time_stays_with_its_layer(options: dict[str, Any]) -> None:
-    with pytest.raises(CompileError, match="no kernel in runtime profile executorch-1.5: .*choose_qparams"):
+    with pytest.raises(CompileError, match="no kernel in target runtime executorch-1.5: .*choose_qparams"):
         compiled("int8-dynamic", **options)
 
 
