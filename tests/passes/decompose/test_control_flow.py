@@ -28,6 +28,7 @@ def test_operands_and_results_of_branches_have_the_default_dim_order():
 
 def test_an_unknown_operator_in_a_branch_is_named_with_the_line_before_it(monkeypatch):
     monkeypatch.delenv("EDGECORE_VERIFY_PASSES")  # the verifier at the end, not the one after a pass
+
     def function(s, x):
         y = x + 1
         return torch.cond(y.sum() > 0, torch.special.airy_ai, lambda x: x * 1, (y,))
