@@ -104,7 +104,7 @@ test-emulated: install $(DONE)/test
 	ctest --test-dir build/test-emulated --output-on-failure --no-tests=error
 	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
-	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/test_emulated.py
+	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
 
 fuzz: $(DONE)/system $(DONE)/xnnpack-library
 	$(SAY) "fuzzers"

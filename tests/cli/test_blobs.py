@@ -1,16 +1,11 @@
-"""What files hold, opened and taken out: `edgecore inspect --blobs` and `edgecore extract`."""
+"""`edgecore inspect --blobs`: the blobs of delegates, opened."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 
-import pytest
 
-from edgecore import format as fmt
-
-
-def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
+def test_blobs_of_a_backend_that_is_not_installed_are_listed_unopened(edgecore, pte):
     result = edgecore("inspect", pte, "--blobs")
     assert result.status == 0
     head, problem = result.out.splitlines()
@@ -19,67 +14,12 @@ def test_blobs_of_a_backend_that_is_not_installed(edgecore, pte):
     assert "no package is known for it" in problem
 
 
-def test_a_blob_that_the_file_does_not_have(edgecore, pte, relu):
+def test_a_blob_number_that_the_file_does_not_have_is_reported_with_those_it_has(edgecore, pte, relu):
     assert "there is no blob 3: the file has 0 to 0" in edgecore("inspect", pte, "--blob", 3).err
     assert "there is no blob 0: the file has none" in edgecore("inspect", relu, "--blob", 0).err
     assert edgecore("inspect", relu, "--blobs").out == "the file has no delegates\n"
 
 
-def test_blobs_as_json(edgecore, pte):
+def test_blobs_are_printed_as_json(edgecore, pte):
     (row,) = json.loads(edgecore("inspect", pte, "--blob", 0, "--json").out)
     assert (row["backend_id"], row["delegates"], row["lines"]) == ("QnnBackend", ["forward/0"], [])
-
-
-class TestExtract:
-    """Files and index.json."""
-
-    @pytest.fixture
-    def file(self, pte):
-        """A file with names that lead elsewhere, and a weight of three floats."""
-        content = fmt.read_pte(pte.read_bytes())
-        content.named_data = {"../../evil": fmt.NamedBlob(b"1234"), "": fmt.NamedBlob(b"5678")}
-        content.constants = [b"", b"abcdefghijkl"]
-        plan = content.program.execution_plan[0]
-        info = fmt.ExtraTensorInfo(fully_qualified_name="layer/weight")
-        weight = fmt.Tensor(fmt.ScalarType.FLOAT, sizes=[3], dim_order=[0], data_buffer_idx=1, extra_tensor_info=info)
-        plan.values.append(fmt.EValue(weight))
-        plan.delegates[0].id = "../Qnn"
-        plan.delegates[0].compile_specs = [fmt.CompileSpec("soc", b"\x01\x02")]
-        pte.write_bytes(fmt.write_pte(content))
-        return pte
-
-    def test_every_part(self, edgecore, file, tmp_path):
-        result = edgecore("extract", file, "--into", tmp_path / "parts")
-        assert result.status == 0, result.err
-        assert result.out.endswith("parts: 1 blobs, 2 named_data, 1 constants, index.json\n")
-        index = json.loads((tmp_path / "parts" / "index.json").read_text())
-        (blob,) = index["blobs"]
-        assert blob["backend_id"] == "../Qnn"
-        assert blob["compile_specs"] == {"soc": "0102"}
-        (constant,) = index["constants"]
-        assert (constant["values"], constant["dtype"], constant["shape"]) == (["layer/weight"], "float32", [3])
-        contents = {}
-        for entry in index["blobs"] + index["named_data"] + index["constants"]:
-            data = (tmp_path / "parts" / entry["path"]).read_bytes()
-            assert (len(data), hashlib.sha256(data).hexdigest()) == (entry["bytes"], entry["sha256"])
-            contents[entry["path"]] = data
-        assert contents == {
-            "blobs/0000-_Qnn.bin": b"blob of 16 bytes",
-            "named_data/0000.bin": b"5678",
-            "named_data/0001-_.._evil.bin": b"1234",
-            "constants/0000-layer_weight.bin": b"abcdefghijkl",
-        }
-        written = {path.relative_to(tmp_path / "parts").as_posix() for path in (tmp_path / "parts").rglob("*.*")}
-        assert written == {*contents, "index.json"}
-
-    def test_beside_the_file_and_not_twice(self, edgecore, file):
-        assert edgecore("extract", file).status == 0
-        again = edgecore("extract", file)
-        assert again.status == 1
-        assert "exists already; remove it, or choose another folder with --into" in again.err
-
-    def test_weights(self, edgecore, ptd, tmp_path):
-        assert edgecore("extract", ptd, "--into", tmp_path / "weights").status == 0
-        rows = json.loads((tmp_path / "weights" / "index.json").read_text())["data"]
-        assert [(row["key"], row["bytes"]) for row in rows] == [("layer.weight", 8), ("packed", 3)]
-        assert rows[0]["shape"] == [2, 1]

@@ -7,8 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
+from command_line import one_sentence
 
 from edgecore import format as fmt
+from edgecore.cli.compile import parse_backend
 
 pytest.importorskip("torch")
 
@@ -43,7 +45,7 @@ def models(module, tmp_path):
     return tmp_path
 
 
-def test_compile_and_report(edgecore, models):
+def test_compile_writes_the_file_and_the_report(edgecore, models):
     result = edgecore("compile", "my_model_file:add", "-o", "a.pte", "--report", "a.html")
     assert result.status == 0, result.err
     # One line for the calls of one operator that are not delegated for the same reason.
@@ -53,7 +55,7 @@ def test_compile_and_report(edgecore, models):
     assert fmt.verify(fmt.read_pte((models / "a.pte").read_bytes()), "executorch-1.5") == []
 
 
-def test_named_after_the_model_and_json(edgecore, models):
+def test_the_file_is_named_after_the_model_and_json_has_its_facts(edgecore, models):
     facts = json.loads(edgecore("compile", "my_model_file:add", "--json").out)
     assert facts["file"] == "add.pte"
     assert facts["bytes"] == (models / "add.pte").stat().st_size
@@ -77,7 +79,7 @@ def test_named_after_the_model_and_json(edgecore, models):
     ],
     ids=lambda value: "-".join(value) if value[0].isidentifier() else "",
 )
-def test_failures_are_one_sentence_and_leave_no_file(edgecore, models, line, parts):
+def test_a_failure_is_one_sentence_and_leaves_no_file(edgecore, models, line, parts):
     before = sorted(models.iterdir())
     result = edgecore("compile", f"my_model_file:{line[0]}", *line[1:])
     assert result.status == 1
@@ -87,7 +89,7 @@ def test_failures_are_one_sentence_and_leave_no_file(edgecore, models, line, par
     assert sorted(models.iterdir()) == before
 
 
-def test_a_backend_that_is_installed_but_broken(edgecore, models):
+def test_a_backend_that_is_installed_but_broken_is_one_sentence(edgecore, models):
     info = models / "edgecore_bad-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: edgecore-bad\nVersion: 1.0\n")
@@ -102,7 +104,7 @@ def test_a_backend_that_is_installed_but_broken(edgecore, models):
         assert edgecore("compile", "my_model_file:add").status == 0  # it concerns only those who use it
 
 
-def test_all_of_torchs_reason_with_debug(edgecore, models):
+def test_the_option_debug_prints_all_of_torchs_reason(edgecore, models):
     result = edgecore("--debug", "compile", "my_model_file:data_dependent")
     assert result.status == 1
     assert "GuardOnDataDependentSymNode" in result.err
@@ -110,13 +112,13 @@ def test_all_of_torchs_reason_with_debug(edgecore, models):
 
 
 @pytest.mark.parametrize("backend", ["xnnpack:speed", ":a=b"])
-def test_wrong_backend_syntax(edgecore, models, backend):
+def test_wrong_syntax_of_a_backend_is_wrong_usage(edgecore, models, backend):
     result = edgecore("compile", "my_model_file:add", "-b", backend)
     assert result.status == 2
     assert "is not NAME[:key=value,...]" in result.err
 
 
-def test_quantize_with_a_folder_of_samples(edgecore, models, tmp_path):
+def test_quantize_calibrates_with_a_folder_of_samples(edgecore, models, tmp_path):
     pytest.importorskip("edgecore_xnnpack")
     (tmp_path / "samples").mkdir()
     for index in range(3):
@@ -169,3 +171,73 @@ def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore
     assert again.status == 1
     assert again.err.strip().count("\n") == 0
     assert "cannot dump passes to graphs: the folder is not empty; choose a new one" in again.err
+
+
+class TestModelArgumentOfCompile:
+    def test_an_absent_model_file_is_reported_with_its_name(self, edgecore):
+        one_sentence(edgecore("compile", "no.pt2"), "no.pt2 does not exist")
+
+    def test_a_model_file_that_torch_did_not_save_is_reported(self, edgecore, tmp_path):
+        (tmp_path / "bad.pt2").write_bytes(b"nothing")
+        result = edgecore("compile", tmp_path / "bad.pt2")
+        assert result.status == 1
+        assert "bad.pt2 was not written by torch.export.save" in result.err.splitlines()[-1]
+
+    def test_a_module_that_does_not_exist_is_reported(self, edgecore):
+        one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")
+
+    def test_a_module_that_does_not_import_is_reported_with_its_error(self, edgecore, module):
+        module("import no_such_module")
+        one_sentence(edgecore("compile", "my_model_file:model"), "ModuleNotFoundError", "'no_such_module'")
+        module("def model(:")
+        one_sentence(edgecore("compile", "my_model_file:model"), "SyntaxError", "line 1")
+
+    def test_a_function_that_raises_is_reported_with_its_first_line(self, edgecore, module):
+        module("def model(): raise OSError('no weights in w.bin\\nsecond line')")
+        one_sentence(edgecore("compile", "my_model_file:model"), "my_model_file:model failed", "no weights in w.bin")
+
+    def test_a_function_that_the_module_lacks_is_reported(self, edgecore):
+        one_sentence(edgecore("compile", "json:model"), "module 'json'", "has no function 'model'")
+
+    def test_a_function_that_returns_no_model_is_reported_with_what_it_must_return(self, edgecore, module):
+        module("def model(): return 42")
+        one_sentence(
+            edgecore("compile", "my_model_file:model"), "must return (model, example_inputs[, dynamic_shapes])"
+        )
+
+    def test_an_argument_that_is_neither_file_nor_function_is_wrong_usage(self, edgecore):
+        assert edgecore("compile", "model").status == 2
+
+
+def test_options_of_a_backend_are_parsed_with_their_types():
+    assert parse_backend("xnnpack") == ("xnnpack", {})
+    assert parse_backend("qnn:soc=SM8650,required=true,level=3") == (
+        "qnn",
+        {"soc": "SM8650", "required": True, "level": 3},
+    )
+
+
+def test_compile_writes_external_weights_to_the_files_asked_for(edgecore, module, tmp_path):
+    module(
+        "import torch\n"
+        "def make():\n"
+        "    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)).eval(), (torch.ones(1, 4),)\n"
+    )
+    arguments = ("--external-data", "base", "--external-data", "1.*=head", "-o", tmp_path / "m.pte", "--json")
+    result = edgecore("compile", "my_model_file:make", *arguments)
+    assert result.status == 0, result.err
+    assert json.loads(result.out)["data"] == [str(tmp_path / "base.ptd"), str(tmp_path / "head.ptd")]
+    names = {path.name: set(fmt.read_ptd(path.read_bytes()).entries) for path in tmp_path.glob("*.ptd")}
+    assert names == {"base.ptd": {"0.weight", "0.bias"}, "head.ptd": {"1.weight", "1.bias"}}
+    facts = json.loads(edgecore("inspect", tmp_path / "m.pte", "--json").out)
+    assert facts["external_data"] == ["0.bias", "0.weight", "1.bias", "1.weight"]
+    verified = edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "base.ptd", "--data", tmp_path / "head.ptd")
+    assert verified.status == 0, verified.err
+    assert "4 weights are in .ptd files" in edgecore("verify", tmp_path / "m.pte").err
+    assert (
+        "'0.bias' is in none of the .ptd files"
+        in edgecore("verify", tmp_path / "m.pte", "--data", tmp_path / "head.ptd").out
+    )
+    wrong = edgecore("compile", "my_model_file:make", "--external-data", "a/b", "-o", tmp_path / "m.pte")
+    one_sentence(wrong, "'a/b' is no file name")

@@ -35,16 +35,16 @@ def test_run_writes_its_output(relu, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "output_0.npy"), np.maximum(x, 0))
 
 
-def test_help_and_wrong_usage():
+def test_help_exits_with_0_and_wrong_usage_with_2():
     assert run("--help").returncode == 0
     assert run().returncode == run("a.pte", "--frob", "1").returncode == 2
 
 
-def test_a_backend_that_is_not_given(pte):
+def test_a_backend_whose_library_is_not_given_is_named(pte):
     assert "needs backend 'QnnBackend'; give its library with --backend" in fails(pte)
 
 
-def test_wrong_inputs(relu, tmp_path):
+def test_inputs_that_do_not_fit_are_one_sentence(relu, tmp_path):
     np = pytest.importorskip("numpy")
     np.save(tmp_path / "shape.npy", np.zeros((2, 4), np.float32))
     np.save(tmp_path / "dtype.npy", np.zeros((2, 3), np.int64))
@@ -54,7 +54,7 @@ def test_wrong_inputs(relu, tmp_path):
     assert "no.npy" in fails(relu, "--input", tmp_path / "no.npy")
 
 
-def test_files_that_cannot_be_run(pte, tmp_path):
+def test_a_file_that_cannot_be_run_is_one_sentence(pte, tmp_path):
     assert "no.pte: No such file" in fails(tmp_path / "no.pte")
     (tmp_path / "cat.pte").write_bytes(b"\x89PNG" * 20)
     assert "cat.pte: This is not a .pte file" in fails(tmp_path / "cat.pte")
@@ -62,13 +62,13 @@ def test_files_that_cannot_be_run(pte, tmp_path):
     assert "truncated" in fails(pte)
 
 
-def test_a_trace_has_the_runs(relu, tmp_path):
+def test_the_trace_has_an_event_for_each_run(relu, tmp_path):
     assert run(relu, "--runs", 2, "--trace", tmp_path / "runs.etdp").returncode == 0
     trace = (tmp_path / "runs.etdp").read_bytes()
     assert trace[8:12] == b"ED00"
     assert trace.count(b"native_call_relu") == 2
 
 
-def test_a_library_without_kernels(relu):
+def test_a_kernel_library_that_cannot_be_loaded_is_one_sentence(relu):
     assert "relative.so is not given by an absolute path" in fails(relu, "--kernels", "relative.so")
     assert "/no/kernels.so cannot be loaded" in fails(relu, "--kernels", "/no/kernels.so")

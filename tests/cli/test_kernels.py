@@ -35,7 +35,7 @@ def test_the_table_has_what_the_files_call_and_nothing_else(edgecore, files, tmp
     assert "EDGECORE_DTYPES=0x60" in text
 
 
-def test_it_is_c(edgecore, files, tmp_path):
+def test_the_table_of_kernels_compiles_as_c11(edgecore, files, tmp_path):
     out = tmp_path / "kernels.c"
     edgecore("kernels", "--for", files, "--out", out)
     command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{HEADERS}", "-fsyntax-only", out]

@@ -11,13 +11,13 @@ from edgecore.errors import EdgecoreError
 
 
 @pytest.mark.parametrize("name", ["Acme", "9acme", "acme--npu", "acme-", "a" * 33, "ac.me", "../acme", "acmé"])
-def test_a_bad_name(tmp_path, name):
+def test_a_bad_name_is_refused_and_nothing_is_written(tmp_path, name):
     with pytest.raises(EdgecoreError, match=f"{re.escape(repr(name))} is not a valid name for a backend"):
         command(name, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_name_of_the_package_instead_of_the_backend(tmp_path):
+def test_the_name_of_a_package_is_refused_with_the_name_of_its_backend(tmp_path):
     with pytest.raises(EdgecoreError, match="edgecore new-backend acme"):
         command("edgecore-acme", tmp_path)
 
@@ -29,13 +29,13 @@ def test_a_folder_that_exists_stays_as_it_is(tmp_path):
     assert not list((tmp_path / "edgecore-acme").iterdir())
 
 
-def test_a_name_that_an_installed_backend_has(tmp_path):
+def test_a_name_that_an_installed_backend_has_is_refused(tmp_path):
     pytest.importorskip("edgecore_xnnpack")
     with pytest.raises(EdgecoreError, match="has a backend xnnpack already"):
         command("xnnpack", tmp_path)
 
 
-def test_every_name_makes_identifiers():
+def test_a_name_with_a_dash_makes_valid_identifiers():
     files = render("my-chip_2")
     assert "src/edgecore_my_chip_2/compiler.py" in files
     assert 'MyChip2Backend = "edgecore_my_chip_2"' in files["pyproject.toml"]

@@ -53,14 +53,14 @@ def test_an_app_is_a_group_of_commands(edgecore, add_package):
     assert edgecore("greet", "two").out == "two\n"
 
 
-def test_the_help_names_it_without_importing_it(edgecore, add_package):
+def test_the_help_names_an_added_command_without_importing_its_package(edgecore, add_package):
     add_package("edgecore-greet", "greet", "greet_broken:command", "raise RuntimeError('imported')")
     done = edgecore("--help")
     assert done.status == 0 and "Command of the package edgecore-greet." in done.out
     assert edgecore("backends", "--help").status == 0
 
 
-def test_a_broken_one_is_named(edgecore, add_package):
+def test_a_command_whose_package_is_broken_is_named(edgecore, add_package):
     add_package("edgecore-greet", "greet", "greet_broken:command", "raise RuntimeError('no luck')")
     done = edgecore("greet")
     assert done.status == 1
@@ -69,7 +69,7 @@ def test_a_broken_one_is_named(edgecore, add_package):
     assert "other_cli:app is a int, neither a function nor a typer.Typer" in edgecore("other").err
 
 
-def test_two_packages_with_one_command(edgecore, add_package):
+def test_two_packages_with_one_command_are_both_named(edgecore, add_package):
     add_package("edgecore-greet", "greet", "greet_cli:command", GREET)
     add_package("edgecore-salute", "greet", "salute_cli:command", GREET)
     assert "edgecore-greet and edgecore-salute" in edgecore("greet", "you").err

@@ -1,22 +1,15 @@
+"""`edgecore run`: inputs, outputs, and what is said of inputs that do not fit."""
+
 from __future__ import annotations
 
 import json
 
 import numpy as np
 import pytest
-
-FIGURES = {"load_ms", "first_ms", "median_ms", "p95_ms", "peak_rss_mb"}
-
-
-def one_sentence(result, *parts):
-    lines = result.err.strip().splitlines()
-    assert result.status == 1
-    assert len(lines) == 1, result.err
-    assert lines[0].startswith("edgecore: ")
-    assert all(part in lines[0] for part in parts), lines[0]
+from command_line import GOOD, bundle, one_sentence
 
 
-def test_run_with_inputs_and_output_files(edgecore, relu, tmp_path):
+def test_run_reads_its_inputs_and_writes_its_outputs(edgecore, relu, tmp_path):
     x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
     np.save(tmp_path / "x.npy", x)
     result = edgecore("run", relu, "--input", tmp_path / "x.npy", "--output-dir", tmp_path / "out", "--json")
@@ -33,34 +26,19 @@ def test_run_without_inputs_says_that_they_are_random(edgecore, relu):
     assert json.loads(first.out)["outputs"] == json.loads(second.out)["outputs"]
 
 
-def test_run_as_text(edgecore, relu):
+def test_run_prints_its_outputs_as_text(edgecore, relu):
     result = edgecore("run", relu)
     assert result.status == 0, result.err
     assert "output 0: dtype float32  shape [2, 3]" in result.out
 
 
-def test_bench(edgecore, relu):
-    result = edgecore("bench", relu, "--runs", 3, "--threads", 1, "--json")
-    assert result.status == 0, result.err
-    figures = json.loads(result.out)
-    assert figures.keys() >= FIGURES
-    assert all(figures[name] > 0 for name in FIGURES)
-    assert edgecore("bench", relu, "--runs", 3).out.split()[::2] == [
-        "load_ms",
-        "first_ms",
-        "median_ms",
-        "p95_ms",
-        "peak_rss_mb",
-    ]
-
-
 @pytest.mark.parametrize("command", ["run", "bench"])
-def test_method_that_is_not_there(edgecore, relu, command):
+def test_a_method_that_the_file_lacks_is_reported_with_those_it_has(edgecore, relu, command):
     one_sentence(edgecore(command, relu, "--method", "backward"), "no method 'backward'", "it has forward")
 
 
 @pytest.mark.parametrize("command", ["run", "bench"])
-def test_backend_that_is_not_installed(edgecore, pte, command):
+def test_run_and_bench_name_a_backend_that_is_not_installed(edgecore, pte, command):
     one_sentence(edgecore(command, pte), "QnnBackend", "no package is known for it")
 
 
@@ -73,7 +51,7 @@ def test_backend_that_is_not_installed(edgecore, pte, command):
     ],
     ids=["count", "shape", "dtype"],
 )
-def test_wrong_inputs(edgecore, relu, tmp_path, arrays, parts):
+def test_run_refuses_inputs_that_do_not_fit(edgecore, relu, tmp_path, arrays, parts):
     options = []
     for index, array in enumerate(arrays):
         np.save(tmp_path / f"{index}.npy", array)
@@ -81,7 +59,7 @@ def test_wrong_inputs(edgecore, relu, tmp_path, arrays, parts):
     one_sentence(edgecore("run", relu, *options), *parts)
 
 
-def test_numbers_as_inputs(edgecore, number, tmp_path):
+def test_a_number_that_the_export_fixed_may_be_given_as_input(edgecore, number, tmp_path):
     """An input that was a number when the model was exported keeps that value: `run` reads it from the file, or gets it as a scalar."""
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     np.save(tmp_path / "3.npy", np.int64(3))
@@ -93,9 +71,42 @@ def test_numbers_as_inputs(edgecore, number, tmp_path):
     one_sentence(edgecore(*given, tmp_path / "4.npy"), "fixed to 3", "not 4")
 
 
-def test_input_that_is_no_npy_file(edgecore, relu, tmp_path):
+def test_an_input_that_is_no_npy_file_is_reported(edgecore, relu, tmp_path):
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
     one_sentence(edgecore("run", relu, "--input", tmp_path / "two.npz"), "two.npz is an archive")
     (tmp_path / "x.npy").write_text("1 2 3")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "x.npy"), "x.npy is not a .npy file")
     one_sentence(edgecore("run", relu, "--input", tmp_path / "y.npy"), "y.npy: No such file or directory")
+
+
+def test_a_ptd_file_is_no_program_to_run(edgecore, ptd, relu):
+    one_sentence(edgecore("run", ptd), "weights.ptd")
+    one_sentence(edgecore("inspect", ptd, "--html", "page.html"), "holds weights only")
+
+
+def test_a_bundle_whose_outputs_are_as_expected_passes(edgecore, relu, tmp_path):
+    path = bundle(relu, tmp_path, GOOD)
+    result = edgecore("run", path)
+    assert result.status == 0, result.err
+    assert "ok    forward, case 0, output 0: max abs error 0, max rel error 0" in result.out
+    assert "1 outputs passed, 0 failed; tolerance 1e-05 + 1e-05 * |expected|" in result.out
+    facts = json.loads(edgecore("run", path, "--json").out)
+    assert facts["passed"] is True
+    assert facts["results"][0]["method"] == "forward"
+    assert json.loads(edgecore("inspect", path, "--json").out)["test_cases"] == {"forward": 1}
+    assert "test cases of forward: 1" in edgecore("inspect", path).out
+    assert edgecore("verify", path).status == 0
+
+
+def test_a_bundle_with_a_wrong_output_fails_and_names_the_element(edgecore, relu, tmp_path):
+    path = bundle(relu, tmp_path, [0.0, 2.0, 0.0, 4.0, 0.0, 7.0])
+    result = edgecore("run", path)
+    one_sentence(result, str(path), "1 outputs failed")
+    assert "FAILED forward, case 0, output 0: 1 of 6 elements are wrong" in result.out
+    assert "the worst is [1, 2]: 6, expected 7" in result.out
+    assert edgecore("run", path, "--atol", "1").status == 0
+    assert edgecore("run", path, "--input", "x.npy").status == 2
+
+
+def test_tolerances_without_a_bundle_are_wrong_usage(edgecore, relu):
+    assert edgecore("run", relu, "--rtol", "1").status == 2

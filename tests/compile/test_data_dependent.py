@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sizes_follow_the_data(name):
+def test_sizes_of_results_follow_the_values_of_the_inputs(name):
     function, *given = CASES[name]
     exported = torch.export.export(Function(function).eval(), given[0])
     method = edgecore.load(edgecore.compile(exported, backends=[]).buffer).forward
@@ -66,14 +66,14 @@ def test_sizes_follow_the_data(name):
             torch.testing.assert_close(result, value)
 
 
-def test_a_size_without_a_bound_says_how_to_give_one():
+def test_an_error_about_a_size_without_a_bound_says_how_to_give_one():
     exported = torch.export.export(Function(torch.repeat_interleave).eval(), (torch.tensor([2, 0, 1]),))
     with pytest.raises(CompileError, match=r"without an upper bound.*torch\._check\(y\.shape\[0\] <= 8\)"):
         edgecore.compile(exported, backends=[])
 
 
 @pytest.mark.parametrize("shift", [torch.bitwise_left_shift, torch.bitwise_right_shift, "<<", ">>"])
-def test_shifts(shift):
+def test_shifts_by_tensors_and_by_numbers_equal_eager(shift):
     functions = {"<<": lambda a, b: (a << b, a << 2), ">>": lambda a, b: (a >> b, a >> 2)}
     function = functions.get(shift) or (lambda a, b: (shift(a, b), shift(a, 2)))
     given = (torch.tensor([1, 20, -3]), torch.tensor([2, 1, 0]))

@@ -131,7 +131,7 @@ def close(results, expected):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_at_least_middle_and_greatest_shape(name, compiled):
+def test_min_middle_and_max_shapes_equal_eager(name, compiled):
     model, program = compiled(name)
     assert fmt.verify(program.pte) == []
     forward = edgecore.load(program.buffer).forward
@@ -168,7 +168,7 @@ def test_a_size_without_bound_is_a_clear_error():
         edgecore.compile(nn.ReLU().eval(), (torch.ones(4, 4),), dynamic_shapes=({0: Dim("b")},))
 
 
-def test_what_torch_specialises_is_explained():
+def test_a_dim_that_the_model_fixes_is_explained():
     class Fixed(nn.Module):
         def forward(self, x):
             return x * float(x.shape[0])
@@ -198,18 +198,3 @@ def test_numbers_bools_and_none_go_in_and_out(memory):
     assert forward.outputs[0].planned is (memory == "static")
     with pytest.raises(ExecutionError, match=r"Input 'times' \(4\) of method 'forward' was fixed to 3"):
         forward(*given[:4], 4)
-
-
-def test_sizes_are_read_from_the_inputs_and_views_infer_one():
-    class Heads(nn.Module):
-        def forward(self, x):
-            y = (x * 2).transpose(0, 1).exp()
-            return y.reshape(y.shape[0], 4, 2).sin() + y.shape[0] * y.shape[1]
-
-    exported = torch.export.export(Heads().eval(), (torch.randn(8, 5),), dynamic_shapes=({1: T},))
-    graph = edgecore.to_edge(exported).exported_program().graph
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    sizes = [node for node in graph.nodes if node.target is torch.ops.aten.sym_size.int]
-    assert [node.args for node in sizes] == [(inputs[-1], 1)]
-    views = [node.args[1] for node in graph.nodes if node.target is torch.ops.aten.view_copy.default]
-    assert [list(view) for view in views] == [[-1, 4, 2]]

@@ -60,7 +60,7 @@ def test_portable_model_equals_eager(name, memory):
                                list(expected) if isinstance(expected, tuple) else expected, atol=1e-5, rtol=1e-4)  # fmt: skip
 
 
-def test_dynamic_batch_at_least_middle_and_greatest():
+def test_a_dynamic_batch_equals_eager_at_min_middle_and_max():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
     batch = torch.export.Dim("batch", min=1, max=8)
@@ -71,7 +71,7 @@ def test_dynamic_batch_at_least_middle_and_greatest():
         torch.testing.assert_close(loaded.forward(x), model(x))
 
 
-def test_two_methods_in_one_file():
+def test_two_methods_of_one_file_run_by_their_names():
     torch.manual_seed(0)
     encode, decode = nn.Linear(4, 2).eval(), nn.Linear(2, 4).eval()
     models = {"encode": encode, "decode": decode}
@@ -82,7 +82,7 @@ def test_two_methods_in_one_file():
     torch.testing.assert_close(loaded["decode"](loaded["encode"](x)), decode(encode(x)))
 
 
-def test_channels_last_input_and_output():
+def test_channels_last_inputs_and_outputs_equal_eager():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval().to(memory_format=torch.channels_last)
     x = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
     loaded = edgecore.load(edgecore.compile(model, (x,)).buffer)

@@ -16,7 +16,7 @@ def sample() -> fmt.BpteFile:
     return fmt.BpteFile(2, [fmt.BundledMethodTestSuite("forward", [case])], b"a whole program")
 
 
-def test_read_what_was_written() -> None:
+def test_a_bundle_is_read_as_it_was_written() -> None:
     bpte = sample()
     buffer = fmt.write_bpte(bpte)
     assert buffer[4:8] == b"BP08"
@@ -25,7 +25,7 @@ def test_read_what_was_written() -> None:
     assert place % 32 == 0, "the program must keep its own alignment"
 
 
-def test_damage_is_one_sentence() -> None:
+def test_a_damaged_bundle_is_refused_in_one_sentence() -> None:
     with pytest.raises(fmt.FormatError, match="not a .bpte file"):
         fmt.read_bpte(b"12345678")
     bpte = sample()
@@ -36,14 +36,14 @@ def test_damage_is_one_sentence() -> None:
         fmt.read_bpte(fmt.write_bpte(bpte))
 
 
-def test_what_does_not_fit_a_flatbuffer_is_refused(huge) -> None:
+def test_a_bundle_of_more_than_2_gib_is_refused(huge) -> None:
     bpte = sample()
     bpte.program = huge(3 << 30)
     with pytest.raises(fmt.FormatError, match="at most 2 GiB"):
         fmt.write_bpte(bpte)
 
 
-def test_any_damage_is_a_format_error() -> None:
+def test_random_damage_of_weights_and_bundles_is_a_format_error() -> None:
     layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2], [0])
     weights = fmt.write_ptd(fmt.PtdFile({"w": fmt.ExternalData(b"12345678", layout), "blob": fmt.ExternalData(b"abc")}))
     draw = random.Random(0)

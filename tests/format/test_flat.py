@@ -79,7 +79,7 @@ MIXED = st.builds(
 
 @settings(deadline=None)  # machines differ
 @given(MIXED)
-def test_round_trip(value: Mixed) -> None:
+def test_a_packed_value_is_unpacked_as_it_was(value: Mixed) -> None:
     assert unpack(Mixed, pack(value, b"TEST"), b"TEST") == value
 
 
@@ -118,17 +118,17 @@ def test_defaults_take_no_space() -> None:
         (Mixed(shape=Leaf()), "Mixed.shape cannot hold a Leaf"),  # type: ignore[arg-type]
     ],
 )
-def test_values_that_do_not_fit(value: Mixed, message: str) -> None:
+def test_a_value_that_does_not_fit_its_field_is_refused(value: Mixed, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         pack(value)
 
 
-def test_wrong_identifier() -> None:
+def test_a_wrong_identifier_is_refused_with_those_expected() -> None:
     with pytest.raises(FormatError, match=r"identifier b'TEST' at byte 4 is not 'AB00' or 'AB01'"):
         unpack(Mixed, pack(Mixed(), b"TEST"), (b"AB00", b"AB01"))
 
 
-def test_unknown_union_type() -> None:
+def test_an_unknown_type_of_a_union_is_refused() -> None:
     buffer = pack(Mixed(shape=Circle(1.0)))
     with pytest.raises(FormatError, match=r"union type 1 at byte [0-9]+ is unknown"):
         unpack(OtherUnion, buffer)

@@ -67,7 +67,7 @@ def run(buffer: bytes) -> list[Any]:
     return [method.execute([x])[0].clone() for _ in range(2)]
 
 
-def test_read_verify_write_run(file: bytes) -> None:
+def test_a_file_that_was_read_and_written_again_runs_the_same(file: bytes) -> None:
     pte = read_pte(file)
     assert verify(pte) == []
     assert len(pte.mutable) == 2, "the state's initial value"
@@ -77,7 +77,7 @@ def test_read_verify_write_run(file: bytes) -> None:
         assert expected.equal(actual)
 
 
-def test_the_blobs_stay_the_same(file: bytes) -> None:
+def test_blobs_and_named_data_stay_the_same_when_a_file_is_written_again(file: bytes) -> None:
     pte = read_pte(file)
     again = read_pte(write_pte(pte))
     assert again.delegate_blobs == pte.delegate_blobs

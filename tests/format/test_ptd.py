@@ -26,7 +26,7 @@ def sample() -> fmt.PtdFile:
     )
 
 
-def test_read_what_was_written() -> None:
+def test_weights_are_read_as_they_were_written() -> None:
     ptd = sample()
     buffer = fmt.write_ptd(ptd)
     assert fmt.read_ptd(buffer) == ptd
@@ -56,13 +56,13 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_one_sentence(damage: str) -> None:
+def test_a_damaged_ptd_file_is_refused_in_one_sentence(damage: str) -> None:
     change, message = DAMAGE[damage]
     with pytest.raises(fmt.FormatError, match=message):
         fmt.read_ptd(change(fmt.write_ptd(sample())))
 
 
-def test_verify() -> None:
+def test_verify_names_entries_whose_layout_does_not_fit() -> None:
     assert fmt.verify_ptd(fmt.read_ptd(fmt.write_ptd(sample()))) == []
     ptd = sample()
     ptd.entries["weight"].layout = fmt.TensorLayout(fmt.ScalarType.FLOAT, [2, 2], [0, 0])
@@ -88,7 +88,7 @@ class Sparse:
 
 
 @pytest.mark.parametrize("kind", ["pte", "ptd"])
-def test_more_than_four_gigabytes(kind: str, huge) -> None:
+def test_files_of_more_than_four_gigabytes_are_written_piece_by_piece(kind: str, huge) -> None:
     """5 GiB of weights that are neither in memory nor on disk: offsets beyond 32 bits, nothing joined."""
     big, small = huge(5 << 30), b"after it"
     file = Sparse()
@@ -129,7 +129,7 @@ def test_a_file_of_five_gigabytes_is_read(tmp_path, huge) -> None:
     assert bytes(read.entries["small"].data) == small
 
 
-def test_layout_counts_in_64_bits() -> None:
+def test_offsets_of_segments_exceed_32_bits() -> None:
     layout = Layout()
     layout.end = 2**32 + 1
     layout.add([b"x"], 1)

@@ -22,7 +22,7 @@ def padded(buffers: list[fmt.Buffer]) -> list[bytes]:
     return [b + bytes(-len(b) % 16) for b in plain[:-1]] + plain[-1:]
 
 
-def test_round_trip(pte: PteFile) -> None:
+def test_a_program_is_read_as_it_was_written(pte: PteFile) -> None:
     read = read_pte(write_pte(pte))
     assert read.program == pte.program
     assert read.constants == padded(pte.constants)
@@ -42,7 +42,7 @@ def test_streaming_writes_the_same_bytes(pte: PteFile) -> None:
     assert file.getvalue() == write_pte(pte)
 
 
-def test_header_and_segments(pte: PteFile) -> None:
+def test_segments_are_aligned_and_in_the_order_that_runtimes_expect(pte: PteFile) -> None:
     """Every segment at a multiple of 128 (of its own alignment too), in the order that the runtimes expect."""
     buffer = write_pte(pte)
     magic, length, program_size, base, size = struct.unpack_from("<4sIQQQ", buffer, 8)
@@ -56,7 +56,7 @@ def test_header_and_segments(pte: PteFile) -> None:
     assert all(buffer.index(bytes([i]) * n) % 16 == 0 for i, n in ((1, 8), (2, 33), (3, 8)))
 
 
-def test_no_data_at_all() -> None:
+def test_a_program_without_any_data_is_written_and_read() -> None:
     buffer = write_pte(PteFile(fmt.Program(execution_plan=[fmt.ExecutionPlan(name="forward")])))
     assert struct.unpack_from("<4sIQQQ", buffer, 8) == (b"eh00", 32, len(buffer), 0, 0)
     assert read_pte(buffer) == PteFile(fmt.Program(execution_plan=[fmt.ExecutionPlan(name="forward")]))
@@ -74,7 +74,7 @@ def test_equal_blobs_are_stored_once(pte: PteFile) -> None:
     assert write_pte(read) == buffer
 
 
-def test_empty_blobs(pte: PteFile) -> None:
+def test_empty_blobs_are_written_and_read(pte: PteFile) -> None:
     pte.delegate_blobs = [b"", b"x"]
     pte.named_data = {"empty": NamedBlob(b"")}
     read = read_pte(write_pte(pte))
@@ -87,7 +87,7 @@ def test_the_order_of_named_data_does_not_matter(pte: PteFile) -> None:
     assert write_pte(reverse) == write_pte(pte)
 
 
-def test_a_file_without_segments(pte: PteFile) -> None:
+def test_a_file_of_the_old_layout_without_segments_is_read(pte: PteFile) -> None:
     """The old layout: constants and delegate data inside the flatbuffer, no extended header."""
     plan = pte.program.execution_plan[0]
     delegates = [
@@ -107,7 +107,7 @@ def test_a_file_without_segments(pte: PteFile) -> None:
     assert read_pte(write_pte(read)).delegate_blobs == pte.delegate_blobs
 
 
-def test_references_that_cannot_be_written(pte: PteFile) -> None:
+def test_references_to_data_that_do_not_exist_are_not_written(pte: PteFile) -> None:
     pte.delegate_blobs.pop()
     with pytest.raises(FormatError, match="'DemoBackend' refers to blob 1 of 1"):
         write_pte(pte)
@@ -128,7 +128,9 @@ def test_references_that_cannot_be_written(pte: PteFile) -> None:
         (0, "I", 2**31, "lie outside the buffer"),
     ],
 )
-def test_damaged_header(pte: PteFile, position: int, code: str, value: object, message: str) -> None:
+def test_a_damaged_header_is_refused_in_one_sentence(
+    pte: PteFile, position: int, code: str, value: object, message: str
+) -> None:
     buffer = bytearray(write_pte(pte))
     struct.pack_into("<" + code, buffer, position, value)
     with pytest.raises(FormatError, match=message):
@@ -165,7 +167,7 @@ def test_random_damage_gives_a_format_error_or_a_file(pte: PteFile) -> None:
     assert 0 < refused < 3000
 
 
-def test_a_segment_without_offsets() -> None:
+def test_a_segment_without_offsets_has_one_empty_entry() -> None:
     """Whoever reads it must not look for the placeholder."""
     segments = [fmt.DataSegment(0, 16)]
     program = fmt.Program(segments=segments, mutable_data_segments=[fmt.SubsegmentOffsets(0, [])])
@@ -176,7 +178,7 @@ def test_a_segment_without_offsets() -> None:
     assert read_pte((header + flatbuffer[8:]).ljust(1040, b"\0")).mutable == [b""]
 
 
-def test_more_than_4_gib() -> None:
+def test_a_program_of_more_than_4_gib_is_written_piece_by_piece() -> None:
     """More than 4 GiB in one file, made of views of the same megabyte."""
 
     class Sink(io.RawIOBase):

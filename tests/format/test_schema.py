@@ -136,7 +136,7 @@ def test_we_read_what_flatc_packs(root: tuple[str, Any, bytes], tmp_path: Path) 
     assert fmt.unpack(type(value), written.read_bytes(), identifier) == value
 
 
-def test_flatc_reads_a_whole_file(tmp_path: Path, pte: fmt.PteFile) -> None:
+def test_flatc_reads_a_whole_pte_file(tmp_path: Path, pte: fmt.PteFile) -> None:
     """The extended header in front of the flatbuffer's tables disturbs no other reader."""
     pte.program.execution_plan[0].values.pop(9)  # JSON knows no infinity
     buffer = fmt.write_pte(pte)

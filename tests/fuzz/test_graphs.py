@@ -36,7 +36,7 @@ def test_random_graphs_compile_and_equal_eager_or_are_refused_in_a_sentence(numb
     assert counts["ran"] >= counts["graphs"] / 2
 
 
-def test_graph_as_code_is_a_model_that_computes_the_same():
+def test_a_graph_written_as_code_computes_the_same():
     graph, results = graph_of(aten.sum.dim_IntList, [1], True)
     names = {"torch": torch}
     exec(str(graph), names)
@@ -51,7 +51,7 @@ def convolution_by_name():
     return Graph(leaves, [step], [Ref("v")]), {"v": aten.conv2d.padding(x, w, None, [1, 1], "valid")}
 
 
-def test_program_put_together_by_hand_is_what_torch_export_makes():
+def test_a_program_put_together_by_hand_is_what_torch_export_makes():
     graph, results = convolution_by_name()
     ours, theirs = exported(graph, results), torch.export.export(Module(graph), graph.inputs)
     calls = [[node.target for node in one.graph.nodes if node.op == "call_function"] for one in (ours, theirs)]
@@ -66,7 +66,7 @@ def test_independent_graphs_compile_together():
     assert check([graph for graph, _ in pairs], [results for _, results in pairs], Variant()) == 2
 
 
-def test_wrong_number_is_a_finding(monkeypatch):
+def test_a_wrong_number_is_a_finding(monkeypatch):
     graph, results = graph_of(aten.add.Scalar, 0.0)
     off = exported(*graph_of(aten.add.Scalar, 1e-5))
     monkeypatch.setattr("fuzz.check.exported", lambda *_: off)
@@ -82,12 +82,12 @@ def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understo
         check([graph], [results], Variant(("xnnpack",)))
 
 
-def test_operator_without_kernel_is_an_expected_refusal():
+def test_an_operator_without_a_kernel_is_an_expected_refusal():
     graph, results = graph_of(aten.digamma.default)
     assert check([graph], [results], Variant()) == 0
 
 
-def test_sentence_that_nobody_expects_is_a_finding(monkeypatch):
+def test_a_sentence_that_nobody_expects_is_a_finding(monkeypatch):
     def refuse(*_, **__):
         raise EdgecoreError("something else")
 
@@ -97,7 +97,7 @@ def test_sentence_that_nobody_expects_is_a_finding(monkeypatch):
         check([graph], [results], Variant())
 
 
-def test_fault_of_the_program_put_together_by_hand_alone_is_no_finding(monkeypatch):
+def test_a_fault_of_the_program_put_together_by_hand_alone_is_no_finding(monkeypatch):
     graph, results = graph_of(aten.relu.default)
 
     def wrong(*_):

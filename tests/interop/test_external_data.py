@@ -34,7 +34,7 @@ def model():
 
 
 @pytest.mark.parametrize("backends", [[], ["xnnpack"]])
-def test_several_files_and_an_adapter_exchanged(model, backends, tmp_path):
+def test_weights_may_lie_in_several_files_and_an_adapter_may_be_exchanged(model, backends, tmp_path):
     rule = {"lora*": "adapter", "*": "base"}
     program = edgecore.compile(model, (X,), backends=backends, external_data=rule)
     path, *data = program.save(tmp_path / "m.pte")
@@ -47,7 +47,7 @@ def test_several_files_and_an_adapter_exchanged(model, backends, tmp_path):
     torch.testing.assert_close(edgecore.load(path, data=data).forward(X), other(X), atol=1e-6, rtol=1e-5)
 
 
-def test_a_missing_or_wrong_file_is_named(model, tmp_path):
+def test_a_missing_or_wrong_file_of_weights_is_named(model, tmp_path):
     program = edgecore.compile(model, (X,), external_data={"lora*": "adapter", "*": "base"})
     path, *data = program.save(tmp_path / "m.pte")
     with pytest.raises(EdgecoreError, match=r"base|lora"):
@@ -63,7 +63,7 @@ def test_a_missing_or_wrong_file_is_named(model, tmp_path):
         edgecore.load(path, data=data)
 
 
-def test_bundled_cases_with_weights_outside(model):
+def test_bundled_cases_run_with_weights_outside_of_the_file(model):
     program = edgecore.compile(model, (X,), external_data=True)
     (ptd,) = program.data.values()
     bundled = BundledProgram(program, [MethodTestSuite("forward", [MethodTestCase((X,), model(X))])])
@@ -71,7 +71,7 @@ def test_bundled_cases_with_weights_outside(model):
 
 
 @pytest.mark.skipif(find_spec("executorch") is None, reason="needs executorch, the peer")
-def test_the_peers_two_files_run_here(model, tmp_path):
+def test_a_program_of_executorch_with_its_weights_in_another_file_runs_here(model, tmp_path):
     from executorch.exir import to_edge
     from executorch.exir.capture._config import ExecutorchBackendConfig
 

@@ -68,7 +68,7 @@ class Files:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS.values(), ids=DIRECTIONS)
-def test_every_operator_in_a_file(direction):
+def test_each_operator_runs_on_the_runtime_of_the_other_toolchain(direction):
     files = Files(direction)
     checker = Checker(Catalog(files))
     for name in CASES.keys() - direction.exceptions.keys():

@@ -92,7 +92,7 @@ def check_on_both(path, references, executorch_error=None):
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in ALL])
-def test_files_are_exchanged(name, backend, tmp_path: Path):
+def test_files_of_networks_run_on_both_runtimes_with_equal_results(name, backend, tmp_path: Path):
     model, inputs = make(name)
     exported = torch.export.export(model, inputs)
     references = [(given, Reference(model, given)) for given in (inputs, other_inputs(inputs))]
@@ -105,7 +105,7 @@ def test_files_are_exchanged(name, backend, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_one_delegate_of_xnnpack(name, tmp_path):
+def test_a_network_of_the_zoo_is_one_delegate_of_xnnpack(name, tmp_path):
     model, inputs = make(name)
     program = edgecore.compile(model, inputs, backends=["xnnpack"])
     assert program.report().delegates == {"XnnpackBackend": 1}, str(program.report())
@@ -121,7 +121,7 @@ class Shifted(torch.nn.Module):
         return torch.relu(x + 0.5)
 
 
-def test_numbers_are_arguments_of_their_delegates(tmp_path):
+def test_numbers_are_arguments_of_delegates_that_executorch_made(tmp_path):
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     lower_with_executorch(torch.export.export(Shifted().eval(), (x,)), "xnnpack", tmp_path / "theirs.pte")
     assert list(edgecore.load(tmp_path / "theirs.pte").forward.delegates) == ["XnnpackBackend"]

@@ -9,7 +9,7 @@ import torch
 from native import KernelError, Library, Tensor
 
 
-def test_output_shrinks_through_the_host(library: Library) -> None:
+def test_an_output_shrinks_through_the_host(library: Library) -> None:
     out = torch.empty(8, 4)
     x = torch.randn(3, 4)
     arguments = library.call("aten::relu.out", x, out)
@@ -57,7 +57,7 @@ def test_an_invalid_call_reports_an_error(library: Library, name: str, args: tup
 @pytest.mark.parametrize(
     "name", ["exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "relu", "sign", "round", "sin"]
 )
-def test_special_values(library: Library, name: str) -> None:
+def test_special_values_equal_eager(library: Library, name: str) -> None:
     inf = math.inf
     x = torch.tensor(
         [0.0, -0.0, inf, -inf, math.nan, 1e-40, 88.8, 89.5, -87.5, -103.0, -104.5, 1e30, -1e30, 0.5, 2.5] * 3
@@ -69,7 +69,7 @@ def test_special_values(library: Library, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_conversion_of_every_fp16_and_bf16(library: Library, dtype: torch.dtype) -> None:
+def test_every_number_of_16_bits_is_converted_exactly(library: Library, dtype: torch.dtype) -> None:
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
     wide = torch.empty(65536)
     library.call("aten::_to_copy.out", every, False, None, wide)
@@ -88,7 +88,7 @@ def test_conversion_of_every_fp16_and_bf16(library: Library, dtype: torch.dtype)
     [(8, 24, 1, 1, 0, 1, 1), (16, 16, 3, 1, 1, 1, 16), (16, 16, 3, 2, 1, 1, 16), (12, 12, 5, 2, 2, 1, 12),
      (6, 10, 3, 2, 1, 2, 2), (3, 16, 7, 2, 3, 1, 1), (4, 8, 2, 3, 0, 1, 4)],
 )  # fmt: skip
-def test_convolution(
+def test_a_convolution_equals_eager_in_both_layouts(
     library: Library, memory_format: torch.memory_format, channels: int, out_channels: int, kernel: int, stride: int,
     padding: int, dilation: int, groups: int,
 ) -> None:  # fmt: skip
@@ -104,7 +104,7 @@ def test_convolution(
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_linear(library: Library, rows: int) -> None:
+def test_a_linear_layer_equals_eager(library: Library, rows: int) -> None:
     x, weight, bias = torch.randn(2, rows, 33), torch.randn(17, 33), torch.randn(17)
     out = torch.empty(2, rows, 17)
     library.call("aten::linear.out", x, weight, bias, out)
@@ -112,7 +112,7 @@ def test_linear(library: Library, rows: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 4)])
-def test_batch_norm(library: Library, shape: tuple[int, ...]) -> None:
+def test_a_batch_norm_equals_eager(library: Library, shape: tuple[int, ...]) -> None:
     c = shape[1]
     x, weight, bias, mean, var = torch.randn(shape), torch.randn(c), torch.randn(c), torch.randn(c), torch.rand(c) + 0.1
     out, saved = torch.empty(shape), [torch.empty(0), torch.empty(0)]
@@ -159,13 +159,15 @@ def test_copy_in_place_broadcasts(library: Library) -> None:
         ("aten::_local_scalar_dense", (torch.tensor(3.5),), 3.5),
     ],
 )
-def test_numbers(library: Library, name: str, args: tuple[object, ...], expected: object) -> None:
+def test_operators_on_numbers_of_a_program_give_the_number(
+    library: Library, name: str, args: tuple[object, ...], expected: object
+) -> None:
     value = library.call(name, *args, None).values[len(args)]
     result = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
     assert result == expected and type(result) is type(expected)
 
 
-def test_et_view_shares_memory(library: Library) -> None:
+def test_the_view_operator_shares_memory_with_its_input(library: Library) -> None:
     x, out = torch.randn(2, 6), torch.empty(3, 4)
     arguments = library.call("executorch_prim::et_view.default", x, [3, -1], out)
     assert arguments.tensors[id(out)].dl.data == x.data_ptr()

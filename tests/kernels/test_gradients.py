@@ -27,7 +27,7 @@ def differentiate(library: Library, function: Callable[..., torch.Tensor], *inpu
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
-def test_convolution(
+def test_gradients_of_convolutions_equal_eager(
     library: Library, dims: int, transposed: bool, groups: int, stride: int, padding: int, dilation: int
 ) -> None:
     torch.manual_seed(0)
@@ -44,7 +44,7 @@ def test_convolution(
     assert all(checker.passed[name] == 1 for name in CONVOLUTION)
 
 
-def test_max_pool(library: Library) -> None:
+def test_gradients_of_max_pooling_equal_eager(library: Library) -> None:
     checker = differentiate(library, lambda x: F.max_pool2d(x, 3, 2, 1), torch.randn(2, 3, 9, 9))
     assert not checker.failed
     assert checker.passed["aten::max_pool2d_with_indices_backward.grad_input"] == 1

@@ -70,13 +70,15 @@ def floats(*shape: int) -> torch.Tensor:
         ),
     ],
 )  # fmt: skip
-def test_hostile_arguments_are_refused(library: Library, name: str, args: tuple[object, ...], sentence: str) -> None:
+def test_an_argument_out_of_range_is_refused_in_a_sentence(
+    library: Library, name: str, args: tuple[object, ...], sentence: str
+) -> None:
     with pytest.raises(KernelError) as caught:
         library.call(name, *args)
     assert sentence in caught.value.text
 
 
-def test_an_average_of_the_min_integer(library: Library) -> None:
+def test_an_average_of_the_min_integer_by_a_divisor_of_minus_1_does_not_trap(library: Library) -> None:
     out = torch.empty(1, 1, 1, dtype=torch.int64)
     x = torch.tensor([[[INT64_MIN]]])
     library.call("aten::avg_pool2d.out", x, [1, 1], [1, 1], [0, 0], False, True, -1, out)
@@ -84,7 +86,7 @@ def test_an_average_of_the_min_integer(library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", ["aten::index_select.out", "aten::gather.out", "aten::index.Tensor_out"])
-def test_an_output_over_its_index(library: Library, name: str) -> None:
+def test_an_output_that_overlaps_its_index_is_written_safely(library: Library, name: str) -> None:
     """The output overlaps the index. A kernel that read the index again after its check would use overwritten entries."""
     memory = torch.zeros(5, dtype=torch.int64)
     index, out = memory[:4], memory[1:]
@@ -120,7 +122,7 @@ def test_every_output_is_shown_to_the_host(library: Library, name: str, args: tu
     assert "read-only" in read_only(library, name, *args)
 
 
-def test_sampling_far_outside_the_image(library: Library) -> None:
+def test_sampling_far_outside_the_image_ends_without_an_error(library: Library) -> None:
     grid = torch.tensor([1e30, -1e30, float("nan"), float("inf")]).reshape(1, 2, 1, 2)
     for interpolation in (0, 1, 2):
         for padding in (0, 1, 2):
@@ -130,7 +132,7 @@ def test_sampling_far_outside_the_image(library: Library) -> None:
 
 
 @pytest.mark.parametrize("kernel", [(200, 150), (2**31 - 1, 2**30)], ids=["wide", "max"])
-def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int, int]) -> None:
+def test_a_window_far_larger_than_the_image_takes_no_more_time(library: Library, kernel: tuple[int, int]) -> None:
     """The time depends on the image, not on the window of the file. Between two windows there is only padding."""
     size, stride = kernel
     x = torch.arange(12.0).reshape(1, 3, 4)
@@ -149,7 +151,7 @@ def test_a_window_far_larger_than_the_image(library: Library, kernel: tuple[int,
     assert average[0, 0, 0] == 5.5
 
 
-def test_empty_batches_of_huge_images(library: Library) -> None:
+def test_a_tensor_without_elements_needs_no_work_however_many_pixels_it_has(library: Library) -> None:
     """A tensor without elements may have any size in its other dims, and must need neither time nor memory."""
     many = 2**31 - 1
     x, out = torch.empty(0, 1, 1, many), torch.empty(0, 1, 1, many)

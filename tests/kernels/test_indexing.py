@@ -47,7 +47,7 @@ def dynamic_result(library: Library, name: str, *args: Any, out: torch.Tensor) -
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_scatter(library: Library, dtype: torch.dtype, swap: bool) -> None:
+def test_scatter_equals_eager(library: Library, dtype: torch.dtype, swap: bool) -> None:
     x, source = numbers(4, 5, 3, dtype=dtype), torch.ones(4, 2, 3, dtype=dtype)
     index = numbers(3, 2, 3, dtype=torch.int64) % 5
     layout = swapped if swap else torch.Tensor.contiguous
@@ -58,7 +58,7 @@ def test_scatter(library: Library, dtype: torch.dtype, swap: bool) -> None:
     run(library, "aten::scatter.value_out", *args[:3], 1, expected=x.scatter(1, index, 1), swap=swap)
 
 
-def test_scatter_without_dims(library: Library) -> None:
+def test_scatter_of_tensors_without_dims_equals_eager(library: Library) -> None:
     x, source, index = torch.tensor(3.0), torch.tensor(1.5), torch.tensor(0)
     run(library, "aten::scatter_add.out", x, -1, index, source, expected=x + source)
     run(library, "aten::scatter.src_out", numbers(3), 0, index, source, expected=numbers(3).scatter(0, index, source))
@@ -68,7 +68,7 @@ def test_scatter_without_dims(library: Library) -> None:
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8, torch.bool, torch.float16])
-def test_index_put(library: Library, dtype: torch.dtype, accumulate: bool, swap: bool) -> None:
+def test_index_put_equals_eager(library: Library, dtype: torch.dtype, accumulate: bool, swap: bool) -> None:
     x = numbers(4, 5, 3, 2, dtype=dtype)
     a, b = torch.tensor([[0, -1], [2, 1]]), torch.tensor([1, 0])
     mask = numbers(5, 3, dtype=torch.int64) % 3 == 0
@@ -84,7 +84,7 @@ def test_index_put(library: Library, dtype: torch.dtype, accumulate: bool, swap:
             assert torch.equal(self, expected)
 
 
-def test_index_put_repeats_positions(library: Library) -> None:
+def test_index_put_at_repeated_positions_keeps_the_last_or_adds_all(library: Library) -> None:
     """Repeated indices: without accumulation the last value stays, with accumulation all values are added."""
     x, index, values = torch.zeros(3, 2), torch.tensor([1, 1, -2]), torch.tensor([[1.0], [2.0], [4.0]])
     run(
@@ -109,7 +109,7 @@ def test_index_put_repeats_positions(library: Library) -> None:
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_slices_are_replaced(library: Library, dtype: torch.dtype, swap: bool) -> None:
+def test_scatter_into_slices_equals_eager(library: Library, dtype: torch.dtype, swap: bool) -> None:
     x = numbers(3, 6, 4, dtype=dtype)
     self = swapped(x) if swap else x
     for dim, index in ((0, 2), (1, -6), (-1, 3)):
@@ -123,7 +123,7 @@ def test_slices_are_replaced(library: Library, dtype: torch.dtype, swap: bool) -
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nonzero_and_masked_operators(library: Library, dtype: torch.dtype) -> None:
+def test_nonzero_and_masked_select_give_as_many_results_as_they_find(library: Library, dtype: torch.dtype) -> None:
     x = numbers(4, 6, dtype=dtype) * (numbers(4, 6, dtype=torch.int64) % 2).to(dtype)
     for self in (x, swapped(x), x.flatten(), x[:0], torch.zeros_like(x), x[1, 1]):
         out = torch.full((self.numel(), self.dim()), 7)
@@ -138,7 +138,7 @@ def test_nonzero_and_masked_operators(library: Library, dtype: torch.dtype) -> N
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_repeat_interleave(library: Library, dtype: torch.dtype) -> None:
+def test_repeat_interleave_equals_eager(library: Library, dtype: torch.dtype) -> None:
     for repeats in ([2, 0, 3], [], [0, 0]):
         counts, out = torch.tensor(repeats, dtype=dtype), torch.empty(9, dtype=dtype)
         result = dynamic_result(library, "aten::repeat_interleave.Tensor_out", counts, None, out=out)
@@ -158,21 +158,21 @@ def test_a_loop_collects_its_results(library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", ["et_copy::_h2d_copy.out", "et_copy::_d2h_copy.out"])
-def test_copies_between_devices(library: Library, name: str) -> None:
+def test_copies_between_devices_copy_the_tensor(library: Library, name: str) -> None:
     for dtype in DTYPES:
         x = numbers(2, 3, 4, 5, dtype=dtype)
         run(library, name, x, expected=x, swap=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_parts_of_complex_numbers(library: Library, dtype: torch.dtype) -> None:
+def test_parts_and_conjugates_of_complex_numbers_equal_eager(library: Library, dtype: torch.dtype) -> None:
     x = torch.complex(numbers(3, 4, 2), numbers(3, 4, 2) + 0.5).to(dtype)
     for self in (x, swapped(x), x[0, 0, 0], x[:, :0]):
         run(library, "aten::view_as_real_copy.out", self, expected=torch.view_as_real(self).clone(), swap=True)
         run(library, "aten::_conj_physical.out", self, expected=self.conj().resolve_conj().contiguous())
 
 
-def test_as_strided_copy(library: Library) -> None:
+def test_as_strided_copy_equals_eager(library: Library) -> None:
     x = numbers(4, 6)
     for size, stride, offset in (([3, 5], [1, 2], 3), ([], [], 23), ([2, 3], [0, 0], None), ([0, 9], [99, 99], 99)):
         expected = x.as_strided(size, stride, offset or 0) if 0 not in size else torch.empty(size)
@@ -181,7 +181,7 @@ def test_as_strided_copy(library: Library) -> None:
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_padding_with_own_values(library: Library, dtype: torch.dtype, swap: bool) -> None:
+def test_reflection_and_replication_padding_equal_eager(library: Library, dtype: torch.dtype, swap: bool) -> None:
     # Eager PyTorch pads only some dtypes, so the reference is padded as float64.
     for dims, padding in ((1, [2, 1]), (1, [-1, 2]), (2, [3, 2, 1, 0]), (3, [1, 1, 2, 0, 0, 1])):
         for shape in ([2, 3, 3, 4, 5][-dims - 2 :], [3, 3, 4, 5][-dims - 1 :]):
@@ -193,7 +193,7 @@ def test_padding_with_own_values(library: Library, dtype: torch.dtype, swap: boo
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_running_sums_and_triangles(library: Library, dtype: torch.dtype) -> None:
+def test_cumulative_sums_and_triangles_equal_eager(library: Library, dtype: torch.dtype) -> None:
     x = swapped(numbers(3, 5, 2, dtype=dtype) % 7 if dtype != torch.bool else numbers(3, 5, 2, dtype=dtype))
     for dim in (0, 1, -1):
         expected = x.cumsum(dim)
@@ -206,7 +206,7 @@ def test_running_sums_and_triangles(library: Library, dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != torch.bool])
-def test_topk(library: Library, dtype: torch.dtype) -> None:
+def test_topk_of_distinct_numbers_equals_eager(library: Library, dtype: torch.dtype) -> None:
     """All entries are distinct, so that there is one right order."""
     x = ((torch.arange(60) * 17) % 61).to(dtype).reshape(3, 5, 4)
     for dim, k, largest in ((0, 2, True), (1, 5, False), (-1, 1, True), (1, 0, True)):
@@ -214,14 +214,14 @@ def test_topk(library: Library, dtype: torch.dtype) -> None:
         run(library, "aten::topk.values", swapped(x), k, dim, largest, True, expected=[values, indices], swap=True)
 
 
-def test_topk_counts_nan_as_max(library: Library) -> None:
+def test_topk_counts_nan_as_the_max(library: Library) -> None:
     x = torch.tensor([1.0, math.nan, math.inf, -math.inf])
     for largest in (True, False):
         run(library, "aten::topk.values", x, 4, 0, largest, True, expected=x.topk(4, 0, largest))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_gates_and_moments(library: Library, dtype: torch.dtype) -> None:
+def test_gated_units_and_variances_equal_eager(library: Library, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x = swapped(torch.randn(4, 6, 2).to(dtype))
     unit = torch.finfo(dtype).eps
@@ -246,7 +246,7 @@ def test_gates_and_moments(library: Library, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding", [0, 1, 2])
 @pytest.mark.parametrize("mode", [0, 1, 2])
-def test_grid_sampler(library: Library, mode: int, padding: int, align_corners: bool) -> None:
+def test_grid_sampling_equals_eager(library: Library, mode: int, padding: int, align_corners: bool) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 3, 5, 7, dtype=torch.float64)
     grid = torch.randn(2, 4, 6, 2, dtype=torch.float64) * 1.5
@@ -360,7 +360,7 @@ def test_a_hostile_call_is_refused(library: Library, name: str, args: tuple[Any,
 
 
 @pytest.mark.parametrize("name", ["aten::scatter.value_out", "aten::index_put.out"])
-def test_an_index_under_the_output(library: Library, name: str) -> None:
+def test_an_index_that_the_output_overlaps_is_checked_after_it_is_overwritten(library: Library, name: str) -> None:
     """The index overlaps the output, so copying the input to the output changes it. The kernel must check the new index."""
     memory = torch.zeros(5, dtype=torch.int64)
     index, out, x = memory[:4], memory[1:], torch.full((4,), 2**40)
@@ -370,7 +370,7 @@ def test_an_index_under_the_output(library: Library, name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
-def test_grid_points_that_are_nowhere(library: Library, value: float) -> None:
+def test_grid_points_of_nan_and_infinity_are_sampled_without_an_error(library: Library, value: float) -> None:
     grid = torch.full((1, 2, 2, 2), value)
     for mode in (0, 1, 2):
         for padding in (0, 1, 2):
@@ -378,7 +378,7 @@ def test_grid_points_that_are_nowhere(library: Library, value: float) -> None:
             library.call("aten::grid_sampler_2d.out", *args)
 
 
-def test_bool_bytes_of_a_file(library: Library) -> None:
+def test_bool_bytes_other_than_0_and_1_count_as_true(library: Library) -> None:
     """In the bool tensor of a file, every byte other than 0 is true."""
     mask = torch.tensor([0, 255, 2, 0, 1], dtype=torch.uint8).view(torch.bool)
     out = torch.full((5, 1), 7)

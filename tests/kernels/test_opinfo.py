@@ -34,13 +34,13 @@ def disagreements(library: Library, extent: Extent) -> list[str]:
 
 
 @pytest.mark.parametrize("extent", [MAIN, STRIDED], ids=["contiguous", "strided"])
-def test_kernels_agree_with_eager(library: Library, extent: Extent) -> None:
+def test_kernels_equal_eager_on_samples_of_the_operator_database(library: Library, extent: Extent) -> None:
     failures = disagreements(library, extent)
     assert not failures, "\n".join(failures)
 
 
 @pytest.mark.parametrize("variant", ["baseline", "avx2"])
-def test_each_variant_agrees_with_eager(library_path: Path, variant: str) -> None:
+def test_each_variant_of_the_kernels_equals_eager(library_path: Path, variant: str) -> None:
     library = Library(library_path, variant)
     if not library.available:
         pytest.skip(f"this processor cannot run {variant}")
@@ -48,7 +48,7 @@ def test_each_variant_agrees_with_eager(library_path: Path, variant: str) -> Non
     assert not failures, "\n".join(failures)
 
 
-def test_the_table_is_up_to_date() -> None:
+def test_the_table_of_operators_is_up_to_date() -> None:
     text = DOC.read_text()
     assert render(read_measured(text), extent_of(text)) == text, (
         "run tests/kernels/opinfo_table.py, see docs/operators.md"

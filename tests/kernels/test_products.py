@@ -35,7 +35,9 @@ def close(out: torch.Tensor, expected: torch.Tensor) -> None:
     ("m", "k", "n"), [(1, 7, 50), (2, 2100, 3), (8, 1, 48), (9, 130, 97), (65, 33, 17), (70, 1100, 1), (130, 0, 5)]
 )
 @pytest.mark.parametrize("workers", [1, 4])
-def test_matmul(build: Library, dtype: torch.dtype, m: int, k: int, n: int, workers: int) -> None:
+def test_matmuls_equal_eager_on_both_sides_of_every_block_size(
+    build: Library, dtype: torch.dtype, m: int, k: int, n: int, workers: int
+) -> None:
     a, b, bias = tensor(dtype, m, k), tensor(dtype, k, n), tensor(dtype, n)
     wide = torch.float64 if dtype == torch.float32 else dtype
     expected = a.to(wide) @ b.to(wide)
@@ -71,7 +73,7 @@ def random_convolution(seed: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_convolution(build: Library, seed: int) -> None:
+def test_random_convolutions_equal_eager(build: Library, seed: int) -> None:
     torch.manual_seed(seed)
     shape, weight_shape, channels, stride, padding, dilation, transposed, groups = random_convolution(seed)
     dtype = (torch.float32, torch.float32, torch.float64, torch.int64)[seed % 4]
@@ -90,7 +92,7 @@ def test_convolution(build: Library, seed: int) -> None:
     ((57, 113), 3, 2, 1, 1), ((20, 70), 3, 1, 1, 1), ((9, 5), 5, 3, 2, 1), ((30, 33), 2, 2, 0, 3), ((4, 4), 4, 1, 2, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_pooling(
+def test_random_poolings_equal_eager(
     build: Library, dtype: torch.dtype, size: tuple[int, int], kernel: int, stride: int, padding: int, dilation: int
 ) -> None:
     x = torch.randn(2, 3, *size, dtype=dtype)
@@ -109,7 +111,7 @@ def test_pooling(
         torch.testing.assert_close(out, expected, equal_nan=True)
 
 
-def test_padding_far_larger_than_the_image(library: Library) -> None:
+def test_a_convolution_with_padding_that_no_memory_holds_equals_eager(library: Library) -> None:
     """The padded image of each input channel would be far larger than input and output together."""
     x, weight = torch.randn(1, 64, 2, 2), torch.randn(1, 64, 3, 3)
     far = ([1000, 1000], [3000, 3000], [3000, 3000], False, [0, 0], 1)

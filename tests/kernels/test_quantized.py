@@ -22,7 +22,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
 @pytest.mark.parametrize("real", [torch.float32, torch.float16, torch.bfloat16])
-def test_per_tensor(library: Library, dtype: torch.dtype, real: torch.dtype) -> None:
+def test_per_tensor_quantization_equals_pytorch(library: Library, dtype: torch.dtype, real: torch.dtype) -> None:
     x, bounds = normal(3, 5, 700, dtype=real), BOUNDS[dtype]
     q, y = torch.empty_like(x, dtype=dtype), torch.empty_like(x, dtype=torch.float32)
     library.call("quantized_decomposed::quantize_per_tensor.out", x, 0.05, 3, *bounds, dtype, q)
@@ -31,7 +31,7 @@ def test_per_tensor(library: Library, dtype: torch.dtype, real: torch.dtype) -> 
     assert torch.equal(y, ops.dequantize_per_tensor(q, 0.05, 3, *bounds, dtype))
 
 
-def test_per_tensor_with_tensors_and_channels_last(library: Library) -> None:
+def test_per_tensor_quantization_with_scales_as_tensors_equals_pytorch(library: Library) -> None:
     x = normal(1, 4, 5, 6).contiguous(memory_format=torch.channels_last)
     scale, zero = torch.tensor([0.07], dtype=torch.float64), torch.tensor([-5])
     q, y = torch.empty_like(x, dtype=torch.int8), torch.empty_like(x)
@@ -43,7 +43,7 @@ def test_per_tensor_with_tensors_and_channels_last(library: Library) -> None:
     assert torch.equal(y, ops.dequantize_per_tensor(q, 0.07, -5, -128, 127, torch.int8))
 
 
-def test_ties_nan_and_infinities(library: Library) -> None:
+def test_ties_are_rounded_to_even_and_nan_and_infinities_saturate(library: Library) -> None:
     x = torch.tensor([0.5, 1.5, -0.5, float("inf"), -float("inf"), float("nan")])
     q = torch.empty(6, dtype=torch.int8)
     library.call("quantized_decomposed::quantize_per_tensor.out", x, 1.0, 0, -128, 127, torch.int8, q)
@@ -52,7 +52,7 @@ def test_ties_nan_and_infinities(library: Library) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("scales_dtype", [torch.float32, torch.float64])
-def test_per_channel(library: Library, axis: int, scales_dtype: torch.dtype) -> None:
+def test_per_channel_quantization_equals_pytorch(library: Library, axis: int, scales_dtype: torch.dtype) -> None:
     x = normal(3, 4, 5)
     count = x.shape[axis]
     scales = torch.linspace(0.01, 0.3, count, dtype=scales_dtype)
@@ -68,7 +68,7 @@ def test_per_channel(library: Library, axis: int, scales_dtype: torch.dtype) -> 
     )
 
 
-def test_per_token(library: Library) -> None:
+def test_per_token_quantization_equals_pytorch(library: Library) -> None:
     x = normal(2, 3, 8)
     scales, zeros = torch.empty(2, 3, 1, dtype=torch.float64), torch.empty(2, 3, 1, dtype=torch.int64)
     library.call("quantized_decomposed::choose_qparams_per_token_asymmetric.out", x, torch.int8, scales, zeros)
@@ -85,7 +85,7 @@ def test_per_token(library: Library) -> None:
 
 
 @pytest.mark.parametrize("shift", [0.0, 10.0, -10.0])
-def test_choose_qparams(library: Library, shift: float) -> None:
+def test_chosen_scales_and_zero_points_equal_pytorch(library: Library, shift: float) -> None:
     x = normal(4, 5) + shift
     scale, zero = torch.empty(1, dtype=torch.float64), torch.empty(1, dtype=torch.int64)
     library.call("quantized_decomposed::choose_qparams.Tensor_out", x, -128, 127, 1e-5, torch.int8, scale, zero)
@@ -94,7 +94,7 @@ def test_choose_qparams(library: Library, shift: float) -> None:
     assert torch.equal(zero, expected[1])
 
 
-def test_add(library: Library) -> None:
+def test_a_quantized_addition_equals_pytorch(library: Library) -> None:
     a = torch.randint(-128, 128, (3, 4), dtype=torch.int8)
     b = torch.randint(-128, 128, (4,), dtype=torch.int8)
     out = torch.empty(3, 4, dtype=torch.int8)
@@ -126,7 +126,9 @@ def pack(entries: torch.Tensor, bits: int) -> torch.Tensor:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("groups", [1, 2, 16])
 @pytest.mark.parametrize("zeros", [False, True])
-def test_embedding(library: Library, bits: int, groups: int, zeros: bool) -> None:
+def test_a_quantized_embedding_equals_its_unpacked_weights(
+    library: Library, bits: int, groups: int, zeros: bool
+) -> None:
     entries = torch.randint(-(2 ** (bits - 1)), 2 ** (bits - 1), (6, 16))
     scales = torch.rand(6, groups) + 0.1
     points = torch.rand(6, groups) if zeros else None
@@ -146,7 +148,7 @@ def test_embedding(library: Library, bits: int, groups: int, zeros: bool) -> Non
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_mixed_linear(library: Library, groups: int) -> None:
+def test_a_linear_layer_with_integer_weights_equals_its_unpacked_weights(library: Library, groups: int) -> None:
     weight = torch.randint(-128, 128, (7, 40), dtype=torch.int8)
     scales = torch.rand(7, groups)
     x, out = normal(2, 3, 40), torch.empty(2, 3, 7)
@@ -156,7 +158,7 @@ def test_mixed_linear(library: Library, groups: int) -> None:
     torch.testing.assert_close(out, x @ exact.T, rtol=1e-5, atol=1e-3)
 
 
-def test_mixed_mm(library: Library) -> None:
+def test_a_matmul_with_integer_weights_equals_its_unpacked_weights(library: Library) -> None:
     weight, scales = torch.randint(-128, 128, (40, 7), dtype=torch.int8), torch.rand(40)
     x, out = normal(3, 40), torch.empty(3, 7)
     library.call("quantized_decomposed::mixed_mm.out", x, weight, scales, None, out)
@@ -173,7 +175,7 @@ def test_mixed_mm(library: Library) -> None:
         ("choose_qparams.Tensor_out", (torch.ones(0), 0, 255, 1e-5, torch.uint8, torch.ones(1), torch.ones(1, dtype=torch.int64)), "the input is empty"),
     ],
 )  # fmt: skip
-def test_invalid_arguments_are_refused(
+def test_a_wrong_quantized_call_is_refused_in_a_sentence(
     library: Library, name: str, arguments: tuple[object, ...], sentence: str
 ) -> None:
     with pytest.raises(KernelError) as caught:

@@ -27,7 +27,7 @@ def test_randn_is_normal(library: Library) -> None:
     assert float(out.abs().max()) < 7
 
 
-def test_calls_give_different_numbers(library: Library) -> None:
+def test_calls_of_random_operators_give_different_numbers(library: Library) -> None:
     first, second = torch.empty(100), torch.empty(100)
     library.call("aten::rand.out", [100], first)
     library.call("aten::rand.out", [100], second)

@@ -30,20 +30,22 @@ from native import Library
         ("executorch_prim::sym_not.Scalar", (True,), False),
     ],
 )
-def test_numbers_of_a_program(library: Library, name: str, args: tuple[Any, ...], expected: Any) -> None:
+def test_operators_on_numbers_of_a_program_equal_python(
+    library: Library, name: str, args: tuple[Any, ...], expected: Any
+) -> None:
     value = library.call(name, *args, None).values[len(args)]
     result = value.value.d if value.tag == 2 else bool(value.value.i) if value.tag == 3 else value.value.i
     assert result == expected and type(result) is type(expected)
 
 
-def test_empty_has_the_shape(library: Library) -> None:
+def test_empty_gives_a_tensor_of_the_shape(library: Library) -> None:
     for name, format_or_order in (("aten::empty.out", None), ("dim_order_ops::_empty_dim_order.out", [0, 1])):
         out = torch.empty(4, 3)
         native = library.call(name, [2, 3], format_or_order, out).tensors[id(out)]
         assert list(native.dl.shape[:2]) == [2, 3]
 
 
-def test_clone_into_another_layout(library: Library) -> None:
+def test_a_clone_into_another_layout_keeps_the_values(library: Library) -> None:
     x = torch.randn(2, 3, 4, 5)
     out = torch.empty(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     library.call("dim_order_ops::_clone_dim_order.out", x, False, [0, 2, 3, 1], out)
@@ -51,7 +53,7 @@ def test_clone_into_another_layout(library: Library) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int64, torch.bool])
-def test_copy_and_fill(library: Library, dtype: torch.dtype) -> None:
+def test_copies_and_fills_equal_eager(library: Library, dtype: torch.dtype) -> None:
     target, source = torch.zeros(3, 4, dtype=dtype), torch.tensor([1, 0, 1, 1]).to(dtype)
     out = torch.empty(3, 4, dtype=dtype)
     library.call("aten::copy.out", target, source, False, out)
@@ -61,7 +63,7 @@ def test_copy_and_fill(library: Library, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.uint8])
-def test_bits_with_a_number(library: Library, dtype: torch.dtype) -> None:
+def test_bit_operations_with_a_number_equal_eager(library: Library, dtype: torch.dtype) -> None:
     x = torch.tensor([[0, 1, 5], [100, 64, 77]]).to(dtype)
     out = torch.empty_like(x)
     calls = {
@@ -77,7 +79,7 @@ def test_bits_with_a_number(library: Library, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.uint8])
-def test_division_by_a_number(library: Library, dtype: torch.dtype) -> None:
+def test_divisions_by_a_number_equal_eager(library: Library, dtype: torch.dtype) -> None:
     x = torch.tensor([0, 1, 5, 100, 77]).to(dtype)
     out = torch.empty_like(x)
     library.call("aten::fmod.Scalar_out", x, 3, out)
@@ -102,7 +104,7 @@ def test_full_converts_its_number(library: Library) -> None:
 
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("size", [(3, 3), (9, 5), (4, 11)])
-def test_bilinear_bytes(library: Library, size: tuple[int, int], align_corners: bool) -> None:
+def test_bilinear_resizing_of_bytes_equals_eager(library: Library, size: tuple[int, int], align_corners: bool) -> None:
     x = torch.randint(0, 256, (2, 3, 4, 6), dtype=torch.uint8)
     out = torch.empty(2, 3, *size, dtype=torch.uint8)
     library.call("aten::upsample_bilinear2d.vec_out", x, list(size), align_corners, None, out)
@@ -111,7 +113,7 @@ def test_bilinear_bytes(library: Library, size: tuple[int, int], align_corners: 
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_nearest(library: Library, channels_last: bool) -> None:
+def test_nearest_resizing_equals_eager(library: Library, channels_last: bool) -> None:
     x, out = torch.randn(2, 3, 4, 5), torch.empty(2, 3, 8, 15)
     if channels_last:
         x = x.contiguous(memory_format=torch.channels_last)
@@ -120,7 +122,7 @@ def test_nearest(library: Library, channels_last: bool) -> None:
 
 
 @pytest.mark.parametrize("with_stats", [False, True])
-def test_batch_norm_in_training(library: Library, with_stats: bool) -> None:
+def test_a_batch_norm_in_training_equals_eager(library: Library, with_stats: bool) -> None:
     x, weight, bias = torch.randn(4, 3, 5, 5), torch.rand(3) + 0.5, torch.randn(3)
     outs = [torch.empty_like(x), torch.empty(3), torch.empty(3)]
     if with_stats:
@@ -136,7 +138,7 @@ def test_batch_norm_in_training(library: Library, with_stats: bool) -> None:
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_reflection_pads(library: Library, dims: int) -> None:
+def test_reflection_padding_of_images_and_volumes_equals_eager(library: Library, dims: int) -> None:
     x, padding = torch.randn(2, 3, *(4, 5, 6)[:dims]), [1, 2, 2, 1, 0, 3][: 2 * dims]
     expected = torch.nn.functional.pad(x, padding, mode="reflect")
     name = {2: "aten::reflection_pad2d.out", 3: "aten::reflection_pad3d.out"}[dims]

@@ -33,7 +33,7 @@ def test_variants_share_no_symbol(build_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variant_works(library_path: Path, variant: str) -> None:
+def test_each_variant_that_this_processor_runs_equals_eager(library_path: Path, variant: str) -> None:
     library = Library(library_path, variant)
     if not library.available:
         pytest.skip(f"this processor cannot run {variant}")

@@ -39,7 +39,7 @@ def test_example_gives_the_numbers_of_python(programs: Path, digits: Digits, nam
     )
 
 
-def test_the_trace_is_written(programs: Path, digits: Digits) -> None:
+def test_the_example_with_a_trace_writes_it(programs: Path, digits: Digits) -> None:
     run(programs / "run", digits.pte)
     assert digits.pte.with_name("digits.pte.etdp").read_bytes()[8:12] == b"ED00"
 
@@ -60,13 +60,13 @@ class Sine(torch.nn.Module):
         return torch.sin(x)
 
 
-def test_what_was_not_selected_is_not_linked(programs: Path) -> None:
+def test_kernels_that_were_not_selected_are_not_linked(programs: Path) -> None:
     symbols = subprocess.run(["nm", "-C", programs / "run"], capture_output=True, text=True, check=True).stdout
     assert "baseline::linear_out(" in symbols
     assert "baseline::sigmoid_out(" not in symbols and "baseline::mm_out(" not in symbols
 
 
-def test_a_plugin_in_c_needs_the_headers_only(tmp_path: Path) -> None:
+def test_a_plugin_in_c_is_built_with_the_headers_only(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(plugin C)\nfind_package(edgecore CONFIG REQUIRED)\n"
         "add_library(plugin MODULE plugin.c)\ntarget_link_libraries(plugin PRIVATE edgecore::headers)\n"

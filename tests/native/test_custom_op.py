@@ -61,17 +61,17 @@ def pte(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_file_runs_where_the_package_is_installed(python: Path, pte: Path) -> None:
+def test_a_file_with_a_custom_operator_runs_where_its_package_is_installed(python: Path, pte: Path) -> None:
     done = run(python, "-c", RUN, pte)
     assert done.stdout.strip() == "[0.0, 3.0, 4.5]", done.stderr
 
 
-def test_without_the_package_the_operator_is_named(pte: Path) -> None:
+def test_a_custom_operator_is_named_where_its_package_is_missing(pte: Path) -> None:
     done = run(sys.executable, "-c", RUN, pte)
     assert "example_ops::multiply_add.out" in done.stderr
 
 
-def test_doctor_lists_it(python: Path) -> None:
+def test_doctor_lists_the_package_of_a_custom_operator(python: Path) -> None:
     done = run(python, "-m", "edgecore", "doctor")
     assert "example_ops (operators, edgecore-example-ops 0.1.0)" in done.stdout
     header = (ROOT / "runtime_cpp/include/edgecore/abi.h").read_text()

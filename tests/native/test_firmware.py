@@ -18,7 +18,7 @@ def needs(*programs: str) -> None:
         pytest.skip(f"not installed: {', '.join(missing)} (tools/system_packages.sh installs them)")
 
 
-def test_bare_metal(digits: Digits, tmp_path: Path) -> None:
+def test_the_digits_net_runs_on_bare_metal(digits: Digits, tmp_path: Path) -> None:
     needs("arm-none-eabi-g++", "qemu-system-arm")
     toolchain = FIRMWARE / "arm-none-eabi.cmake"
     build(FIRMWARE, tmp_path / "build", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DPTE={digits.pte}")
@@ -35,7 +35,7 @@ def test_bare_metal(digits: Digits, tmp_path: Path) -> None:
     assert not {"malloc", "_malloc_r", "_Znwj", "_sbrk", "__cxa_throw"} & set(symbols)
 
 
-def test_linux_on_aarch64(digits: Digits, tmp_path: Path) -> None:
+def test_the_digits_net_runs_on_linux_on_aarch64(digits: Digits, tmp_path: Path) -> None:
     needs("aarch64-linux-gnu-g++", "qemu-aarch64")
     import numpy
 

@@ -37,14 +37,14 @@ def check(target: str, language: str, source: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_layout(target: str, language: str) -> None:
+def test_structs_have_the_promised_layout_on_each_target(target: str, language: str) -> None:
     done = check(target, language, '#include "abi_layout.h"\n')
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("compiler", GCC)
-def test_layout_by_gcc(compiler: str, language: str) -> None:
+def test_structs_have_the_promised_layout_when_compiled_by_gcc(compiler: str, language: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed (package {GCC[compiler]}); clang has checked its target")
     command = [compiler, "-ffreestanding", "-fsyntax-only", f"-I{RUNTIME / 'include'}", f"-I{RUNTIME / 'tests'}"]
@@ -71,7 +71,7 @@ def members(header: str) -> set[str]:
             called = re.search(r"\(EDGECORE_CALL \*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
             assert called is not None, f"{name}: {declaration}"
             found.add(f"{name}.{called[1]}")
-    return found
+    return dtypes
 
 
 @pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h"])
@@ -81,7 +81,7 @@ def test_types_have_one_size_on_every_machine(header: str) -> None:
         assert found is None, f"{name}: {found}"
 
 
-def test_no_member_is_forgotten() -> None:
+def test_each_member_of_a_struct_is_among_the_promised_ones() -> None:
     promised = set().union(*(members(header) for header in ("abi.h", "backend.h", "kernel.h")))
     assert {"edgecore_backend", "edgecore_backend.execute", "edgecore_value.as", "edgecore_host.fail"} <= promised
     layout = (RUNTIME / "tests" / "abi_layout.h").read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def test_each_header_stands_alone(header: str, language: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_has_needs_no_extension_of_a_compiler() -> None:
+def test_the_macro_has_needs_no_extension_of_a_compiler() -> None:
     source = """#include "edgecore/backend.h"
 int known(const edgecore_backend *table) { return EDGECORE_HAS(table, import_state); }
 """

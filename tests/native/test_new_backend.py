@@ -150,12 +150,12 @@ def test_the_guide_is_short() -> None:
 
 
 @pytest.mark.full
-def test_what_takes_long(guided: Path) -> None:
+def test_commands_of_the_guide_that_take_long_succeed(guided: Path) -> None:
     done = shell(f". .venv/bin/activate\n{commands('sh full')}", guided)
     assert done.returncode == 0, done.stdout[-6000:]
 
 
-def test_the_example_is_what_it_writes() -> None:
+def test_the_example_backend_is_what_new_backend_writes() -> None:
     """After a change of the templates: `edgecore new-backend hello --into /tmp` and copy /tmp/edgecore-hello here."""
     found = {}
     for path in EXAMPLE.rglob("*"):
@@ -165,18 +165,18 @@ def test_the_example_is_what_it_writes() -> None:
     assert found == render("hello")
 
 
-def test_one_wheel_serves_every_python(guided: Path) -> None:
+def test_one_wheel_of_a_new_backend_serves_every_python(guided: Path) -> None:
     (wheel,) = (guided / "dist").glob("*.whl")
     assert wheel.name.startswith("edgecore_acme-0.1.0-py3-none-")
 
 
-def test_its_library_exports_one_symbol(guided: Path) -> None:
+def test_the_library_of_a_new_backend_exports_one_symbol(guided: Path) -> None:
     (library,) = (guided / ".venv").rglob("libedgecore_acme.so")
     symbols = run("nm", "-D", "--defined-only", library).stdout.split()
     assert symbols[1:] == ["T", "edgecore_backend_v0"]
 
 
-def test_the_wheel_can_be_published(guided: Path) -> None:
+def test_the_wheel_of_a_new_backend_can_be_published(guided: Path) -> None:
     """The commands with which a release ends, but for the upload."""
     done = shell(f". .venv/bin/activate\n{commands('sh release')}", guided)
     if "No matching distribution found" in done.stdout:
@@ -189,7 +189,7 @@ def test_the_wheel_can_be_published(guided: Path) -> None:
     assert re.fullmatch(r"edgecore_acme-0\.1\.0-py3-none-.*manylinux.*\.whl", wheel.name)
 
 
-def test_a_frozen_application(guided: Path, tmp_path: Path) -> None:
+def test_a_frozen_application_finds_a_new_backend(guided: Path, tmp_path: Path) -> None:
     """PyInstaller takes what edgecore and an installed backend need, and nothing of the compiler."""
     pytest.importorskip("PyInstaller")
     env = Environment(tmp_path / "venv", outer=False)
@@ -216,7 +216,7 @@ def test_a_frozen_application(guided: Path, tmp_path: Path) -> None:
     assert "backend 'MoreBackend' is not in this frozen application: install its package where it is frozen" in second
 
 
-def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:
+def test_two_new_backends_link_into_one_program(tmp_path: Path) -> None:
     if not (PACKAGE / "cmake" / "edgecoreBackend.cmake").is_file():
         pytest.skip("edgecore runs from its source tree: run make install")
     write(tmp_path, "first")
@@ -234,7 +234,7 @@ def test_two_of_them_link_into_one_program(tmp_path: Path) -> None:
     assert run(tmp_path / "build" / "two").stdout == "FirstBackend SecondBackend "
 
 
-def test_three_backends_take_turns(guided: Path, tmp_path: Path) -> None:
+def test_three_backends_share_the_operators_of_one_model(guided: Path, tmp_path: Path) -> None:
     """In order of priority: one takes an operator, OpenVINO another, XNNPACK the rest; the report shows who took what."""
     pytest.importorskip("edgecore_openvino")
     pytest.importorskip("edgecore_xnnpack")

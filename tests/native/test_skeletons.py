@@ -112,7 +112,7 @@ def results(program: Program) -> list[float]:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_it_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> None:
+def test_a_skeleton_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> None:
     library = build(name, tmp_path)
     if NM is not None:
         assert [line.split()[-1] for line in run(NM, "-D", "--defined-only", library).splitlines()] == [
@@ -126,7 +126,7 @@ def test_it_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_linked_statically_it_has_a_name_of_its_own_and_no_start_up_code(name: str, tmp_path: Path) -> None:
+def test_a_skeleton_linked_statically_has_a_name_of_its_own_and_no_start_up_code(name: str, tmp_path: Path) -> None:
     """That several link into one program, runtime_cpp/tests/skeletons_test.cpp shows."""
     compiler = shutil.which("g++") or shutil.which("clang++-16")
     readelf = shutil.which("readelf") or shutil.which("llvm-readelf-16")
@@ -140,7 +140,7 @@ def test_linked_statically_it_has_a_name_of_its_own_and_no_start_up_code(name: s
     assert [symbol for kind, symbol in symbols if kind in "TDBR"] == [f"edgecore_backend_v0_{name}"]
 
 
-def test_firmware_needs_no_heap_and_no_library(tmp_path: Path) -> None:
+def test_the_skeleton_for_firmware_needs_no_heap_and_no_library(tmp_path: Path) -> None:
     compiler = shutil.which("arm-none-eabi-g++")
     if compiler is None:
         pytest.skip("arm-none-eabi-g++ is not installed (package gcc-arm-none-eabi)")
@@ -157,7 +157,7 @@ def test_firmware_needs_no_heap_and_no_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", STORED)
-def test_a_plugin_built_with_stored_headers(version: str, tmp_path: Path) -> None:
+def test_a_plugin_built_with_headers_of_another_version_is_refused(version: str, tmp_path: Path) -> None:
     library = build("firmware", tmp_path, STORED[version])
     if version == current():
         assert results(load("firmware", library, tmp_path)) == [9, 18, 27, 36]
@@ -171,7 +171,7 @@ def test_a_plugin_built_with_stored_headers(version: str, tmp_path: Path) -> Non
     assert expected in str(refused.value)
 
 
-def test_the_headers_of_this_version_are_stored() -> None:
+def test_the_headers_of_this_version_are_stored_unchanged() -> None:
     """A changed layout needs a new version: bump EDGECORE_ABI_MINOR and store abi.h, backend.h, backend.hpp, kernel.h."""
     assert current() in STORED
     compiler = shutil.which("g++") or shutil.which("clang++-16")

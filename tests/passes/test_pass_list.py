@@ -1,4 +1,4 @@
-"""The passes of lowering as a list: order, editing by name, the table in the documentation, dumps."""
+"""The passes of lowering as a list: order, editing by name, and their table in the documentation."""
 
 import subprocess
 import sys
@@ -6,33 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from edge_programs import INPUTS, net
 from torch.export import export
 
 import edgecore
-from edgecore.errors import CompileError, WriteError
+from edgecore.errors import CompileError
 from edgecore.ir.graph import calls
 from edgecore.passes import EDGE_PASSES, ExportPass, NamedPass, PassList
-from edgecore.pipeline import ExecutorchBackendConfig, to_edge, to_edge_transform_and_lower
+from edgecore.pipeline import to_edge, to_edge_transform_and_lower
 
 ROOT = Path(__file__).parents[2]
 aten = torch.ops.aten
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.norm = torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3)
-
-    def forward(self, x):
-        return torch.tanh(self.norm(self.conv(x)))
-
-
-INPUTS = (torch.randn(1, 2, 5, 5),)
-
-
-def net():
-    torch.manual_seed(0)
-    return Net().eval()
 
 
 def targets(edge):
@@ -120,61 +104,8 @@ def test_a_pass_that_breaks_the_dialect_is_named_where_passes_are_verified(monke
             to_edge(export(net(), INPUTS), passes=passes).to_executorch()
 
 
-def test_transform_passes_run_before_memory_passes_of_the_configuration():
-    order = []
-
-    def first(program):
-        order.append("transform")
-        return program
-
-    def second(program):
-        order.append("configuration")
-        return program
-
-    edge = to_edge_transform_and_lower(export(net(), INPUTS), transform_passes=[first])
-    edge.to_executorch(ExecutorchBackendConfig(passes=[second]))
-    assert order == ["transform", "configuration"]
-
-
-def test_transform_returns_a_new_manager_and_leaves_the_old_one():
-    class TanhToSigmoid(ExportPass):
-        def call_operator(self, op, args, kwargs, meta):
-            return super().call_operator(aten.sigmoid.default if op is aten.tanh.default else op, args, kwargs, meta)
-
-    edge = to_edge(export(net(), INPUTS))
-    changed = edge.transform([TanhToSigmoid()])
-    assert aten.tanh.default in targets(edge) and aten.tanh.default not in targets(changed)
-    torch.testing.assert_close(edgecore.load(edge.to_executorch().buffer).forward(*INPUTS), net()(*INPUTS))
-
-
 def test_the_documentation_has_the_table_of_passes():
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "make_pass_table.py", "--check"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_a_dump_has_the_graph_after_each_pass_that_changed_it(tmp_path):
-    edgecore.compile(net(), INPUTS, dump_passes=tmp_path / "graphs")
-    files = sorted(path.name for path in (tmp_path / "graphs").iterdir())
-    assert files[0] == "00-exported.txt"
-    assert any(name.endswith("-fuse_batch_norm.txt") for name in files)
-    assert not any("claim_constants" in name for name in files)
-    fused = next(path for path in (tmp_path / "graphs").iterdir() if "fuse_batch_norm" in path.name).read_text()
-    assert "float32[1, 3, 3, 3] = aten.convolution.default(%x, " in fused
-    assert "batch_norm_legit" not in fused and "test_pass_list.py:" in fused
-    assert "parameter conv.weight" in (tmp_path / "graphs" / "00-exported.txt").read_text()
-
-
-def test_a_dump_of_several_methods_has_a_folder_for_each(tmp_path):
-    edgecore.compile({"one": net(), "two": net()}, {"one": INPUTS, "two": INPUTS}, dump_passes=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
-    assert (tmp_path / "two" / "00-exported.txt").is_file()
-
-
-def test_a_folder_that_cannot_take_a_dump_is_one_clear_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="cannot dump passes to .*file: "):
-        edgecore.compile(net(), INPUTS, dump_passes=tmp_path / "file")
-    with pytest.raises(WriteError, match="the folder is not empty; choose a new one"):
-        edgecore.compile(net(), INPUTS, dump_passes=tmp_path)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from toy_backend import install, install_toy, toy_library, toy_program  # noqa: F401
 
 from edgecore.plugin import registry
 

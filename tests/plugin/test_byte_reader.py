@@ -22,7 +22,7 @@ def read(blob: bytes) -> tuple:
     return values
 
 
-def test_what_is_written_is_read():
+def test_values_are_read_as_they_were_written():
     assert read(BLOB) == (0x04030201, "\u00e9!", 1, 2, 3)
     assert ByteReader(BLOB[8:12] * 3).numbers(3) == (0x04030201,) * 3
 
@@ -41,7 +41,7 @@ def test_every_truncation_is_refused():
         (BLOB + b"!", "1 bytes follow its end"),
     ],
 )
-def test_what_is_refused(blob, sentence):
+def test_values_beyond_the_bounds_of_a_blob_are_refused(blob, sentence):
     with pytest.raises(FormatError, match=sentence):
         read(blob)
 

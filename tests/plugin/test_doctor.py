@@ -38,14 +38,14 @@ def with_table(tmp_path, backend_id="FakeBackend"):
     return build(tmp_path, TABLE % (backend_id, len(backend_id)))
 
 
-def test_library_that_is_well(add_package, tmp_path):
+def test_a_sound_library_has_an_interface_version(add_package, tmp_path):
     add_package("edgecore-fake", "FakeBackend", library=with_table(tmp_path))
     found = finding("native library")
     assert found.ok
     assert "interface 0." in found.detail
 
 
-def test_library_of_another_backend(add_package, tmp_path):
+def test_a_library_of_another_backend_is_named(add_package, tmp_path):
     add_package("edgecore-fake", "FakeBackend", library=with_table(tmp_path, "OtherBackend"))
     found = finding("native library")
     assert not found.ok
@@ -62,7 +62,7 @@ def test_library_of_another_backend(add_package, tmp_path):
         ("lambda: Path(__file__), load_options=lambda: 1 / 0", "load_options() raised ZeroDivisionError"),
     ],
 )
-def test_library_that_is_missing_or_none(add_package, library, reason):
+def test_a_library_that_is_missing_or_does_not_load_is_explained(add_package, library, reason):
     add_package("edgecore-fake", "FakeBackend", library=library)
     found = finding("native library")
     assert not found.ok
@@ -78,18 +78,18 @@ def test_an_editable_package_is_installed_again_from_its_folder(add_package, tmp
     assert finding("native library").remedy == wanted
 
 
-def test_library_without_the_symbol(add_package, tmp_path):
+def test_a_library_without_the_entry_symbol_is_reported(add_package, tmp_path):
     add_package("edgecore-fake", "FakeBackend", library=build(tmp_path, "int other;"))
     assert "edgecore_backend_v0" in finding("native library").detail
 
 
-def test_library_that_kills_its_process(add_package, tmp_path):
+def test_a_library_that_kills_its_process_is_reported(add_package, tmp_path):
     source = "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }"
     add_package("edgecore-fake", "FakeBackend", library=build(tmp_path, source))
     assert "dies of signal 6" in finding("native library").detail
 
 
-def test_broken_package_is_found_by_its_name(add_package):
+def test_a_broken_package_is_found_by_its_name(add_package):
     add_package("edgecore-bad", "BadBackend", "raise OSError('no driver')")
     found = finding("import and hook", "bad")
     assert not found.ok
@@ -97,7 +97,7 @@ def test_broken_package_is_found_by_its_name(add_package):
     assert found.remedy
 
 
-def test_hook_that_edgecore_does_not_have(add_package):
+def test_a_hook_that_edgecore_does_not_have_is_named(add_package):
     source = """
         from edgecore.plugin import BackendInfo, hookimpl
 
@@ -115,7 +115,7 @@ def test_hook_that_edgecore_does_not_have(add_package):
     assert "edgecore_bakends" in found.detail
 
 
-def test_two_packages_for_one_id(add_package):
+def test_two_packages_for_one_backend_are_reported_by_doctor(add_package):
     add_package("edgecore-fake", "FakeBackend")
     add_package("vendor-fake", "FakeBackend")
     for diagnosis in diagnose("FakeBackend"):
@@ -124,20 +124,20 @@ def test_two_packages_for_one_id(add_package):
         assert row.remedy == f"export EDGECORE_PROVIDER_FAKEBACKEND={diagnosis.backend.distribution}"
 
 
-def test_disabled_on_purpose_is_no_problem(add_package, monkeypatch):
+def test_a_package_that_was_disabled_on_purpose_is_no_problem(add_package, monkeypatch):
     add_package("edgecore-fake", "FakeBackend")
     monkeypatch.setenv("EDGECORE_BACKENDS_DENY", "FakeBackend")
     (diagnosis,) = diagnose("fake")
     assert diagnosis.ok
 
 
-def test_declaration_that_nobody_could_use(add_package):
+def test_a_declaration_that_nobody_could_use_is_reported(add_package):
     add_package("edgecore-fake", "FakeBackend", name="Fake Backend")
     found = finding("declaration", "FakeBackend")
     assert not found.ok
     assert "'Fake Backend'" in found.detail
 
 
-def test_name_that_is_not_installed(add_package):
+def test_a_name_that_is_not_installed_is_an_error(add_package):
     with pytest.raises(BackendNotFound, match="'qnn' is not installed, and no package is known"):
         diagnose("qnn")

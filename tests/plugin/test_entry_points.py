@@ -43,12 +43,12 @@ def path(tmp_path, monkeypatch):
     return folders
 
 
-def test_what_is_installed_here():
+def test_the_scan_finds_what_importlib_metadata_finds_here():
     ours, theirs = both()
     assert ours == theirs
 
 
-def test_first_of_a_distribution_on_the_path_wins(path):
+def test_the_first_distribution_of_a_name_on_the_path_wins(path):
     package(path[0], name="Some_Vendor", version="1.0")
     package(path[1], name="some.vendor", version="2.0")
     ours, theirs = both()
@@ -56,7 +56,7 @@ def test_first_of_a_distribution_on_the_path_wins(path):
     assert entry_points.scan()[0].distribution == "some-vendor"
 
 
-def test_one_without_backends_hides_a_later_one(path):
+def test_a_distribution_without_backends_hides_a_later_one_of_its_name(path):
     package(path[0], entry_points="")
     package(path[1])
     ours, theirs = both()
@@ -64,14 +64,14 @@ def test_one_without_backends_hides_a_later_one(path):
 
 
 @pytest.mark.parametrize("kind", ["vendor.egg-info", "vendor-1.0-py3.11.egg-info", "vendor-1.0.egg/EGG-INFO"])
-def test_old_kinds_of_packages(path, kind):
+def test_old_kinds_of_packages_are_found(path, kind):
     package(path[0], kind=kind)
     sys.path.append(str(path[0] / "vendor-1.0.egg"))
     ours, theirs = both()
     assert ours == theirs == [("VendorBackend", "vendor", "1.0")]
 
 
-def test_zip_file(path, tmp_path):
+def test_a_package_in_a_zip_file_is_found(path, tmp_path):
     with zipfile.ZipFile(tmp_path / "vendor.zip", "w") as file:
         file.writestr("vendor-1.0.dist-info/METADATA", METADATA.format(name="vendor", version="1.0"))
         file.writestr("vendor-1.0.dist-info/entry_points.txt", "[edgecore.backends]\nVendorBackend = vendor\n")
@@ -80,7 +80,7 @@ def test_zip_file(path, tmp_path):
     assert ours == theirs == [("VendorBackend", "vendor", "1.0")]
 
 
-def test_importer_of_its_own(path, tmp_path, monkeypatch):
+def test_a_package_that_a_custom_importer_provides_is_found(path, tmp_path, monkeypatch):
     package(tmp_path / "hidden")
 
     class Finder(DistributionFinder):
@@ -104,20 +104,20 @@ def test_importer_of_its_own(path, tmp_path, monkeypatch):
         ("[edgecore.backends.more]\nA = a\n", []),
     ],
 )
-def test_format_of_the_file(path, text, expected):
+def test_variants_of_the_format_of_entry_points_are_read(path, text, expected):
     package(path[0], entry_points=text)
     ours, theirs = both()
     assert [name for name, *_ in ours] == [name for name, *_ in theirs] == expected
 
 
-def test_file_that_is_no_text_concerns_its_package_only(path):
+def test_a_file_that_is_no_text_concerns_its_package_only(path):
     package(path[0])
     (path[0] / "other-1.0.dist-info").mkdir()
     (path[0] / "other-1.0.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe")
     assert [row.name for row in entry_points.scan()] == ["VendorBackend"]
 
 
-def test_entry_point_that_names_an_object(path):
+def test_an_entry_point_that_names_an_object_is_read(path):
     package(path[0], entry_points="[edgecore.backends]\nVendorBackend = vendor_objects : Plugins.first [extra]\n")
     (path[0] / "vendor_objects.py").write_text("class Plugins:\n    first = 42\n")
     assert entry_points.scan()[0].load() == 42

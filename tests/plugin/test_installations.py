@@ -28,14 +28,14 @@ def wheels(tmp_path):
     return folder
 
 
-def test_a_wheel(env, wheels):
+def test_a_backend_installed_from_a_wheel_is_found(env, wheels):
     assert "BackendNotFound" in env.find()
     env.install(wheel(wheels, "edgecore-acme", sources()))
     assert env.find() == "version 1.0"
 
 
 @pytest.mark.parametrize("layout", ["src", "flat"])
-def test_editable(env, tmp_path, layout):
+def test_a_backend_installed_as_editable_is_found(env, tmp_path, layout):
     """Wheels as PEP 660 has them: a path in a .pth file for src, a finder on sys.meta_path for other layouts."""
     pytest.importorskip("setuptools")
     project = tmp_path / "project"
@@ -69,7 +69,7 @@ AcmeBackend = "edgecore_acme"
     assert env.find() == "version edited"
 
 
-def test_zipped(env, wheels):
+def test_a_backend_in_a_zip_file_is_found(env, wheels):
     """A wheel on the path is a zip file that Python imports from; a library in it cannot be loaded."""
     path = wheel(wheels, "edgecore-acme", sources() | {"edgecore_acme/lib/libacme.so": b""})
     env.variables["PYTHONPATH"] = str(path)
@@ -80,7 +80,7 @@ def test_zipped(env, wheels):
     assert "fix: pip install --force-reinstall --no-deps edgecore-acme" in text
 
 
-def test_first_root_on_the_path_wins(env, wheels, tmp_path):
+def test_the_backend_in_the_first_folder_on_the_path_is_found(env, wheels, tmp_path):
     """PYTHONPATH goes before site-packages; doctor says which one is used."""
     env.install(wheel(wheels, "edgecore-acme", sources()))
     other = env.install(wheel(wheels, "edgecore-acme", sources(version="2.0"), "2.0"), tmp_path / "other")
@@ -90,7 +90,7 @@ def test_first_root_on_the_path_wins(env, wheels, tmp_path):
     assert f"ok      one version: version 2.0 in {other} is used; it hides 1.0 in {env.site}" in text
 
 
-def test_two_versions_in_one_folder(env, wheels):
+def test_two_versions_in_one_folder_are_reported_as_an_interrupted_installation(env, wheels):
     """What an interrupted upgrade leaves behind."""
     env.install(wheel(wheels, "edgecore-acme", sources()))
     env.install(wheel(wheels, "edgecore-acme", sources(version="2.0"), "2.0"))
@@ -100,7 +100,7 @@ def test_two_versions_in_one_folder(env, wheels):
     assert "fix: pip uninstall --yes edgecore-acme" in text
 
 
-def test_system_and_user_packages(wheels, tmp_path):
+def test_a_package_of_the_environment_goes_before_one_of_the_user(wheels, tmp_path):
     env = Environment(tmp_path / "venv", system_site_packages=True)
     env.variables["PYTHONUSERBASE"] = str(tmp_path / "user")
     user = Path(env.say("import site; print(json.dumps(site.getusersitepackages()))"))
@@ -110,7 +110,7 @@ def test_system_and_user_packages(wheels, tmp_path):
     assert env.find() == "version 2.0"
 
 
-def test_two_packages_for_one_backend(env, wheels):
+def test_two_packages_for_one_backend_are_an_error_that_names_both(env, wheels):
     env.install(wheel(wheels, "edgecore-acme", sources()))
     env.install(wheel(wheels, "acme-fork", sources("acme_fork", "of the fork")))
     assert "BackendAmbiguous: backend 'AcmeBackend' is provided by acme-fork and edgecore-acme" in env.find()
@@ -136,7 +136,7 @@ BAD = {
 }
 
 
-def test_packages_that_misbehave_when_imported(env, wheels):
+def test_packages_that_misbehave_when_imported_harm_no_other_and_are_named(env, wheels):
     """They harm nobody but themselves, and doctor names each."""
     env.install(wheel(wheels, "edgecore-acme", sources()))
     for name, (code, _) in BAD.items():
@@ -176,7 +176,7 @@ HANGS = {
 }
 
 
-def test_packages_that_hang_at_any_step(env, wheels):
+def test_packages_that_hang_at_any_step_are_reported_after_a_time(env, wheels):
     """Every command ends, and names the package; so does `edgecore.backends()`."""
     env.install(wheel(wheels, "edgecore-acme", sources()))
     for name, (before, after, _) in HANGS.items():
@@ -235,7 +235,7 @@ def test_listing_survives_what_packages_print(env, wheels):
     assert row["state"] == "ok"
 
 
-def test_remains_of_a_package(env, wheels):
+def test_metadata_without_a_module_are_reported_with_the_command_that_mends_them(env, wheels):
     """Metadata without the module."""
     path = wheel(wheels, "edgecore-acme", {"edgecore_acme/__init__.py": ""})
     env.install(path)
@@ -246,7 +246,7 @@ def test_remains_of_a_package(env, wheels):
     assert "fix: pip install --force-reinstall --no-deps edgecore-acme" in text
 
 
-def test_allow_and_deny(env, wheels):
+def test_environment_variables_allow_and_deny_packages(env, wheels):
     env.install(wheel(wheels, "edgecore-acme", sources(before="raise OSError\n")))
     for variable, value in (("EDGECORE_BACKENDS_DENY", "edgecore-acme"), ("EDGECORE_BACKENDS_ALLOW", "xnnpack,other")):
         env.variables = {variable: value}
@@ -288,7 +288,7 @@ print(json.dumps(found))
 """
 
 
-def test_what_the_current_directory_means(env, wheels, tmp_path):
+def test_the_current_directory_counts_only_where_it_is_named_on_the_path(env, wheels, tmp_path):
     """The interpreter puts it on the path for `-m` and empty parts of PYTHONPATH; where it is named it counts."""
     here = env.install(wheel(wheels, "edgecore-acme", sources(version="of the current directory")), tmp_path / "here")
     (here / "application.py").write_text(REPORT)
@@ -353,7 +353,7 @@ def library():
 """
 
 
-def test_libraries_that_do_not_load(env, wheels, tmp_path):
+def test_libraries_that_do_not_load_are_explained(env, wheels, tmp_path):
     """What the loader means, and the command that mends it."""
     good = library(tmp_path / "well.so", table())
     for driver in ("libacme_driver.so.3", "libcudnn_acme.so.9"):
@@ -443,7 +443,7 @@ register(edgecore_acme)
 print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
 """
 
-    def test_application_in_an_archive(self, env, tmp_path):
+    def test_an_application_in_an_archive_registers_its_backend(self, env, tmp_path):
         path = tmp_path / "app.pyz"
         with zipfile.ZipFile(path, "w") as file:
             for name, text in (sources() | {"__main__.py": self.APPLICATION}).items():
@@ -451,14 +451,14 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         done = env.run(path)
         assert done.stdout == "version 1.0 acme\n", done.stderr
 
-    def test_registered_goes_before_installed(self, env, wheels, tmp_path):
+    def test_a_registered_backend_goes_before_an_installed_one(self, env, wheels, tmp_path):
         env.install(wheel(wheels, "acme-fork", sources("acme_fork", "of the fork")))
         for name, text in (sources() | {"app.py": self.APPLICATION}).items():
             (tmp_path / "app" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "app" / name).write_text(text)
         assert env.run(tmp_path / "app" / "app.py").stdout == "version 1.0 acme\n"
 
-    def test_backend_that_nobody_registered(self, monkeypatch):
+    def test_a_backend_that_a_frozen_application_did_not_register_is_reported_with_the_remedy(self, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr(registry, "scan", list)
         with pytest.raises(
@@ -466,6 +466,6 @@ print(registry.find("AcmeBackend").summary, registry.find_by_name("acme").name)
         ):
             registry.find("OpenvinoBackend")
 
-    def test_module_without_the_hook(self):
+    def test_a_registered_module_without_the_hook_is_an_error(self):
         with pytest.raises(registry.BackendError, match="implements no hook edgecore_backends"):
             registry.register(json)

@@ -108,6 +108,6 @@ def test_no_corruption_kills_the_process(files, name):
     check(files[name], *other.get(name, []))
 
 
-def test_no_corruption_of_a_quantised_network_kills_the_process(tmp_path):
+def test_no_corruption_of_a_quantized_network_kills_the_process(tmp_path):
     quantised(tmp_path / "int8.pte")
     check(tmp_path / "int8.pte")

@@ -33,7 +33,7 @@ class Once:
         return self.given.pop()
 
 
-def test_buffers_of_out_are_kept(programs):
+def test_buffers_given_as_out_are_kept_alive(programs):
     add = edgecore.load(programs["add"]).forward
     x = torch.ones(2, 3)
     assert torch.equal(add(x, x, out=Once((2, 3))), x + x)

@@ -26,7 +26,7 @@ def plain(values, shape):
     return memoryview(array("f", values)).cast("B").cast("f", shape)
 
 
-def test_numpy_gives_numpy(add):
+def test_numpy_inputs_give_numpy_outputs(add):
     y = add(ramp(), ramp())
     assert type(y) is np.ndarray
     assert y.dtype == np.float32
@@ -55,11 +55,11 @@ class Ramp(np.ndarray):
     """A subclass, as masked arrays and mapped files are."""
 
 
-def test_arrays_of_a_subclass_are_arrays(add):
+def test_an_input_of_a_numpy_subclass_gives_a_plain_array(add):
     assert type(add(ramp().view(Ramp), ramp())) is np.ndarray
 
 
-def test_torch_gives_torch(add):
+def test_torch_inputs_give_torch_outputs(add):
     x = torch.arange(6.0).reshape(2, 3)
     y = add(x, x)
     assert type(y) is torch.Tensor
@@ -79,12 +79,12 @@ def test_a_flat_buffer_stands_for_the_whole_tensor(add):
     assert add(values, values.tobytes()).tolist() == [[0, 2, 4], [6, 8, 10]]
 
 
-def test_the_first_input_decides(add):
+def test_the_first_input_decides_the_library_of_the_outputs(add):
     assert type(add(torch.ones(2, 3), ramp())) is torch.Tensor
     assert type(add(ramp(), torch.ones(2, 3))) is np.ndarray
 
 
-def test_an_object_with_nothing_but_dlpack(add):
+def test_an_object_with_nothing_but_dlpack_is_accepted(add):
     class Wrapped:
         def __init__(self, inner):
             self.inner = inner
@@ -108,7 +108,7 @@ def test_a_tensor_goes_on_to_other_libraries(add):
     np.testing.assert_array_equal(add(y, y), 2 * ramp())
 
 
-def test_memory_outlives_tensor_model_and_later_calls(programs):
+def test_memory_of_outputs_outlives_tensor_model_and_later_calls(programs):
     model = edgecore.load(programs["add"])
     first = model.forward(ramp(), ramp())
     shared = torch.from_dlpack(model.forward(plain(range(6), (2, 3)), plain([0] * 6, (2, 3))))
@@ -120,7 +120,7 @@ def test_memory_outlives_tensor_model_and_later_calls(programs):
         np.testing.assert_array_equal(y, 2 * ramp() + i)
 
 
-def test_other_layouts_are_copied(add):
+def test_inputs_of_other_layouts_are_copied(add):
     transposed = np.ascontiguousarray(ramp().T).T
     strided = np.zeros((2, 9), np.float32)[:, ::3]
     strided[:] = ramp()
@@ -129,7 +129,7 @@ def test_other_layouts_are_copied(add):
         np.testing.assert_array_equal(np.asarray(add(x, ramp())), 2 * ramp())
 
 
-def test_channels_last(programs):
+def test_a_channels_last_method_accepts_both_layouts_and_gives_channels_last(programs):
     image = edgecore.load(programs["image"]).forward
     assert image.inputs[0].dim_order == (0, 2, 3, 1)
     x = torch.arange(60.0).reshape(1, 3, 4, 5)
@@ -141,7 +141,7 @@ def test_channels_last(programs):
     np.testing.assert_array_equal(y, 2 * x.numpy())
 
 
-def test_bfloat16(programs):
+def test_bfloat16_tensors_go_in_and_out(programs):
     double = edgecore.load(programs["bfloat16"]).forward
     x = torch.arange(6.0).reshape(2, 3).bfloat16()
     assert torch.equal(double(x), 2 * x)
@@ -155,7 +155,7 @@ def test_several_outputs_are_a_list(programs):
 
 
 @pytest.mark.parametrize("rows", [1, 5, 8, 2, 0])
-def test_dynamic_shapes(programs, rows):
+def test_a_dynamic_dim_accepts_each_size_up_to_its_max(programs, rows):
     model = edgecore.load(programs["dynamic"])
     assert model.forward.inputs[0].dynamic
     assert model.forward.inputs[0].shape == (8, 3)
@@ -192,7 +192,7 @@ def test_out_may_be_an_input(add):
         ([np.broadcast_to(np.float32(0), (2, 3))], "read-only"),
     ],
 )
-def test_unsuitable_out(add, out, words):
+def test_an_unsuitable_out_is_refused_in_one_sentence(add, out, words):
     with pytest.raises(ExecutionError) as raised:
         add(ramp(), ramp(), out=out)
     assert words in str(raised.value)
@@ -214,7 +214,7 @@ def test_unsuitable_out(add, out, words):
         ((ramp(), torch.ones(2, 3, device="meta")), "cannot be read as a tensor in CPU memory (Tensor says: "),
     ],
 )
-def test_unsuitable_inputs(add, inputs, words):
+def test_unsuitable_inputs_are_refused_in_one_sentence(add, inputs, words):
     with pytest.raises(ExecutionError) as raised:
         add(*inputs)
     assert words in str(raised.value)

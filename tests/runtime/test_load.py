@@ -15,7 +15,7 @@ np = pytest.importorskip("numpy")
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_every_source_of_bytes(programs):
+def test_a_program_is_loaded_from_every_source_of_bytes(programs):
     path = programs["add"]
     data = path.read_bytes()
     for source in (path, str(path), data, bytearray(data), memoryview(data), io.BytesIO(data), path.open("rb")):
@@ -24,7 +24,7 @@ def test_every_source_of_bytes(programs):
         edgecore.load(3)
 
 
-def test_a_file_of_five_gigabytes(tmp_path):
+def test_a_file_of_five_gigabytes_is_mapped_and_runs(tmp_path):
     """Sparse on disk: its weights lie behind 5 GiB of nothing, which is mapped and never read."""
     torch = pytest.importorskip("torch")
     linear = torch.nn.Linear(3, 2).eval()
@@ -38,7 +38,7 @@ def test_a_file_of_five_gigabytes(tmp_path):
     np.testing.assert_allclose(result, linear(torch.from_numpy(X)).detach(), rtol=1e-6)
 
 
-def test_methods_and_their_description(programs):
+def test_a_program_describes_its_methods(programs):
     model = edgecore.load(programs["add"], threads=1)
     assert model.methods == ("forward",)
     assert list(model) == ["forward"]
@@ -54,7 +54,7 @@ def test_methods_and_their_description(programs):
         model.encode
 
 
-def test_arguments_are_checked(programs):
+def test_arguments_of_load_are_checked(programs):
     with pytest.raises(ValueError, match="at least 1"):
         edgecore.load(programs["add"], threads=0)
     with pytest.raises(BackendError, match="options for xnnpack"):
@@ -63,13 +63,13 @@ def test_arguments_are_checked(programs):
         edgecore.load(programs["add"], data=["weights.ptd"])
 
 
-def test_missing_file():
+def test_a_missing_file_is_reported_with_its_path():
     with pytest.raises(ExecutionError, match=r"/no/such\.pte: No such file"):
         edgecore.load("/no/such.pte")
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"\x89PNG\r\n\x1a\n" + bytes(100), bytes(1000)])
-def test_files_of_another_kind(tmp_path, content):
+def test_a_file_of_another_kind_is_refused_with_its_name(tmp_path, content):
     path = tmp_path / "other.pte"
     path.write_bytes(content)
     with pytest.raises(FormatError, match="other.pte"):
@@ -100,12 +100,12 @@ def test_no_flipped_bit_of_the_header_crashes(programs):
     assert refused > 100
 
 
-def test_a_backend_that_is_not_installed(toy_program):
+def test_a_backend_that_is_not_installed_is_named(toy_program):
     with pytest.raises(BackendNotFound, match="ToyBackend"):
         edgecore.load(toy_program)
 
 
-def test_the_package_is_named_where_it_is_known(toy_program, monkeypatch):
+def test_the_package_of_a_missing_backend_is_named_where_it_is_known(toy_program, monkeypatch):
     from edgecore.plugin import registry
 
     monkeypatch.setattr(registry, "scan", list)  # as if no backend were installed
@@ -116,13 +116,13 @@ def test_the_package_is_named_where_it_is_known(toy_program, monkeypatch):
         registry.find("XnnpackBackend")
 
 
-def test_a_backend_from_its_package(toy_program, toy_package):
+def test_a_delegate_runs_on_the_backend_of_an_installed_package(toy_program, toy_package):
     model = edgecore.load(toy_program, threads=2)
     assert model.forward.delegates == ("ToyBackend",)
     np.testing.assert_array_equal(model.forward(X), X + 1)
 
 
-def test_options_by_name_and_id(toy_program, toy_package):
+def test_options_of_a_backend_are_given_by_name_or_id(toy_program, toy_package):
     np.testing.assert_array_equal(edgecore.load(toy_program, options={"toy": {"offset": 3}}).forward(X), X + 3)
     model = edgecore.load(toy_program, options={"ToyBackend": {"offset": 2.5}})
     np.testing.assert_array_equal(model.forward(X), X + 2.5)
@@ -141,14 +141,14 @@ def test_options_by_name_and_id(toy_program, toy_package):
         ("open('/no/such/file')", BackendBroken, "library of backend 'toy' cannot be found"),
     ],
 )
-def test_a_broken_library(toy_program, install_toy, answer, error, words):
+def test_a_broken_library_of_a_backend_is_one_sentence(toy_program, install_toy, answer, error, words):
     install_toy(answer)
     with pytest.raises(error, match=words) as raised:
         edgecore.load(toy_program)
     assert "\n" not in str(raised.value)
 
 
-def test_a_blob_that_the_backend_refuses(toy_program, toy_package):
+def test_a_blob_that_the_backend_refuses_is_quoted(toy_program, toy_package):
     data = toy_program.read_bytes()
     assert data.count(b"toy1") == 1
     with pytest.raises(ExecutionError, match="toy1"):
@@ -189,7 +189,7 @@ def test_threads_that_share_a_method_take_turns(toy_program, toy_package):
     assert not wrong
 
 
-def test_kernels_of_the_library():
+def test_the_list_of_kernels_names_each_once():
     names = kernels()
     assert ("aten::add", "out") in names
     assert len(set(names)) == len(names)

@@ -59,22 +59,22 @@ def test_load_and_run_imports_nothing_heavy(programs, run_python):
     done = run_python(PLAIN, programs["add"], options=["-X", "importtime"])
     assert done.returncode == 0, done.stderr[-2000:]
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
-    assert "edgecore.runtime" in imported
+    assert "edgecore._runtime" in imported
     assert not {"torch", "numpy"} & imported
 
 
-def test_a_backend_imports_nothing_heavy(toy_program, toy_library, install_toy, run_python):
+def test_loading_with_a_backend_imports_nothing_heavy(toy_program, toy_library, install_toy, run_python):
     folder = install_toy(repr(str(toy_library)))
     done = run_python(BACKEND, toy_program, *sys.path, path=[folder], options=["-S"])
     assert done.returncode == 0, done.stderr
 
 
-def test_fork_in_the_middle(toy_program, toy_package, run_python):
+def test_parent_and_child_run_after_a_fork(toy_program, toy_package, run_python):
     done = run_python(FORK, toy_program, path=[toy_package], options=["-W", "ignore"])
     assert done.returncode == 0, done.stderr
 
 
-def test_log_level_of_the_environment(toy_program, toy_package, run_python):
+def test_the_environment_sets_the_log_level(toy_program, toy_package, run_python):
     quiet = run_python(TOY, toy_program, path=[toy_package])
     assert "toy driver" not in quiet.stderr
     loud = run_python(TOY, toy_program, path=[toy_package], environment={"EDGECORE_LOG": "info"})

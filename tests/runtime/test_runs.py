@@ -84,7 +84,7 @@ def device(null_library, install):
     assert made.live_handles() <= 1  # the driver's
 
 
-def test_without_a_device_it_has_run():
+def test_a_run_without_a_device_is_done_when_it_starts():
     torch = pytest.importorskip("torch")
     model = edgecore.load(edgecore.compile(torch.nn.ReLU().eval(), (torch.ones(SIZE),)).buffer)
     run = model.forward.start(X - 2)
@@ -93,7 +93,7 @@ def test_without_a_device_it_has_run():
     assert isinstance(model.forward.start(torch.ones(SIZE)).wait(), torch.Tensor)
 
 
-def test_it_goes_on_when_its_device_is_done(device):
+def test_a_run_goes_on_when_its_device_is_done(device):
     model = edgecore.load(program(PENDING, PENDING))
     run = model.forward.start(X)
     assert not run.done()
@@ -107,7 +107,7 @@ def test_it_goes_on_when_its_device_is_done(device):
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_inputs_may_be_changed_at_once(device, step):
+def test_inputs_of_a_started_run_may_be_changed_at_once(device, step):
     model = edgecore.load(program(PENDING))
     x = np.repeat(X, step)[::step]
     run = model.forward.start(x)
@@ -116,7 +116,7 @@ def test_inputs_may_be_changed_at_once(device, step):
     np.testing.assert_array_equal(run.wait(), 2 * X)
 
 
-def test_the_next_call_waits_for_it(device):
+def test_the_next_call_waits_for_a_started_run(device):
     model = edgecore.load(program(PENDING))
     with device:
         first, second = model.forward.start(X), model.forward.start(X + 1)
@@ -129,7 +129,7 @@ def test_the_next_call_waits_for_it(device):
         assert last.done()
 
 
-def test_await(device):
+def test_started_runs_may_be_awaited(device):
     model = edgecore.load(program(PENDING, PENDING, methods=("a", "b")))
 
     async def both():
@@ -143,7 +143,7 @@ def test_await(device):
             np.testing.assert_array_equal(results, [4 * (X + k + i) for i in range(3)])
 
 
-def test_threads(device):
+def test_several_threads_may_start_runs_of_one_method(device):
     model = edgecore.load(program(PENDING, 0, PENDING))
     wrong = []
 
@@ -162,7 +162,7 @@ def test_threads(device):
     assert not wrong
 
 
-def test_what_is_dropped_is_ended(device):
+def test_a_run_that_is_dropped_is_ended(device):
     model = edgecore.load(program(PENDING))
     model.forward.start(X)
     with device:
@@ -180,7 +180,7 @@ def test_a_model_may_be_dropped_while_its_device_works(device):
             edgecore.load(data).forward.start(X)
 
 
-def test_failures(device):
+def test_a_failure_of_a_started_run_is_raised_by_wait(device):
     model = edgecore.load(program(PENDING | FAILS))
     with pytest.raises(ExecutionError, match=r"Input 0 of method 'forward': dim 0 must be 4, got 5"):
         model.forward.start(np.zeros(5, np.float32))
@@ -194,7 +194,7 @@ def test_failures(device):
             run.wait()
 
 
-def test_signals_are_heard_while_it_waits(device):
+def test_signals_are_handled_while_a_run_is_waited_for(device):
     class Heard(Exception):
         pass
 
@@ -216,7 +216,7 @@ def test_signals_are_heard_while_it_waits(device):
     np.testing.assert_array_equal(run.wait(), 2 * X)
 
 
-def test_options(device):
+def test_options_of_a_backend_are_set_between_runs(device):
     model = edgecore.load(program(PENDING, methods=("a", "b")), options={"null": {"gain": 3}})
     run = model["a"].start(X)
     with device:
@@ -236,7 +236,7 @@ def test_options(device):
     np.testing.assert_array_equal(model["a"](X), 4 * X)
 
 
-def test_state_of_a_backend(device):
+def test_state_of_a_backend_is_exported_and_imported(device):
     data = program(PENDING | STATE, methods=("prefill", "decode"))
     model = edgecore.load(data)
     assert model["prefill"](X).tolist() == [6, 8, 10, 12]  # 2 x, and the sum so far

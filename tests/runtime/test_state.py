@@ -44,7 +44,7 @@ def two_methods(**options):
     return edgecore.compile(programs, {"count": example, "double": example}, **options).buffer
 
 
-def test_state_is_kept_and_reset():
+def test_state_is_kept_between_calls_and_reset_on_request():
     model = edgecore.load(edgecore.compile(Counter().eval(), (torch.ones(3),)).buffer)
     assert [model.forward(ONE)[0] for _ in range(3)] == [11, 12, 13]
     model.reset()
@@ -59,7 +59,7 @@ def test_methods_have_their_own_state_unless_asked():
 
 
 @pytest.mark.parametrize("at", ["compile", "load"])
-def test_shared_state(at):
+def test_methods_share_state_on_request_of_compile_or_load(at):
     if at == "compile":
         model = edgecore.load(two_methods(share_state=True))
     else:
@@ -77,7 +77,7 @@ def test_a_caller_may_refuse_sharing():
     assert model["double"](ONE)[0] == 20
 
 
-def test_shared_state_must_agree():
+def test_shared_state_of_different_shapes_is_refused():
     example, large = (torch.ones(3),), (torch.ones(4),)
     programs = {"count": Counter().eval(), "double": Reader(4).eval()}
     data = edgecore.compile(programs, {"count": example, "double": large}).buffer
@@ -85,7 +85,7 @@ def test_shared_state_must_agree():
         edgecore.load(data, share_state=True)
 
 
-def test_state_that_executorch_shares(tmp_path):
+def test_state_that_a_file_of_executorch_shares_is_shared(tmp_path):
     """A file of executorch with share_mutable_buffers, on its runtime's terms: one buffer for both methods."""
     from executorch.exir import ExecutorchBackendConfig, to_edge
     from executorch.exir.passes import MemoryPlanningPass
@@ -102,7 +102,7 @@ def test_state_that_executorch_shares(tmp_path):
     assert model["double"](ONE)[0] == 22
 
 
-def test_limits():
+def test_limits_of_loading_are_kept_and_unknown_ones_refused():
     data = two_methods()
     with pytest.raises(EdgecoreError, match="limit"):
         edgecore.load(data, limits={"methods": 1})

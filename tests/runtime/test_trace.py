@@ -41,7 +41,7 @@ def test_the_inspector_reads_every_instruction_of_every_run(tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_delegates_are_events(tmp_path: Path) -> None:
+def test_calls_of_delegates_are_events_of_a_trace(tmp_path: Path) -> None:
     pytest.importorskip("edgecore_xnnpack")
     model = edgecore.load(compiled(tmp_path, ["xnnpack"]), trace=True)
     model.forward(numpy.ones((2, 4), numpy.float32))
@@ -49,13 +49,13 @@ def test_delegates_are_events(tmp_path: Path) -> None:
     assert ("Execute", "DELEGATE_CALL", 1) in events(tmp_path / "run.etdp")
 
 
-def test_without_trace_there_is_none(tmp_path: Path) -> None:
+def test_a_program_loaded_without_trace_has_none_to_write(tmp_path: Path) -> None:
     model = edgecore.load(compiled(tmp_path, []))
     with pytest.raises(ExecutionError, match="without trace"):
         model.write_trace(tmp_path / "run.etdp")
 
 
-def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_path_of_a_trace_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     model = edgecore.load(compiled(tmp_path, []), trace=True)
     with pytest.raises(ExecutionError, match="no_folder.* cannot be written: No such file"):
         model.write_trace(tmp_path / "no_folder" / "run.etdp")

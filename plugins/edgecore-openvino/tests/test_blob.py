@@ -31,7 +31,7 @@ def pte(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_a_blob_comes_back() -> None:
+def test_a_blob_is_read_as_it_was_written() -> None:
     vary = Argument(torch.int64, ((0, 8), (3, 3)))
     payload = Payload(
         Kind.PORTABLE, (vary,), (Argument(torch.float32, ()),), "CPU", b"<net/>", b"1234", properties={"KEY": "f32"}
@@ -71,7 +71,7 @@ def without_hash(content: bytes) -> bytes:
     return content.replace(b"edgecore.meta.v1", b"edgecore.meta.v0")
 
 
-def test_truncation_is_refused() -> None:
+def test_every_truncation_of_a_blob_is_refused() -> None:
     argument = Argument(torch.float32, ((2, 2),))
     whole = encode(Payload(Kind.PORTABLE, (argument,), (argument,), "CPU", b"<net/>", properties={"KEY": "f32"}))
     for size in range(len(whole)):

@@ -89,7 +89,7 @@ def test_a_model_gives_what_eager_gives(tmp_path, model, inputs, payload):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_int8(tmp_path, index):
+def test_a_model_quantized_to_int8_is_close_to_eager(tmp_path, index):
     model, inputs = MODELS[index]
     samples = [tuple(torch.randn_like(one) for one in inputs) for _ in range(8)]
     result = run(build(model, inputs, quantize="int8", calibration=samples), tmp_path / "model.pte", *samples[0])
@@ -97,7 +97,7 @@ def test_int8(tmp_path, index):
     assert (result - expected).abs().max() < 0.05 * expected.abs().max()
 
 
-def test_a_batch_that_varies(tmp_path):
+def test_a_symbolic_batch_equals_eager(tmp_path):
     model, example = Mlp().eval(), (torch.randn(2, 16),)
     batch = torch.export.Dim("batch", min=1, max=8)
     program = edgecore.compile(model, example, backends=["openvino"], dynamic_shapes={"x": {0: batch}})
@@ -116,7 +116,7 @@ def payload_of(program, path):
     return decode(content[content.index(b"OPENVINO") :])
 
 
-def test_options_are_in_the_blob_for_the_import(tmp_path):
+def test_options_are_in_the_blob_for_the_import_at_load(tmp_path):
     """A compiled model forgets its precision: without these properties it would run in bf16 on a CPU that has it."""
     kept = payload_of(build(*PAIR, payload="blob", precision="f32", streams=2), tmp_path / "model.pte")
     assert kept.kind is Kind.DEVICE and kept.device == "CPU"
@@ -144,7 +144,7 @@ def test_blobs_are_reproducible(tmp_path, payload):
     assert (tmp_path / "first.pte").read_bytes() == (tmp_path / "second.pte").read_bytes()
 
 
-def test_half_weights_halve_the_file(tmp_path):
+def test_fp16_weights_halve_the_file(tmp_path):
     model, inputs = nn.Linear(256, 256), (torch.randn(1, 256),)
     whole, half = (payload_of(build(model, inputs, half_weights=value), tmp_path / "a.pte") for value in (False, True))
     assert len(half.weights) < 0.6 * len(whole.weights)

@@ -72,7 +72,7 @@ def test_a_second_openvino_is_refused(pte):
         edgecore.load(pte, options=with_another)
 
 
-def test_check_names_what_is_missing(monkeypatch):
+def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
     compiler = OpenvinoCompiler()
     assert list(compiler.check()) == []
     monkeypatch.setattr("edgecore_openvino.compiler.openvino_library", lambda: None)

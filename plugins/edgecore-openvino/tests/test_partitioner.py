@@ -32,7 +32,7 @@ def floats(*shape: int) -> torch.Tensor:
     return torch.randn(shape)
 
 
-def test_an_operator_that_it_lacks_stays_outside_with_a_reason():
+def test_an_operator_that_the_backend_lacks_stays_outside_with_a_reason():
     text = report(Model(), floats(4), floats(4))
     assert "operators delegated: 3 of 4" in text
     assert "aten.cumsum.default" in text and "not among the backend's operators" in text
@@ -49,7 +49,7 @@ def test_an_operator_that_it_lacks_stays_outside_with_a_reason():
         (Pool(), (floats(1, 1, 4, 4), floats(1)), "result 1 is read"),
     ],
 )
-def test_reasons(model, inputs, reason):
+def test_a_node_outside_has_its_reason(model, inputs, reason):
     assert reason in report(model, *inputs)
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_option_is_refused(options, sentence):
         report(Model(), floats(4), floats(4), **options)
 
 
-def test_sizes_that_vary_stay_outside_of_a_compiled_blob():
+def test_symbolic_sizes_stay_outside_of_a_compiled_blob():
     batch = torch.export.Dim("batch", min=1, max=8)
     backend = edgecore.Backend("openvino", payload="blob")
     shapes = {"a": {0: batch}, "b": None}

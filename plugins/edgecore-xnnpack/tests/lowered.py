@@ -24,6 +24,21 @@ class Call(torch.nn.Module):
         return self.function(*args)
 
 
+class Together(torch.nn.Module):
+    """Several functions of one input; a constant is added to each result, for moves alone are not delegated."""
+
+    def __init__(self, functions: dict[str, Callable[..., torch.Tensor]]) -> None:
+        super().__init__()
+        self.functions = functions
+        self.mask = torch.nn.Buffer(torch.rand(4, 6, 8, generator=torch.Generator().manual_seed(2)) > 0.5)
+        self.order = torch.nn.Buffer(torch.tensor([2, 0, 1]))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        results = [function(x) if function.__code__.co_argcount == 1 else function(x, self)  # type: ignore[attr-defined]
+                   for function in self.functions.values()]  # fmt: skip
+        return [result * 2 for result in results]
+
+
 def as_module(function: Any) -> torch.nn.Module:
     return (function if isinstance(function, torch.nn.Module) else Call(function)).eval()
 

@@ -9,13 +9,13 @@ from edgecore.conformance import run
 OTHERS = ["installation", "documentation", "options", "partitioner", "networks", "shapes", "priority", "methods"]
 
 
-def test_conformance() -> None:
+def test_the_quick_conformance_suite_passes() -> None:
     groups = [f"{group}/*" for group in (*OTHERS, "lifetime", "declarations", "blobs")]
     report = run("xnnpack", only=[*groups, "operators/aten.m*"], quick=True)
     assert report.ok, str(report)
 
 
 @pytest.mark.full
-def test_conformance_of_every_operator() -> None:
+def test_the_conformance_suite_passes_for_every_operator() -> None:
     report = run("xnnpack", only="operators/*")
     assert report.ok, str(report)

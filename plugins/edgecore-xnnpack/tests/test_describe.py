@@ -28,7 +28,7 @@ def pte():
     return read_pte(edgecore.compile(Net().eval(), (torch.randn(1, 3, 9, 9),), backends=["xnnpack"]).buffer)
 
 
-def test_arguments_and_nodes(pte):
+def test_a_blob_is_described_by_its_arguments_and_nodes(pte):
     compiler = XnnpackCompiler()
     assert isinstance(compiler, BlobReader)
     named = {key: entry.data for key, entry in pte.named_data.items()}
@@ -44,6 +44,6 @@ def test_arguments_and_nodes(pte):
     assert "4 of them not in this file" in compiler.describe_blob(bytes(pte.delegate_blobs[0]), {})[1]
 
 
-def test_a_damaged_blob(pte):
+def test_a_damaged_blob_is_described_by_its_error(pte):
     with pytest.raises(FormatError):
         XnnpackCompiler().describe_blob(bytes(pte.delegate_blobs[0])[:40], {})

@@ -64,12 +64,14 @@ class Block(nn.Module):
 
 @pytest.mark.parametrize("kind, shape", [(nn.Conv1d, (1, 3, 9)), (nn.Conv2d, (1, 3, 9, 8))])
 @pytest.mark.parametrize("padding", ["valid", "same"])
-def test_padding_by_name(kind: type[nn.Module], shape: tuple[int, ...], padding: str) -> None:
+def test_convolutions_with_padding_by_name_compute_with_integers(
+    kind: type[nn.Module], shape: tuple[int, ...], padding: str
+) -> None:
     counts = check(kind(3, 4, 3, padding=padding), torch.randn(shape))
     assert counts["Convert"] == 2 and counts["Conv2d"] == 1
 
 
-def test_network_converts_at_its_border_only() -> None:
+def test_a_network_converts_at_its_border_only() -> None:
     counts = check(Block(), torch.randn(1, 3, 16, 16))
     assert counts["Convert"] == 2
     assert counts["Conv2d"] == counts["DepthwiseConv2d"] == counts["Add"] == counts["FullyConnected"] == 1
@@ -93,7 +95,7 @@ LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_computes_with_integers(name: str) -> None:
+def test_a_layer_computes_with_integers(name: str) -> None:
     module, shape = LAYERS[name]
     assert check(module, torch.randn(shape))["Convert"] == 2
 
@@ -113,28 +115,28 @@ class Gate(nn.Module):
         return F.hardsigmoid(y) * (y if self.twice else self.other(x))
 
 
-def test_hard_sigmoid_of_a_layer_adds_integers() -> None:
+def test_a_hard_sigmoid_of_a_layer_adds_integers() -> None:
     counts = check(Gate(twice=False), torch.randn(1, 3, 16, 16))
     assert counts["Convert"] == 2 and counts["Add"] == counts["Multiply"] == 1
 
 
-def test_hard_sigmoid_of_a_value_that_others_read_stays_between_conversions() -> None:
+def test_a_hard_sigmoid_of_a_value_that_others_read_stays_between_conversions() -> None:
     counts = check(Gate(twice=True), torch.randn(1, 3, 16, 16))
     assert counts["Convert"] == 4 and counts["Add"] == 1 and counts["Multiply"] == 2
 
 
-def test_one_scale_for_the_weights() -> None:
+def test_weights_may_have_one_scale() -> None:
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
     check(Block(), torch.randn(1, 3, 16, 16), quantizer=quantizer)
 
 
-def test_what_has_no_integers_stays_between_conversions() -> None:
+def test_an_operator_without_integer_kernel_stays_between_conversions() -> None:
     module = nn.Sequential(nn.Conv2d(4, 8, 3), nn.GELU(), nn.Conv2d(8, 4, 3))
     counts = check(module, torch.randn(1, 4, 9, 9))
     assert counts["Gelu"] == 1 and counts["Convert"] == 4
 
 
-def test_configuration_of_a_name_goes_before_that_of_a_type() -> None:
+def test_the_configuration_of_a_name_goes_before_that_of_a_type() -> None:
     module, x = Block(), torch.randn(1, 3, 16, 16)
     quantizer = XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(nn.Conv2d, None)
     quantizer.set_module_name("stem.0", PER_CHANNEL)
@@ -143,7 +145,7 @@ def test_configuration_of_a_name_goes_before_that_of_a_type() -> None:
     assert len(weights) == 2  # the stem by its name and the head, not the depthwise convolution
 
 
-def test_training_with_fake_quantization() -> None:
+def test_a_model_trained_with_fake_quantization_computes_with_integers() -> None:
     module, x = Block().train(), torch.randn(4, 3, 16, 16)
     config = get_symmetric_quantization_config(is_per_channel=True, is_qat=True)
     prepared = prepare_qat_pt2e(torch.export.export(module, (x,)).module(), XNNPACKQuantizer().set_global(config))
@@ -214,7 +216,7 @@ class Layers(nn.Module):
         return torch.tanh(self.a(x)) * self.b(x)
 
 
-def test_dynamic_quantization_of_linear_layers() -> None:
+def test_linear_layers_are_quantized_at_run_time() -> None:
     """XNNPACK rounds each row by itself, which is at least as close to the float model as PyTorch's one scale."""
     runtime = pytest.importorskip("executorch.runtime")
     module, x = Layers().eval(), torch.randn(4, 20)
@@ -233,7 +235,7 @@ def test_dynamic_quantization_of_linear_layers() -> None:
 
 
 @pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
-def test_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: str) -> None:
+def test_a_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: str) -> None:
     class Sides(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -63,28 +63,28 @@ class Block(nn.Module):
 MLP = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4), nn.Softmax(-1))
 
 
-def test_batch_of_a_convolutional_net() -> None:
+def test_a_convolutional_net_of_symbolic_batch_equals_eager() -> None:
     check_sizes(Convolutions(), calls((2, 3, 16, 20), (3,), (1,), (8,), (2,), (8,)), ({0: BATCH},))
 
 
-def test_pixels_of_a_convolutional_net() -> None:
+def test_a_convolutional_net_of_symbolic_pixels_equals_eager() -> None:
     height, width = Dim("height", min=1, max=8), Dim("width", min=1, max=6)
     net = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU6(), nn.MaxPool2d(2), nn.Conv2d(4, 2, 1))
     sizes = ({2: 8 * height, 3: 8 * width},)
     check_sizes(net, calls((1, 3, 0, 0), (32, 24), (8, 8), (64, 48), (16, 40), dims=(2, 3)), sizes)
 
 
-def test_batch_and_length_of_a_perceptron() -> None:
+def test_a_perceptron_of_symbolic_batch_and_length_equals_eager() -> None:
     check_sizes(MLP, calls((0, 0, 8), (3, 7), (1, 1), (8, 32), (8, 1), (1, 32), dims=(0, 1)), ({0: BATCH, 1: LENGTH},))
 
 
 @pytest.mark.parametrize("dim, size", [(0, BATCH), (1, LENGTH)])
-def test_batch_or_length_of_a_transformer(dim: int, size: object) -> None:
+def test_a_transformer_of_symbolic_batch_or_length_equals_eager(dim: int, size: object) -> None:
     varied = ((3,), (1,), (8,), (5,)) if dim == 0 else ((7,), (1,), (32,), (16,))
     check_sizes(nn.Sequential(Block(), Block()), calls((1, 7, 32), *varied, dims=(dim,)), ({dim: size},), 1e-4)
 
 
-def test_batch_and_length_of_a_transformer() -> None:
+def test_a_transformer_of_symbolic_batch_and_length_equals_eager() -> None:
     inputs = calls((0, 0, 32), (3, 7), (1, 1), (8, 32), (1, 32), dims=(0, 1))
     check_sizes(nn.Sequential(Block(), Block()), inputs, ({0: BATCH, 1: LENGTH},), 1e-4)
 
@@ -98,31 +98,31 @@ VIEWS = {
 }
 
 
-def test_views_beside_two_open_sizes() -> None:
+def test_views_beside_two_symbolic_sizes_equal_eager() -> None:
     sizes = (({0: BATCH, 1: LENGTH},),)
     inputs = calls((0, 0, 8), (3, 7), (1, 1), (8, 32), (8, 1), (1, 32), dims=(0, 1))
     check_sizes(lambda x: pytree.tree_leaves([view(x) for view in VIEWS.values()]), inputs, sizes)
 
 
-def test_batch_of_a_quantized_net() -> None:
+def test_a_quantized_net_of_symbolic_batch_equals_eager() -> None:
     net, inputs = Convolutions().eval(), calls((2, 3, 16, 16), (3,), (1,), (8,))
     program = compiled(net, *inputs[0], dynamic_shapes=({0: BATCH},), quantize="int8", calibration=inputs)
     compare(program, net, inputs, 0.01)
 
 
-def test_batch_of_a_quantized_mean_that_grows() -> None:
+def test_a_quantized_mean_of_symbolic_batch_equals_eager_when_it_grows() -> None:
     net, inputs = nn.AdaptiveAvgPool2d(1).eval(), calls((2, 8, 4, 4), (3,), (1,), (8,))
     program = compiled(net, *inputs[0], dynamic_shapes=({0: BATCH},), quantize="int8", calibration=inputs)
     compare(program, net, inputs, 0.02)
 
 
-def test_batch_and_length_of_rows_rounded_at_run_time() -> None:
+def test_rows_quantized_at_run_time_of_symbolic_batch_and_length_equal_eager() -> None:
     net, inputs = MLP.eval(), calls((0, 0, 8), (3, 7), (1, 1), (8, 32), (1, 32), dims=(0, 1))
     program = compiled(net, *inputs[0], dynamic_shapes=({0: BATCH, 1: LENGTH},), quantize="int8-dynamic")
     compare(program, net, inputs, 0.1)
 
 
-def test_batch_of_a_recurrent_net() -> None:
+def test_a_recurrent_net_of_symbolic_batch_equals_eager() -> None:
     class Last(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -135,7 +135,7 @@ def test_batch_of_a_recurrent_net() -> None:
     check_sizes(Last(), inputs, ({0: BATCH}, {1: BATCH}))
 
 
-def test_open_sizes_are_zeros_in_the_file() -> None:
+def test_symbolic_sizes_are_zeros_in_the_file() -> None:
     program = compiled(lambda x: x.exp().flatten(1), torch.randn(3, 4, 5), dynamic_shapes=(({0: BATCH},),))
     graph = read_graph(bytes(program.pte.delegate_blobs[0]))
     assert [node.node.new_shape for node in graph.nodes if hasattr(node.node, "new_shape")] == [[0, 20]]
@@ -156,7 +156,7 @@ MOVES = {
 }
 
 
-def test_moving_elements() -> None:
+def test_moves_of_elements_of_symbolic_sizes_equal_eager() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         results = [move(x) for move in MOVES.values()]
         return [part for result in results for part in (result if isinstance(result, list) else [result])]
@@ -178,7 +178,9 @@ def test_moving_elements() -> None:
         (lambda x: x.mean(2).sum(0).exp(), (0,), "sum", "depends on it"),
     ],
 )
-def test_what_would_bake_a_size_is_refused(function: object, dims: tuple[int, ...], operator: str, reason: str) -> None:
+def test_an_operator_that_would_fix_a_symbolic_size_is_refused(
+    function: object, dims: tuple[int, ...], operator: str, reason: str
+) -> None:
     sizes = {dim: (BATCH, Dim("length", min=4, max=32))[dim] for dim in dims}
     found = refusals(function, torch.randn(3, 7, 8), dynamic_shapes=((sizes,),))
     assert any(operator in name and reason in why for name, why in found.items()), found

@@ -35,7 +35,7 @@ def test_doctor_has_a_row_for_each_kind_of_kernel() -> None:
     assert all(part.ok for part in parts)
 
 
-def test_the_kernels_are_tried_without_torch() -> None:
+def test_the_kernels_are_tried_without_importing_torch() -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50

@@ -1,0 +1,79 @@
+"""The int8 kernels of ours: the same integers as executorch's runtime gives, at the edges of their tiles."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lowered import compiled
+from torch import nn
+
+import edgecore
+
+LINEAR_SHAPES = [
+    (1, 3, 1),
+    (2, 31, 33),
+    (6, 64, 16),
+    (7, 65, 17),
+    (9, 512, 32),
+    (11, 513, 31),
+    (13, 1030, 48),
+    (25, 7, 65),
+]
+"""Rows, inputs and outputs."""
+
+
+class Parallel(nn.Module):
+    """Layers of one kind side by side; each gets its own input."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        return [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+
+
+def assert_equal_to_executorch(layers: list[nn.Module], inputs: list[torch.Tensor], recipe: str, steps: float) -> None:
+    """Both runtimes on one file: `steps` is how far they may be apart, in parts of the greatest value."""
+    runtime = pytest.importorskip("executorch.runtime")
+    samples = [tuple(inputs)] if recipe == "int8" else None
+    program = compiled(Parallel(*layers).eval(), *inputs, quantize=recipe, calibration=samples)
+    peer = runtime.Runtime.get().load_program(bytes(program.buffer))
+    wanted = peer.load_method("forward").execute(inputs)
+    got = edgecore.load(program.buffer, threads=2).forward(*inputs)
+    for layer, result, want in zip(layers, got, wanted, strict=True):
+        error = float((result - want).abs().max() / want.abs().max())
+        assert error <= steps, f"{layer}: {error:.1e}"
+
+
+def test_linear_layers_of_all_rows_and_columns_give_the_integers_of_executorch() -> None:
+    layers = [nn.Linear(k, n) for _, k, n in LINEAR_SHAPES]
+    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8", 0)
+
+
+def test_linear_layers_rounded_at_run_time_give_the_integers_of_executorch() -> None:
+    layers = [nn.Linear(k, n, bias=n != 17) for _, k, n in LINEAR_SHAPES]
+    assert_equal_to_executorch(list(layers), [torch.randn(m, k) for m, k, _ in LINEAR_SHAPES], "int8-dynamic", 1e-6)
+
+
+def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_executorch() -> None:
+    layers = [
+        nn.Conv2d(3, 33, 3, 2, 1),
+        nn.Conv2d(5, 31, 3, 1, 2, dilation=2),
+        nn.Conv2d(5, 7, 3, 1, 9, dilation=9),  # of 3 x 3 the middle row is left
+        nn.Conv2d(520, 17, 3, 1, 1),
+        nn.Conv2d(64, 65, 1),
+        nn.Conv2d(12, 18, 3, 1, 1, groups=3),
+        nn.ConvTranspose2d(6, 10, 3, 2, 1),
+    ]
+    sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (64, 7), (12, 6), (6, 5)]
+    assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
+
+
+def test_depthwise_convolutions_of_all_borders_and_channels_give_the_integers_of_executorch() -> None:
+    layers, inputs = [], []
+    for taps in (2, 3, 5, 7):
+        for channels, width, stride in ((1, 1, 1), (31, 9, 2), (97, 6, 1)):
+            layers.append(nn.Conv2d(channels, channels, taps, stride, taps // 2, groups=channels))
+            inputs.append(torch.randn(1, channels, 5, width))
+    assert_equal_to_executorch(layers, inputs, "int8", 0)

@@ -1,0 +1,31 @@
+"""The replay of a finished memory plan finds values that were overwritten."""
+
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+from edgecore import format as fmt
+from edgecore.errors import CompileError
+from edgecore.memory import MemoryPlanningPass
+
+
+class Slices(nn.Module):
+    def forward(self, x):
+        y = torch.softmax(x, -1)
+        a, b = torch.split(y, 4)
+        c = y[2:6]
+        return torch.cumsum(a * b, 0), torch.cumsum(c + y[-4:], 0), torch.cumsum(y[3], 0), torch.cumsum(y[1:7:2], 0)
+
+
+def test_the_replay_finds_a_lost_value_in_the_finished_plan():
+    from edgecore.emit.check_memory import check_memory
+
+    compiled = edgecore.compile(Slices().eval(), (torch.randn(8, 8),), memory=MemoryPlanningPass(reuse=False))
+    plan = compiled.pte.program.execution_plan[0]
+    check_memory(plan, [], {}, [])
+    for value in plan.values:
+        if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None:
+            value.val.allocation_info = fmt.AllocationDetails.at(1, 0)
+    with pytest.raises(CompileError, match=r"instruction \d+ reads value \d+ \(\d+ bytes at offset 0 of memory 1\)"):
+        check_memory(plan, [], {}, [])

@@ -1,0 +1,97 @@
+"""Networks for partitioners, and the steps of a backend that works, or fails at a known line."""
+
+import torch
+from torch import nn
+
+from edgecore.partition import PartitionDiagnostics, to_backend
+from edgecore.pipeline import to_edge
+from edgecore.plugin import PreprocessResult
+
+aten = torch.ops.aten
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        return torch.tanh(self.conv(x) * 2)
+
+
+class Network(nn.Module):
+    """Two convolutions, with a sine between them that `no_sin` leaves outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Layer(), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.sin(self.first(x))))
+
+
+class Zigzag(nn.Module):
+    """Two branches that leave the backend (sin) and come back."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x, y):
+        a = x + self.weight
+        b = torch.sin(a) * 2
+        c = y * 3 + a
+        return b + c, c
+
+
+CALL_OF_CONV = f"module first.conv, {__file__}:{Layer.forward.__code__.co_firstlineno + 1}"
+INPUT = (torch.linspace(-1, 1, 75).reshape(1, 3, 5, 5),)
+
+
+def exported():
+    torch.manual_seed(0)
+    return torch.export.export(Network().eval(), INPUT)
+
+
+def edge():
+    """Lower the network to the edge dialect."""
+    return to_edge(exported()).exported_program()
+
+
+def zigzag():
+    return to_edge(torch.export.export(Zigzag(), (torch.randn(4), torch.randn(4)))).exported_program()
+
+
+def no_sin(program):
+    return lambda node: "sin is not supported" if node.target is aten.sin.default else None
+
+
+def compiles(backend_id, program, specs):
+    return PreprocessResult(b"blob"), ("fake", "1")
+
+
+def lower(program, partitioner, preprocess=compiles):
+    """Delegate what the partitioner chooses: the program, and the reasons for the rest."""
+    diagnostics = PartitionDiagnostics()
+    return to_backend(program, partitioner, preprocess, diagnostics), diagnostics
+
+
+def fails_at_convolutions(backend_id, program, specs):
+    for node in program.graph.nodes:
+        if node.target is aten.convolution.default:
+            [].pop(len(program.graph.nodes))
+    return compiles(backend_id, program, specs)
+
+
+def picture(program):
+    """All that a backend must not change."""
+    nodes = [(node.name, node.op, node.target, str(node.args), set(node.meta)) for node in program.graph.nodes]
+    return nodes, {name: tensor.clone() for name, tensor in program.state_dict.items()}
+
+
+def assert_unchanged(program, before):
+    nodes, weights = picture(program)
+    assert nodes == before[0]
+    assert weights.keys() == before[1].keys()
+    assert all(torch.equal(weights[name], before[1][name]) for name in weights)
+    torch.testing.assert_close(program.module(check_guards=False)(*INPUT), exported().module()(*INPUT))

@@ -1,0 +1,22 @@
+"""The report's section on memory."""
+
+import torch
+from torch import nn
+
+import edgecore
+
+
+class CatAlongAnInnerDim(nn.Module):
+    def forward(self, x):
+        return torch.cumsum(torch.cat([torch.softmax(x, -1), torch.cumsum(x, 0)], 1), 0)
+
+
+def test_the_report_has_the_peak_the_bound_and_a_picture(tmp_path):
+    report = edgecore.compile(CatAlongAnInnerDim().eval(), (torch.randn(8, 8),)).report()
+    (arena,) = report.memory
+    assert arena.size == arena.bound == 1024
+    assert "memory of forward, arena 1: 1,024 bytes (lower bound 1,024); 3 tensors, 0 more in" in str(report)
+    report.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.count("<rect x=") == len(arena.boxes) == 3
+    assert "512 bytes at " in page and "http" not in page
