@@ -149,7 +149,7 @@ except BackendError as error:
 def compiler() -> str:
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-16")
     assert found
-    return dtypes
+    return found
 
 
 def library(path: Path, source: str, *options: object, include: Path = INCLUDE) -> bytes:

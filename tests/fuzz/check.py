@@ -179,7 +179,7 @@ def _value(results: dict[str, Any], ref: Ref, graph: Graph) -> torch.Tensor:
         return next(leaf.tensor for leaf in graph.leaves if leaf.name == ref.name)
     made = results[ref.name]
     found: torch.Tensor = made if ref.item is None else made[ref.item]
-    return dtypes
+    return found
 
 
 RUNS = (6, 40)

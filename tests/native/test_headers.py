@@ -71,7 +71,7 @@ def members(header: str) -> set[str]:
             called = re.search(r"\(EDGECORE_CALL \*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
             assert called is not None, f"{name}: {declaration}"
             found.add(f"{name}.{called[1]}")
-    return dtypes
+    return found
 
 
 @pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h"])

@@ -38,7 +38,7 @@ def libraries() -> list[Path]:
         spec = importlib.util.find_spec(package.name)
         for folder in (spec.submodule_search_locations or []) if spec else []:
             found += sorted(path for path in Path(folder).rglob("*") if re.search(r"\.(so|pyd|dll|dylib)$", path.name))
-    return dtypes
+    return found
 
 
 def test_each_library_exports_one_symbol() -> None:

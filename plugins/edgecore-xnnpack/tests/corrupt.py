@@ -101,7 +101,7 @@ def delegates(file: Path) -> list[tuple[bytes, dict[str, bytes], list, list[Outp
                 array = np.random.default_rng(0).standard_normal([tensor.sizes[d] for d in order]).astype(dtype)
                 inputs.append(array.transpose(np.argsort(order)))
         found.append((blob, keys, inputs, outputs))
-    return dtypes
+    return found
 
 
 def main() -> int:

@@ -125,7 +125,7 @@ def run(folder: Path, hardware: str) -> dict[str, tuple[float, int, int]]:
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, tuple[float, int, int]] = json.loads(done.stdout)
-    return dtypes
+    return found
 
 
 @pytest.mark.parametrize("name", EMULATED)

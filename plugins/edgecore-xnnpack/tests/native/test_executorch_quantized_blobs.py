@@ -173,7 +173,7 @@ def tensor(value: g.Value) -> g.TensorValue:
     held = value.value
     found = held.tensor_value if isinstance(held, g.QuantizedTensorValue) else held
     assert found is not None
-    return dtypes
+    return found
 
 
 def quantum(graph: g.Graph) -> float:
