@@ -310,6 +310,7 @@ class Emitter:
         self.kernel(name, overload, [*arguments, result], node)
 
     def _delegate_call(self, node: Node) -> None:
+        """Emit a delegate call, and store the delegate's blob, named data and metadata."""
         attribute, *inputs = node.args
         assert isinstance(attribute, Node)
         module = getattr(self.program.graph_module, str(attribute.target))

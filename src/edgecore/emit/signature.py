@@ -152,6 +152,7 @@ class _Sizes:
             return fmt.DimMeta("", size)
         expr = size.node.expr
         ranges = self._bounds.ranges
+        # The user's own minimum is exact; for other sizes torch's minimum of 1 or 2 counts as 0, see `Bounds.lower`.
         exact = expr in self._declared and expr in ranges
         minimum = int(ranges[expr].lower) if exact else self._bounds.lower(size)
         stepped = expr.subs({symbol: step * symbol for symbol, step in self._steps.items()})

@@ -114,7 +114,7 @@ def _check_target(plan: ExecutionPlan, runtime: str) -> Iterator[tuple[str, str]
         return
     for index, value in enumerate(plan.values):
         if isinstance(value.val, Tensor) and value.val.shape_dynamism == TensorShapeDynamism.DYNAMIC_UNBOUND:
-            yield f"value {index}", f"{runtime} runs no tensors without a maximum shape (DYNAMIC_UNBOUND)"
+            yield f", value {index}", f"{runtime} runs no tensors without a maximum shape (DYNAMIC_UNBOUND)"
 
 
 def verify_ptd(ptd: PtdFile) -> list[Violation]:
@@ -126,7 +126,7 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
             findings.append(Violation(where, "the metadata must be in the .pte, not in a .ptd"))
         if entry.layout is None:
             continue
-        if any(size < 0 for size in entry.layout.sizes):
+        if any(dim < 0 for dim in entry.layout.sizes):
             findings.append(Violation(where, f"sizes {entry.layout.sizes} are negative"))
         elif entry.layout.nbytes != size:
             what = f"it has {size} bytes, but sizes {entry.layout.sizes} need {entry.layout.nbytes}"
