@@ -150,9 +150,9 @@ MOVES = {
     "broadcast": lambda x: x + x[:, :1],
     "pad": lambda x: F.pad(x * 2, (1, 1)),
     "mean": lambda x: (x * 2).mean(1),
-    "mean of the open size": lambda x: (x * 2).mean(0),
+    "mean of the symbolic size": lambda x: (x * 2).mean(0),
     "cat": lambda x: torch.cat([x * 2, x], 2),
-    "cat along the open size": lambda x: torch.cat([x * 2, x], 0),
+    "cat along the symbolic size": lambda x: torch.cat([x * 2, x], 0),
 }
 
 

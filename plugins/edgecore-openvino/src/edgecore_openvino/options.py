@@ -18,15 +18,15 @@ class OpenvinoOptions(BaseModel):
     device: str = Field(
         default="CPU",
         pattern=r"^(CPU|(GPU|NPU)(\.\d+)?|AUTO(:[A-Z0-9.,]+)?)$",
-        description="Device that runs the model: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO` (OpenVINO chooses on loading).",
+        description="Device: `CPU`, `GPU`, `GPU.1`, `NPU`, or `AUTO` (OpenVINO chooses when the file is loaded).",
     )
     precision: Literal["f32", "f16", "bf16"] = Field(
         default="f32",
-        description="Precision of floating-point computations (OpenVINO's INFERENCE_PRECISION_HINT).",
+        description="Precision to compute in: OpenVINO's INFERENCE_PRECISION_HINT.",
     )
     payload: Literal["portable", "blob"] = Field(
         default="portable",
-        description="Store the model in OpenVINO's intermediate representation (`portable`), or compiled (`blob`).",
+        description="Store a model for any device, or a compiled one (`blob`).",
     )
     half_weights: bool = Field(
         default=False, description="Store float32 weights as float16: files of half the size, rounded weights."
@@ -36,7 +36,7 @@ class OpenvinoOptions(BaseModel):
     )
     operators: Names = Field(
         default=(),
-        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; all supported ones if empty.",
+        description="Delegate only these, such as `add` or `aten.add.Tensor`; all if empty.",
     )
     min_operators: int = Field(
         default=1, ge=1, description="Minimum number of operators in a partition; smaller partitions are not delegated."

@@ -36,7 +36,7 @@ def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram)
 
 
 def boolean_crossings(program: ExportedProgram) -> dict[Node, str]:
-    """Map each tagged node that reads or writes a boolean of a node with another tag, or none, to the reason."""
+    """Return the reason for each tagged node that exchanges a boolean with a node of another tag or without a tag."""
     constants, crossings = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:

@@ -115,10 +115,10 @@ def _add_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 def _drop_leading_dim(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     """Remove the leading dimension of size 1 without a reshape node, which cannot infer two symbolic sizes.
 
-    Global average pooling is XNNPACK's only other node that removes dimensions: without KEEP_DIMS it reduces
-    [..., H, W, C] to [..., C]. So a second dimension of size 1 is added, the two are moved to the positions of H and
-    W, and each image of one pixel is averaged. The average of one number is the number itself (its sum times 1/1):
-    infinities and NaN do not change, denormals become 0 as in all of XNNPACK's operations, and -0 becomes 0.
+    Global average pooling removes dimensions too: without KEEP_DIMS it reduces [..., H, W, C] to [..., C]. So a second
+    dimension of size 1 is added, the two are moved to the positions of H and W, and each image of one pixel is
+    averaged. The average of one number is the number itself (its sum times 1/1): infinities and NaN do not change,
+    denormals become 0 as in all of XNNPACK's operations, and -0 becomes 0.
     """
     raised = _add_leading_dim(low, value)
     last = len(raised.shape) - 1
