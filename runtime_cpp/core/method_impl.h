@@ -65,7 +65,7 @@ struct Instruction {
   uint32_t target;            // index of the operator or delegate, or of the value that is read
   uint32_t other;             // value that is written (kKernel: the result), or instruction to jump to
   Span<const int32_t> args;   // values; without the result, which the file repeats at the end
-  struct DelegateCall *call;  // of kDelegate
+  struct DelegateCall *call;  // of kDelegate; built by delegates.cpp
 };
 
 // An operator of the file and its kernel.
@@ -77,13 +77,13 @@ struct Kernel {
 // A copy of one delegate argument, for calls in which the argument does not meet its buffer requirement. Its memory is
 // allocated when it is first needed.
 struct Staging {
-  edgecore_buffer_requirement requirement;
-  void *buffer;             // the copy in host memory
-  edgecore_buffer *device;  // the copy in device memory, if the requirement has a memory kind
-  uint64_t capacity;        // bytes of `buffer`
-  void *original;           // the tensor's own data while the copy replaces it; NULL otherwise
-  bool written;             // prepare set the shape of this argument: it is an output
-  bool repeated;            // `written`, and another argument is the same tensor
+  edgecore_buffer_requirement requirement;  // set by delegates.cpp when the method is loaded
+  void *buffer;                             // the copy in host memory; allocated by staging.cpp
+  edgecore_buffer *device;                  // the copy in device memory, for a memory kind; made by device_memory.cpp
+  uint64_t capacity;                        // bytes of `buffer`
+  void *original;  // the tensor's own data from stage_in to stage_out, while the copy replaces it; NULL otherwise
+  bool written;    // the argument is an output: resize was called for it in the last prepare
+  bool repeated;   // `written`, and another argument is the same tensor. Set by resize, too
 };
 
 // A device buffer that the method created. Destroyed after the instances.
@@ -93,7 +93,7 @@ struct OwnedBuffer {
   OwnedBuffer *next;
 };
 
-// One delegate instruction.
+// One delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
 struct DelegateCall {
   Staging *staging;  // one per argument
   int64_t *shapes;   // the shapes of all tensor arguments at the last prepare, one after the other
@@ -113,7 +113,8 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 // Alignment in bytes of scratch memory and staging copies if a backend asks for less: one cache line.
 constexpr uint64_t kMinAlignment = 64;
 
-// A delegate of the method, its instance and its memory.
+// A delegate of the method, its instance and its memory. delegates.cpp sets the first four members when the method is
+// loaded; delegate_call.cpp writes the others in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
@@ -136,13 +137,13 @@ struct SymbolValue {
 
 // A run that waits for a delegate, and where it will continue.
 struct PendingRun {
-  bool waiting;
-  int32_t fired;        // 1: the device is done. Set by the completion after all other members, with release order
+  bool waiting;         // set by call_delegate, cleared by resume_run
+  int32_t fired;        // 1: the device is done. Set by the completion after `code`, with release order
   int32_t code;         // result of the delegate call; set by the completion
-  size_t pc;            // instruction of the delegate call
-  uint64_t steps;       // instructions and list entries so far
-  uint64_t run_event;   // event of the tracer for the run
-  uint64_t call_event;  // event of the tracer for the delegate call
+  size_t pc;            // instruction of the delegate call; set by call_delegate
+  uint64_t steps;       // instructions and list entries so far; set by execute.cpp when it leaves the run
+  uint64_t run_event;   // event of the tracer for the run; set by start_run
+  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when it leaves the run
 };
 
 struct MethodImpl;
@@ -189,22 +190,23 @@ struct Bindings {
   bool symbols_unchecked = false;  // set by set_input, cleared by check_relations
 };
 
-// The delegates of a method and their memory. Built by delegates.cpp and delegate_call.cpp.
+// The delegates of a method and their memory.
 struct DelegateSlots {
-  Span<DelegateState> slots;
-  size_t loaded = 0;                                  // entries of `slots` that destroy_delegates has to end
-  OwnedBuffer *buffers = nullptr;                     // device buffers. Created by device_memory.cpp
-  edgecore_memory_block scratch_area = {nullptr, 0};  // shared by all delegates; each prepare may enlarge it
-  uint64_t scratch_alignment = 1;
-  MemoryGroup *groups = nullptr;
+  Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
+  size_t loaded = 0;               // entries of `slots` that destroy_delegates must destroy. Written by delegates.cpp
+  OwnedBuffer *buffers = nullptr;  // device buffers. Added by device_memory.cpp when they are first needed
+  edgecore_memory_block scratch_area = {nullptr, 0};  // for all delegates; delegate_call.cpp enlarges it in a prepare
+  uint64_t scratch_alignment = 1;                     // of `scratch_area`
+  MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
 };
 
-// The current call. Written by execute.cpp and delegate_call.cpp.
+// The current call.
 struct RunState {
-  Span<edgecore_value> args;         // the arguments of the current instruction; allocated by instructions.cpp
-  size_t arg_count = 0;              // how many of `args` the instruction has
+  Span<edgecore_value> args;         // arguments of the current instruction; filled before each. Space for the longest
+                                     // instruction is allocated by instructions.cpp
+  size_t arg_count = 0;              // how many of `args` the current instruction has
   Staging *preparing = nullptr;      // of the delegate call whose prepare is running: resize marks outputs there
-  Completion *completion = nullptr;  // of the run, if it may become pending; set by Method::start
+  Completion *completion = nullptr;  // Method::start sets it, so that the run may become pending; execute clears it
   PendingRun pending = {};
 };
 
@@ -237,7 +239,7 @@ struct MethodImpl : Method {
   DelegateSlots delegates;
   RunState run_state;
   MemoryTotals memory;
-  Error call_error;  // message of a kernel or backend, before the instruction is put in front of it
+  Error call_error;  // message of a kernel or backend in the current call; the caller adds the instruction to it
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }

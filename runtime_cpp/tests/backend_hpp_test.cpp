@@ -95,68 +95,68 @@ class BackendHpp : public ::testing::Test {
     thrown = Throw::kNothing;
     sentence.clear();
     resize_code = EDGECORE_OK;
-    level = {{to_str("level"), EDGECORE_OPTION_INT, 0, {}}, 0};
-    level.option.value.i = 5;
-    program_info.options = {&level.option, 1, sizeof(level), 0};
-    ASSERT_EQ(table.driver_create(&host, nullptr, &driver, nullptr), EDGECORE_OK);
-    ASSERT_EQ(table.program_open(driver, &program_info, &program, nullptr), EDGECORE_OK);
-    ASSERT_EQ(table.delegate_load(program, &delegate_info, &delegate, nullptr), EDGECORE_OK);
-    ASSERT_EQ(table.instance_create(delegate, &instance_info, &instance, nullptr), EDGECORE_OK);
+    level_ = {{to_str("level"), EDGECORE_OPTION_INT, 0, {}}, 0};
+    level_.option.value.i = 5;
+    program_info_.options = {&level_.option, 1, sizeof(level_), 0};
+    ASSERT_EQ(table_.driver_create(&host_, nullptr, &driver_, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table_.program_open(driver_, &program_info_, &program_, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table_.delegate_load(program_, &delegate_info_, &delegate_, nullptr), EDGECORE_OK);
+    ASSERT_EQ(table_.instance_create(delegate_, &instance_info_, &instance_, nullptr), EDGECORE_OK);
     for (int i = 0; i < 2; ++i) {
-      tensors[i].scalar_type = 6;
-      tensors[i].dl = {&numbers[i], EDGECORE_DEVICE_CPU, 0, 1, {EDGECORE_DL_FLOAT, 32, 1}, &one, &one, 0};
-      tensors[i].dim_order = &first;
-      values[i].tag = EDGECORE_TAG_TENSOR;
-      values[i].as.tensor = &tensors[i];
+      tensors_[i].scalar_type = 6;
+      tensors_[i].dl = {&numbers_[i], EDGECORE_DEVICE_CPU, 0, 1, {EDGECORE_DL_FLOAT, 32, 1}, &size_, &size_, 0};
+      tensors_[i].dim_order = &dim_order_;
+      values_[i].tag = EDGECORE_TAG_TENSOR;
+      values_[i].as.tensor = &tensors_[i];
     }
   }
   void TearDown() override {
-    table.instance_destroy(instance);
-    table.delegate_destroy(delegate);
-    table.program_close(program);
-    table.driver_destroy(driver);
+    table_.instance_destroy(instance_);
+    table_.delegate_destroy(delegate_);
+    table_.program_close(program_);
+    table_.driver_destroy(driver_);
     EXPECT_EQ(live, 0);
   }
   int32_t prepare(uint64_t count = 2) {
-    return table.prepare(instance, values, count, sizeof(values[0]), &prepared, nullptr);
+    return table_.prepare(instance_, values_, count, sizeof(values_[0]), &prepared_, nullptr);
   }
-  int32_t execute() { return table.execute(instance, &execute_info, values, 2, sizeof(values[0]), nullptr); }
+  int32_t execute() { return table_.execute(instance_, &execute_info_, values_, 2, sizeof(values_[0]), nullptr); }
 
-  const edgecore_host host = make_host();
-  const edgecore_backend table =
+  const edgecore_host host_ = make_host();
+  const edgecore_backend table_ =
       make_table<Driver, Program, Delegate, Instance>({"Toy", "edgecore-toy", "1", EDGECORE_NO_THREADS});
-  edgecore_driver *driver = nullptr;
-  edgecore_program *program = nullptr;
-  edgecore_delegate *delegate = nullptr;
-  edgecore_instance *instance = nullptr;
-  edgecore_program_info program_info = {};
-  edgecore_delegate_info delegate_info = {};
-  edgecore_instance_info instance_info = {};
+  edgecore_driver *driver_ = nullptr;
+  edgecore_program *program_ = nullptr;
+  edgecore_delegate *delegate_ = nullptr;
+  edgecore_instance *instance_ = nullptr;
+  edgecore_program_info program_info_ = {};
+  edgecore_delegate_info delegate_info_ = {};
+  edgecore_instance_info instance_info_ = {};
   struct {
     edgecore_option option;
     uint64_t of_a_later_version;
-  } level = {};
-  float numbers[2] = {1, 0}, scratch[32] = {2};
-  int64_t one = 1;
-  uint8_t first = 0;
-  edgecore_tensor tensors[2] = {};
-  edgecore_value values[2] = {};
-  edgecore_memory_block block = {scratch, sizeof(scratch)};
-  edgecore_execute_info execute_info = {header<edgecore_execute_info>(), &block, 1, nullptr, nullptr};
-  edgecore_prepared prepared = {};
+  } level_ = {};
+  float numbers_[2] = {1, 0}, scratch_[32] = {2};
+  int64_t size_ = 1;
+  uint8_t dim_order_ = 0;
+  edgecore_tensor tensors_[2] = {};
+  edgecore_value values_[2] = {};
+  edgecore_memory_block block_ = {scratch_, sizeof(scratch_)};
+  edgecore_execute_info execute_info_ = {header<edgecore_execute_info>(), &block_, 1, nullptr, nullptr};
+  edgecore_prepared prepared_ = {};
 };
 
 TEST_F(BackendHpp, RunsAndReturnsTheResultsOfTheClasses) {
-  EXPECT_EQ(get<Program>(program).level, 5);
-  EXPECT_EQ(table.argument_count(delegate), 2u);
+  EXPECT_EQ(get<Program>(program_).level, 5);
+  EXPECT_EQ(table_.argument_count(delegate_), 2u);
   edgecore_buffer_requirement requirement = {};
-  table.buffer_requirement(delegate, 0, &requirement);
+  table_.buffer_requirement(delegate_, 0, &requirement);
   EXPECT_EQ(requirement.alignment, 64u);
   ASSERT_EQ(prepare(), EDGECORE_OK);
-  ASSERT_EQ(prepared.need_count, 1u);
-  EXPECT_EQ(prepared.needs[0].bytes, 128u);
+  ASSERT_EQ(prepared_.need_count, 1u);
+  EXPECT_EQ(prepared_.needs[0].bytes, 128u);
   ASSERT_EQ(execute(), EDGECORE_OK);
-  EXPECT_EQ(numbers[1], 3);
+  EXPECT_EQ(numbers_[1], 3);
 }
 
 TEST_F(BackendHpp, EveryKindOfExceptionBecomesACodeAndASentence) {
@@ -181,41 +181,41 @@ TEST_F(BackendHpp, EveryKindOfExceptionBecomesACodeAndASentence) {
       EXPECT_EQ(live, before);
       sentence.clear();
     };
-    check(table.probe(&host, nullptr, nullptr));
-    check(table.driver_create(&host, nullptr, &no_driver, nullptr));
-    check(table.program_open(driver, &program_info, &no_program, nullptr));
-    check(table.delegate_load(program, &delegate_info, &no_delegate, nullptr));
-    check(table.instance_create(delegate, &instance_info, &no_instance, nullptr));
+    check(table_.probe(&host_, nullptr, nullptr));
+    check(table_.driver_create(&host_, nullptr, &no_driver, nullptr));
+    check(table_.program_open(driver_, &program_info_, &no_program, nullptr));
+    check(table_.delegate_load(program_, &delegate_info_, &no_delegate, nullptr));
+    check(table_.instance_create(delegate_, &instance_info_, &no_instance, nullptr));
     check(prepare());
     check(execute());  // from a body of parallel_for
   }
 }
 
 TEST_F(BackendHpp, CompatibilityIsAnAnswerOrAReason) {
-  EXPECT_EQ(table.check_compatibility(driver, to_str("toy 1"), nullptr), EDGECORE_COMPATIBLE_RECOMPILE);
-  EXPECT_EQ(table.check_compatibility(driver, to_str("toy 2"), nullptr), EDGECORE_INCOMPATIBLE);
+  EXPECT_EQ(table_.check_compatibility(driver_, to_str("toy 1"), nullptr), EDGECORE_COMPATIBLE_RECOMPILE);
+  EXPECT_EQ(table_.check_compatibility(driver_, to_str("toy 2"), nullptr), EDGECORE_INCOMPATIBLE);
   EXPECT_EQ(sentence, "reads toy 1");
 }
 
 TEST_F(BackendHpp, ArgumentsAreChecked) {
   EXPECT_EQ(prepare(1), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "the call has no argument 1");
-  values[0].tag = EDGECORE_TAG_INT;
+  values_[0].tag = EDGECORE_TAG_INT;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 is no tensor");
-  values[0].tag = EDGECORE_TAG_TENSOR;
-  tensors[0].dl.device_type = EDGECORE_DEVICE_EXTENSION;
+  values_[0].tag = EDGECORE_TAG_TENSOR;
+  tensors_[0].dl.device_type = EDGECORE_DEVICE_EXTENSION;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 must be a tensor in host memory");
-  tensors[0].dl.device_type = EDGECORE_DEVICE_CPU;
-  tensors[0].dl.dtype.bits = 64;
+  tensors_[0].dl.device_type = EDGECORE_DEVICE_CPU;
+  tensors_[0].dl.dtype.bits = 64;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_TYPE);
-  tensors[0].dl.dtype.bits = 32;
-  first = 1;
+  tensors_[0].dl.dtype.bits = 32;
+  dim_order_ = 1;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 is not contiguous in the order of its dims");
-  first = 0;
-  tensors[0].dl.ndim = 2;
+  dim_order_ = 0;
+  tensors_[0].dl.ndim = 2;
   EXPECT_EQ(prepare(), EDGECORE_INVALID_ARGUMENT);
   EXPECT_EQ(sentence, "argument 0 has 2 dims instead of 1");
 }

@@ -96,7 +96,7 @@ int32_t positive(const edgecore_call *call) {
   return EDGECORE_OK;
 }
 
-int32_t copy_(const edgecore_call *call) {
+int32_t copy_in_place(const edgecore_call *call) {
   if (!has_tags(call, "tt")) return fail(call, "expected two tensors.");
   edgecore_tensor *self = arg(call, 0).as.tensor;
   const edgecore_tensor *source = arg(call, 1).as.tensor;
@@ -170,11 +170,16 @@ edgecore_kernel kernel(const char *name, const char *overload, edgecore_kernel_f
 
 extern "C" const edgecore_kernel_library *toy_kernels() {
   static const edgecore_kernel kernels[] = {
-      kernel("test::scale", "out", scale),   kernel("test::fill", "out", fill),
-      kernel("test::sum", "out", sum),       kernel("test::positive", "out", positive),
-      kernel("test::copy_", "", copy_),      kernel("test::size", "", size),
-      kernel("test::add", "", add),          kernel("test::scratch", "out", scratch),
-      kernel("test::repeat", "out", repeat), kernel("executorch_prim::et_view", "", et_view),
+      kernel("test::scale", "out", scale),
+      kernel("test::fill", "out", fill),
+      kernel("test::sum", "out", sum),
+      kernel("test::positive", "out", positive),
+      kernel("test::copy_", "", copy_in_place),
+      kernel("test::size", "", size),
+      kernel("test::add", "", add),
+      kernel("test::scratch", "out", scratch),
+      kernel("test::repeat", "out", repeat),
+      kernel("executorch_prim::et_view", "", et_view),
   };
   static const edgecore_kernel_library library = {
       {sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},

@@ -92,7 +92,7 @@ typedef struct edgecore_memory_need {
   uint32_t space;  // 0: host memory; other numbers are the backend's own, the same as in the file's metadata
   uint64_t bytes;
   uint64_t alignment;
-  edgecore_str shared_group;  // all needs of one non-empty group share a block as large as the largest of them
+  edgecore_str shared_group;  // needs of one non-empty group may share memory: the group counts as its largest need
 } edgecore_memory_need;
 
 typedef struct edgecore_memory_block {

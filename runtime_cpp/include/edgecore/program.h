@@ -113,7 +113,7 @@ class Program {
   // must not change or move while the Program is in use; the tables are copied before they are checked. `file` should
   // be aligned to 16 bytes, better 128 (a mapping is); otherwise constants may be refused as misaligned. The Program
   // lives in config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or
-  // inconsistent: the sentence says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
+  // inconsistent: the error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
   static Result<const Program *> load(Bytes file, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
