@@ -124,7 +124,7 @@ def _integer_results(program: Any) -> Counter[str]:
 
 def test_integer_convolutions_of_volumes_equal_quantized_eager() -> None:
     pytest.importorskip("torchao")
-    from test_quantizer import converted
+    from pt2e import converted
 
     module, given = Block(), volume(2, 3, 4, 12, 10)
     reference = converted(module, (given,))
