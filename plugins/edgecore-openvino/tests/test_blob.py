@@ -49,7 +49,7 @@ DAMAGED = [
     (20, 0, "damaged"),  # no outputs
     (28, 0xFFFFFFFF, "damaged"),  # a dtype
     (32, 9, "damaged"),  # a rank
-    (36, 0xFFFF, "damaged"),  # a least size above the greatest
+    (36, 0xFFFF, "damaged"),  # a min size above the max
 ]
 
 

@@ -1,4 +1,4 @@
-"""What the delegate computes is what PyTorch computes; and options, payloads, several backends."""
+"""Compiled models equal PyTorch; options and payloads of the blob."""
 
 from __future__ import annotations
 

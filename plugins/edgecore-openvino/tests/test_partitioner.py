@@ -1,4 +1,4 @@
-"""What the backend takes, what it leaves, and what it says about it."""
+"""Operators that the backend supports, operators that it leaves outside, and the reasons that it gives."""
 
 from __future__ import annotations
 

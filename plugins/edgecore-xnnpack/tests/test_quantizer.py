@@ -1,4 +1,4 @@
-"""PT2E quantization with our quantizer: what computes with integers, how exactly, and what stays in floating point."""
+"""PT2E quantization with our quantizer: operators that compute with integers, their error, and operators that do not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ nn = torch.nn
 
 
 def check(module: nn.Module, *inputs: torch.Tensor, quantizer: XNNPACKQuantizer | None = None) -> Counter[str]:
-    """Both runtimes against the quantized module in eager mode: at most one step of the result apart, and few of those."""
+    """Compare both runtimes with the quantized module in eager mode: at most one step apart, and few results at all."""
     runtime = pytest.importorskip("executorch.runtime")
     reference = converted(module, inputs, quantizer)
     program = edgecore.compile(

@@ -112,7 +112,7 @@ def test_layers_of_volumes_in_fp16_are_close_to_eager() -> None:
 
 
 def _integer_results(program: Any) -> Counter[str]:
-    """How many nodes of each kind give 8 bits."""
+    """Count the nodes of each kind whose result has 8 bits."""
     from edgecore_xnnpack.blob import read_graph
     from edgecore_xnnpack.schema import graph as g
 
