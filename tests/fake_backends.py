@@ -84,7 +84,7 @@ def fails_at_convolutions(backend_id, program, specs):
 
 
 def picture(program):
-    """All that a backend must not change."""
+    """Record the parts of a program that a backend must not change."""
     nodes = [(node.name, node.op, node.target, str(node.args), set(node.meta)) for node in program.graph.nodes]
     return nodes, {name: tensor.clone() for name, tensor in program.state_dict.items()}
 

@@ -124,7 +124,7 @@ class Environment:
         )
 
     def say(self, code: str, cwd: Path | None = None) -> Any:
-        """What the code, run by `python -c`, prints as JSON."""
+        """Run code by `python -c`, and return the JSON that it prints."""
         done = self.run("-c", "import json\n" + code, cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""What the package promises as a whole: names, imports, and what a wheel holds."""
+"""The package as a whole: its public names, its imports, and the files of its wheel."""
 
 import pkgutil
 import re

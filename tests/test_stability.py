@@ -1,4 +1,4 @@
-"""What a release promises of a name: deprecated, experimental, or stable and imported when it is read."""
+"""Names that are deprecated or experimental, and names that are imported when they are read."""
 
 from __future__ import annotations
 

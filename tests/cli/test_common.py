@@ -1,4 +1,4 @@
-"""What commands have in common: warnings as sentences, and random inputs."""
+"""Helpers that the commands share: warnings as sentences, and random inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbolic sizes and numbers: each file at the least, a middle and the greatest shape, here and on executorch's runtime."""
+"""Symbolic sizes and numbers: each file at the min, a middle and the max shape, here and on executorch's runtime."""
 
 import math
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ from edgecore import format as fmt
 from edgecore.errors import CompileError, ExecutionError
 
 B, T = Dim("b", min=1, max=8), Dim("t", min=3, max=12)
-SIZES = {"least": (1, 3), "middle": (3, 5), "greatest": (8, 12)}
+SIZES = {"min": (1, 3), "middle": (3, 5), "max": (8, 12)}
 
 
 class Convolution(nn.Module):
@@ -135,7 +135,7 @@ def test_min_middle_and_max_shapes_equal_eager(name, compiled):
     model, program = compiled(name)
     assert fmt.verify(program.pte) == []
     forward = edgecore.load(program.buffer).forward
-    for sizes in [*SIZES.values(), SIZES["least"]]:
+    for sizes in [*SIZES.values(), SIZES["min"]]:
         given = CASES[name][1](*sizes)
         with torch.no_grad():
             expected = model(*given)

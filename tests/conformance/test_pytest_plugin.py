@@ -1,4 +1,4 @@
-"""What the suite makes of a run, for people and machines; pytest; names that do not exist."""
+"""The pytest plugin: the checks of a backend as tests."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Finding(AssertionError):
 
 @dataclass(frozen=True)
 class Variant:
-    """How a graph is compiled."""
+    """A way to compile a graph."""
 
     backends: tuple[str, ...] = ()
     runtime: str = "executorch-1.5"
@@ -192,7 +192,7 @@ def difference(
     again: Callable[[int], list[torch.Tensor]],
     index: int,
 ) -> str:
-    """Where `got` is off by more than eager may be; empty if nowhere. `noisy`: runs with noise, made when needed."""
+    """Say where `got` is off by more than eager may be; empty if nowhere. `noisy`: runs with noise, made when needed."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype} {list(got.shape)} instead of {want.dtype} {list(want.shape)}"
     if not _wrong(got, want, []).any():
@@ -227,14 +227,14 @@ def _wrong(got: torch.Tensor, want: torch.Tensor, runs: list[torch.Tensor]) -> t
 
 
 def _jolt(
-    value: torch.Tensor, random: torch.Generator, rounding: float | None = None, least: float = 0.0
+    value: torch.Tensor, random: torch.Generator, rounding: float | None = None, absolute: float = 0.0
 ) -> torch.Tensor:
     """The tensor with each element changed by up to a rounding, up or down."""
     if not value.is_floating_point() or not value.numel():
         return value
     noise = torch.rand(value.shape, generator=random, dtype=torch.float64) * 2 - 1
     size = ROUNDING[value.dtype] if rounding is None else rounding
-    return (value.double() + noise * (size * value.double().abs() + least)).to(value.dtype)
+    return (value.double() + noise * (size * value.double().abs() + absolute)).to(value.dtype)
 
 
 def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
@@ -261,9 +261,9 @@ def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torc
             several = isinstance(made, (tuple, list))
             for one in made if several else [made]:
                 if one.is_floating_point() and one.numel() and not any(size == 0 for size in one.stride()):
-                    least = ROUNDING[one.dtype] / 4 * max(sizes, default=0.0)  # 1 + erf(x) in a gelu cancels
-                    least *= 16 if "sample" in str(step.target) else 1  # places in an image are rounded, too
-                    one.copy_(_jolt(one, random, least=least))  # in place: others may have views of it
+                    absolute = ROUNDING[one.dtype] / 4 * max(sizes, default=0.0)  # 1 + erf(x) in a gelu cancels
+                    absolute *= 16 if "sample" in str(step.target) else 1  # places in an image are rounded, too
+                    one.copy_(_jolt(one, random, absolute=absolute))  # in place: others may have views of it
         values[step.name] = made
     return [values[ref.name] if ref.item is None else values[ref.name][ref.item] for ref in graph.outputs]
 

@@ -17,7 +17,7 @@ DTYPES = (torch.float32,) * 12 + FLOATS + (torch.float16,) + INTEGERS + (torch.i
 SIZES = (2, 3, 1, 5, 4, 0, 7, 8, 16, 9, 17)
 SMALLEST_PARTS = (2, 3, 1, 5, 4)
 MOST_ELEMENTS = 6000
-GREATEST = 2.0**31
+MAX_CONVERTED = 2.0**31
 
 _shared = {
     "index": st.integers(0, 2**16),
@@ -147,7 +147,7 @@ class Drawer:
         """Add the call, or raise `Rejected`."""
         for ref in refs([*args, *kwargs.values()]):
             value = self.values[ref]
-            if target in TO_INTEGER and value.is_floating_point() and not bool((value.abs() < GREATEST).all()):
+            if target in TO_INTEGER and value.is_floating_point() and not bool((value.abs() < MAX_CONVERTED).all()):
                 raise Rejected("integers of numbers without bounds differ from processor to processor")
             if str(target).split(".")[1] in SORTING and value.unique().numel() < value.numel():
                 raise Rejected("the order of equal values is not defined")

@@ -30,7 +30,7 @@ def overload(name: str) -> Any:
 
 @dataclass
 class OneCall:
-    """`operator(*args)` with results like `outs`: tensors (greatest shapes where `dynamic`) or numbers.
+    """`operator(*args)` with results like `outs`: tensors (max shapes where `dynamic`) or numbers.
 
     Without `outs`, the first argument is changed in place and is the result.
     """

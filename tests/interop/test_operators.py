@@ -88,7 +88,7 @@ def test_each_operator_runs_on_the_runtime_of_the_other_toolchain(direction):
 
 
 def in_place(name: str, args: Sequence[Any]) -> list[torch.Tensor]:
-    """What the first argument is after the call."""
+    """Return the first argument as it is after the call."""
     target = args[0].clone()
     if name == "executorch_prim::et_copy_index.tensor":
         target[args[2]] = args[1]

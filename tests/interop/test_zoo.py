@@ -21,7 +21,7 @@ TOLERANCE = 1e-5
 
 QUICK = ("bert_mini", "mobilenet_v3_small")
 IMPRECISE = {"unet": 3e-5}
-"""Where executorch's own kernels (group norm) are 2e-5 from float64: what is asked of them there. Ours are held to the
+"""Networks for which executorch's own kernels (group norm) are 2e-5 from float64: their tolerance. Ours are held to the
 tolerance."""
 
 
@@ -48,14 +48,14 @@ class Reference:
 
     @property
     def is_exact(self):
-        """Whether eager itself is within the tolerance."""
+        """True if eager itself is within the tolerance of float64."""
         return self.rounding <= TOLERANCE
 
     def check(self, result):
         """Within the tolerance of eager. Where eager's own rounding exceeds it, the error against float64 is at most twice eager's.
 
         ResNet-50 and Inception are such cases: eager is 2e-5 from float64, so no other order of summation can be within
-        1e-5 of eager. The errors are root mean squares: the greatest of a thousand roundings is a matter of luck.
+        1e-5 of eager. The errors are root mean squares: the max of a thousand rounding errors is a matter of luck.
         """
         if self.is_exact:
             assert difference(result, self.eager) <= TOLERANCE

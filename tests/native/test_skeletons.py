@@ -127,7 +127,7 @@ def test_a_skeleton_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", IDS)
 def test_a_skeleton_linked_statically_has_a_name_of_its_own_and_no_start_up_code(name: str, tmp_path: Path) -> None:
-    """That several link into one program, runtime_cpp/tests/skeletons_test.cpp shows."""
+    """`runtime_cpp/tests/skeletons_test.cpp` links several of them into one program."""
     compiler = shutil.which("g++") or shutil.which("clang++-16")
     readelf = shutil.which("readelf") or shutil.which("llvm-readelf-16")
     if compiler is None or readelf is None or NM is None:

@@ -1,4 +1,4 @@
-"""What the built libraries export, and what the core needs from outside: nothing that a small device may lack."""
+"""Symbols that the built libraries export, and symbols that the core needs: none that a small device may lack."""
 
 from __future__ import annotations
 

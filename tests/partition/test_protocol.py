@@ -1,4 +1,4 @@
-"""What a partitioner may do: tag nodes, with tags that it defines, in convex sets."""
+"""Rules for a partitioner: it only tags nodes, with tags that it defines, in convex sets."""
 
 import pytest
 import torch

@@ -36,14 +36,14 @@ def test_a_partition_view_has_inputs_constants_calls_outputs_and_max_sizes():
 
 
 @pytest.mark.parametrize(
-    ("rows", "least"),
+    ("rows", "min_size"),
     [
         (torch.export.Dim("rows", max=9), 0),
         (torch.export.Dim("rows", min=3, max=9), 4),
         (torch.export.Dim.DYNAMIC(max=9), 0),
     ],
 )
-def test_min_sizes_are_those_that_torch_export_checks(rows, least):
+def test_min_sizes_are_those_that_torch_export_checks(rows, min_size):
     """Of 2 and less it checks nothing: its tracing assumes that a size is not 0 or 1, and its programs take these."""
 
     class Longer(torch.nn.Module):
@@ -54,4 +54,4 @@ def test_min_sizes_are_those_that_torch_export_checks(rows, least):
     part = PartitionView(to_edge(exported).exported_program())
     (result,) = part.outputs
     assert part.max_shape(result) == (10, 3)
-    assert part.min_shape(result) == ((least, 3) if least else (1, 3))
+    assert part.min_shape(result) == ((min_size, 3) if min_size else (1, 3))

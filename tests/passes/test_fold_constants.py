@@ -1,4 +1,4 @@
-"""What depends on constants only is computed when compiling."""
+"""Calls that depend on constants only are computed when compiling."""
 
 import pytest
 import torch

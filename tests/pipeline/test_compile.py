@@ -1,4 +1,4 @@
-"""What can go wrong when compiling: one sentence each, with what, where and what to do."""
+"""Errors of `edgecore.compile`: one sentence each, with what, where and what to do."""
 
 import re
 

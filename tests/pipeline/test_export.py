@@ -1,4 +1,4 @@
-"""Where torch.export refuses: one sentence about the user's own arguments and lines, and what to do."""
+"""Errors of torch.export as one sentence about the user's own arguments and lines, and what to do."""
 
 import pytest
 import torch

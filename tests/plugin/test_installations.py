@@ -1,4 +1,4 @@
-"""How backend packages are found in the installations that people have: fresh environments, real wheels."""
+"""Backend packages in the installations that people have: fresh environments and real wheels."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_backend_in_the_first_folder_on_the_path_is_found(env, wheels, tmp_p
 
 
 def test_two_versions_in_one_folder_are_reported_as_an_interrupted_installation(env, wheels):
-    """What an interrupted upgrade leaves behind."""
+    """An interrupted upgrade leaves both versions behind."""
     env.install(wheel(wheels, "edgecore-acme", sources()))
     env.install(wheel(wheels, "edgecore-acme", sources(version="2.0"), "2.0"))
     status, text = env.doctor("acme")
@@ -354,7 +354,7 @@ def library():
 
 
 def test_libraries_that_do_not_load_are_explained(env, wheels, tmp_path):
-    """What the loader means, and the command that mends it."""
+    """Doctor explains the loader's message, and names the command that mends the package."""
     good = library(tmp_path / "well.so", table())
     for driver in ("libacme_driver.so.3", "libcudnn_acme.so.9"):
         library(tmp_path / driver, "int driver;", f"-Wl,-soname,{driver}")

@@ -38,11 +38,11 @@ HEADROOM = 512 << 20
 INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 
 NUMPY_TYPES = {"bfloat16": "uint16"}
-"""Where an edgecore dtype has another name in numpy."""
+"""Dtypes of edgecore that have another name in numpy."""
 
 
 def regions(data: bytes) -> dict[str, range]:
-    """Where the corruptions go: header, flatbuffer, delegate blobs, weights."""
+    """The parts of a file that are corrupted: header, flatbuffer, delegate blobs, weights."""
     if data[4:8] == b"BP08":
         program = bytes(fmt.read_bpte(data).program)
         start = data.index(program)

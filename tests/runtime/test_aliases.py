@@ -1,4 +1,4 @@
-"""What a caller may do to arguments meanwhile, and arguments that would need more memory than there is."""
+"""Arguments that change during a call, and arguments that would need more memory than there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a method and what comes out."""
+"""Inputs and outputs of a method: numpy arrays, torch tensors, buffers and objects with DLPack."""
 
 from __future__ import annotations
 

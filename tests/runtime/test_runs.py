@@ -24,7 +24,7 @@ X = np.arange(SIZE, dtype=np.float32)
 
 
 def blob(flags: int) -> bytes:
-    """What the null backend reads: its output is 2 times its input."""
+    """The blob of the null backend, whose output is 2 times its input."""
     return b"NUL0" + struct.pack("<IIfIIIIII", 1, 1, 2.0, 0, 0, 16, 0, 0, flags)
 
 

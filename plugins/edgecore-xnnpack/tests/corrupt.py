@@ -61,7 +61,7 @@ def attempt(folder: Path, blob: bytes, named: dict[str, bytes], inputs: list, ou
 
 
 def in_child(*args: object) -> str:
-    """What became of `attempt` in a forked child: "ran", "refused", "error" or "signal NAME"."""
+    """Call `attempt` in a forked child, and return its outcome: "ran", "refused", "error" or "signal NAME"."""
     child = os.fork()
     if child == 0:
         code = 2

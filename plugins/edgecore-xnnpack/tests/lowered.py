@@ -52,7 +52,7 @@ def compiled(function: Any, *inputs: torch.Tensor, **options: Any) -> Any:
 
 
 def kinds(program: Any) -> Counter[str]:
-    """How many nodes of each kind the only delegate's graph has."""
+    """Count the nodes of each kind in the graph of the only delegate."""
     return Counter(type(node.node).__name__ for node in read_graph(program.pte.delegate_blobs[0]).nodes)
 
 
@@ -66,7 +66,7 @@ def refusals(function: Any, *inputs: torch.Tensor, **export: Any) -> dict[str, s
 
 
 def check(function: Any, *inputs: torch.Tensor, tolerance: float = 1e-5) -> Counter[str]:
-    """Compare eager with our runtime and executorch's, relative to the greatest reference value; the kinds of nodes."""
+    """Compare eager with our runtime and executorch's, relative to the max reference value; return the kinds of nodes."""
     program = compiled(function, *inputs)
     compare(program, as_module(function), [inputs], tolerance)
     return kinds(program)

@@ -45,7 +45,7 @@ class NativeError(RuntimeError):
 
 @dataclass
 class Output:
-    """The greatest shape, the dtype and the dim order (None: contiguous) of an output."""
+    """The max shape, the dtype and the dim order (None: contiguous) of an output."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"

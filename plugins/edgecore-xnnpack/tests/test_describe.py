@@ -1,4 +1,4 @@
-"""What `edgecore inspect --blobs` says of our blobs."""
+"""The description of our blobs that `edgecore inspect --blobs` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that loads and runs a file imports."""
+"""Imports of a process that loads and runs a file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""PT2E quantization with our quantizer: what computes with integers, how exactly, and what stays in floating point."""
+"""PT2E quantization with our quantizer: operators that compute with integers, their error, and operators that do not."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 import torch
@@ -12,25 +11,17 @@ from lowered import kinds
 import edgecore
 
 pytest.importorskip("torchao")
+from pt2e import PER_CHANNEL, converted
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
 F = torch.nn.functional
 nn = torch.nn
-PER_CHANNEL = get_symmetric_quantization_config(is_per_channel=True)
-
-
-def converted(module: nn.Module, inputs: tuple[Any, ...], quantizer: XNNPACKQuantizer | None = None) -> Any:
-    """The module with quantize and dequantize nodes, observed on `inputs`."""
-    quantizer = quantizer or XNNPACKQuantizer().set_global(PER_CHANNEL)
-    observed = prepare_pt2e(torch.export.export(module.eval(), inputs).module(), quantizer)
-    observed(*inputs)
-    return convert_pt2e(observed)
 
 
 def check(module: nn.Module, *inputs: torch.Tensor, quantizer: XNNPACKQuantizer | None = None) -> Counter[str]:
-    """Both runtimes against the quantized module in eager mode: at most one step of the result apart, and few of those."""
+    """Compare both runtimes with the quantized module in eager mode: at most one step apart, and few results at all."""
     runtime = pytest.importorskip("executorch.runtime")
     reference = converted(module, inputs, quantizer)
     program = edgecore.compile(

@@ -1,4 +1,4 @@
-"""Symbolic sizes: one compiled model, one runtime, called with sizes from the least to the greatest and back."""
+"""Symbolic sizes: one compiled model, one runtime, called with sizes from the min to the max and back."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_cache_folder_that_cannot_be_made_is_warned_about_and_left_unused(
 def test_a_cache_folder_that_takes_no_files_is_read_and_warned_about_once(
     program: Path, filled: Path, expected: str, tmp_path: Path
 ) -> None:
-    """What is there is used, what is missing is packed; one warning."""
+    """Files that are there are used, the missing ones are packed in memory; one warning says so."""
     folder = tmp_path / "packed"
     shutil.copytree(filled, folder)
     missing = sorted(folder.glob("*.packed"))[:2]

@@ -33,13 +33,13 @@ EMULATED += [name for name, row in PROCESSORS.items() if row["hardware"].startsw
 
 ROWS = 100
 WIDTHS = [(32, 32), (64, 64), (96, 200), (512, 512), (1024, 48)]
-# Greatest difference from eager, relative to the greatest output. 4 bits in groups: the format rounds their scales.
+# Max difference from eager, relative to the max output. 4 bits in groups: the format rounds their scales.
 EAGER = {"int4-groups": 4e-3, "int4-rows": 1e-5, "int8-rows": 1e-5, "float32": 1e-5}
 # From the kernels for AVX2, which this processor runs itself. A dynamic input may be rounded the other way: one step of
 # 255 in one product of the sum. fp16: half a unit in the last place of 11 bits for each partial sum.
 RECIPES = {"int4-weights": 1e-2, "int8-dynamic": 1e-2, "int8": 1e-2, "fp16": 1e-2}
 
-# Prints, for each file, the number of rows, the row and the error (relative to the greatest expected value) that is worst.
+# Prints, for each file, the number of rows, the row and the error (relative to the max expected value) that is worst.
 CHILD = """
 import json, pathlib, sys
 import numpy as np
@@ -133,5 +133,5 @@ def test_every_row_is_right_for_each_number_of_rows_on(files: Path, name: str) -
     wrong = []
     for file, (error, rows, row) in run(files, PROCESSORS[name]["hardware"]).items():
         if error > (EAGER | RECIPES)[file.split()[0]]:
-            wrong.append(f"{file}: of {rows} rows row {row} differs by {error:.2g} of the greatest output")
+            wrong.append(f"{file}: of {rows} rows row {row} differs by {error:.2g} of the max output")
     assert not wrong, "\n".join(wrong)

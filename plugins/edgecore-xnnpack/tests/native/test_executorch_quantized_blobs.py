@@ -32,7 +32,7 @@ nn = torch.nn
 
 
 class Images(nn.Module):  # type: ignore[misc]
-    """What the quantiser of executorch annotates; `linear` per tensor, the rest per channel."""
+    """A module that executorch's quantizer annotates: `linear` per tensor, the rest per channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ def tensor(value: g.Value) -> g.TensorValue:
 
 
 def quantum(graph: g.Graph) -> float:
-    """The greatest scale of what is converted to an output; 0 for files with float outputs."""
+    """Return the max scale of the values that are converted to an output; 0 for files with float outputs."""
     outputs = {tensor(v).id_out for v in graph.values if tensor(v).flags == g.EXTERNAL_OUTPUT}
     sources = {n.node.input_id for n in graph.nodes if isinstance(n.node, g.Convert) and n.node.output_id in outputs}
     values = [v.value for v in graph.values if tensor(v).id_out in sources]

@@ -34,7 +34,7 @@ class Parallel(nn.Module):
 
 
 def assert_equal_to_executorch(layers: list[nn.Module], inputs: list[torch.Tensor], recipe: str, steps: float) -> None:
-    """Both runtimes on one file: `steps` is how far they may be apart, in parts of the greatest value."""
+    """Compare both runtimes on one file: `steps` is the allowed difference, relative to the max value."""
     runtime = pytest.importorskip("executorch.runtime")
     samples = [tuple(inputs)] if recipe == "int8" else None
     program = compiled(Parallel(*layers).eval(), *inputs, quantize=recipe, calibration=samples)

@@ -63,7 +63,7 @@ INDICES: dict[str, Callable[[torch.Tensor], Any]] = {
     "channels": lambda x: x.max(1),
     "the last": lambda x: (x / 2).max(-1, keepdim=True),
     "equals": lambda x: x.sign().max(2),
-    "the least": lambda x: x.min(3),
+    "the min": lambda x: x.min(3),
     "a row": lambda x: x.reshape(1, 192).max(1),
     "of one": lambda x: x[:, 1:2].max(1),
 }
@@ -71,11 +71,11 @@ PLACES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "channels": lambda x: x.argmax(1),
     "the last": lambda x: (x * 2).argmax(-1, keepdim=True),
     "equals": lambda x: x.sign().argmax(2),
-    "the least": lambda x: x.argmin(3),
-    "the least of equals": lambda x: x.sign().argmin(1, keepdim=True),
+    "the min": lambda x: x.argmin(3),
+    "the min of equals": lambda x: x.sign().argmin(1, keepdim=True),
     "a row": lambda x: x.reshape(1, 192).argmax(1),
     "of all": lambda x: x.argmax(),
-    "the least of all": lambda x: (x + 1).argmin(keepdim=True),
+    "the min of all": lambda x: (x + 1).argmin(keepdim=True),
     "of a single one": lambda x: x.reshape(192).argmin(0),
     "of one": lambda x: x[:, :1].argmin(1),
     "without the maxima": lambda x: x.max(1)[1],
@@ -113,7 +113,7 @@ def test_indices_of_extremes_after_a_layer_of_several_sizes_equal_eager() -> Non
 
 
 def test_nan_is_the_max_only_where_it_is_the_first() -> None:
-    """Unlike eager, whose first NaN is the greatest wherever it is."""
+    """Unlike eager, where the first NaN is the max wherever it is."""
     rows = torch.tensor([[torch.nan, 1.0, 2.0], [1.0, torch.nan, 2.0], [1.0, 2.0, torch.nan]])
     program = edgecore.compile(Together({"": lambda x, y: x.argmax(1)}).eval(), (rows, rows), backends=["xnnpack"])
     assert edgecore.load(program.buffer).forward(rows, rows).tolist() == [0, 2, 1]

@@ -63,7 +63,7 @@ def test_inputs_of_all_steps_are_one_matmul() -> None:
 def test_recurrent_layers_outside_are_reported_with_their_reason(
     layer: torch.nn.Module, x: torch.Tensor, reason: str
 ) -> None:
-    """What is refused is decomposed, and taken in pieces."""
+    """A layer that is refused is decomposed, and its parts are delegated."""
     from edgecore_xnnpack.operators import TABLE
 
     exported = torch.export.export(layer.eval(), (x,))

@@ -58,7 +58,7 @@ def test_reductions_to_a_number_equal_eager() -> None:
 
 
 def test_cumulative_sums_of_infinities_equal_eager() -> None:
-    """What comes before an infinity is finite, unlike in a product with a triangular matrix."""
+    """Sums before an infinity are finite, unlike in a matmul with a triangular matrix, where 0 * inf is NaN."""
     inf = torch.inf
     x = torch.tensor([[1, 2, inf, 3, 4], [-inf, 1, inf, 5, 6], [0, torch.nan, 1, 2, 3]])
     got = edgecore.load(compiled(lambda x: x.cumsum(1), x).buffer).forward(x)

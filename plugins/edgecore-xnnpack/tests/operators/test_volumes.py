@@ -112,7 +112,7 @@ def test_layers_of_volumes_in_fp16_are_close_to_eager() -> None:
 
 
 def _integer_results(program: Any) -> Counter[str]:
-    """How many nodes of each kind give 8 bits."""
+    """Count the nodes of each kind whose result has 8 bits."""
     from edgecore_xnnpack.blob import read_graph
     from edgecore_xnnpack.schema import graph as g
 
@@ -124,7 +124,7 @@ def _integer_results(program: Any) -> Counter[str]:
 
 def test_integer_convolutions_of_volumes_equal_quantized_eager() -> None:
     pytest.importorskip("torchao")
-    from test_quantizer import converted
+    from pt2e import converted
 
     module, given = Block(), volume(2, 3, 4, 12, 10)
     reference = converted(module, (given,))

@@ -13,7 +13,7 @@ def signal_to_noise(got, want):
 
 
 class Products(nn.Module):
-    """What computes as a linear layer does, under other names; one matrix is used twice."""
+    """Operators that compute the same as a linear layer, under other names; one matrix is used twice."""
 
     def __init__(self):
         super().__init__()

@@ -93,7 +93,7 @@ class FaultCompiler:
             handles[len(ops)] = (node.meta["debug_handle"],)
             names[node] = len(names)
             if node not in outputs:
-                scratch += greatest(node.meta["val"])
+                scratch += max_bytes(node.meta["val"])
         assert [node for node in outputs] == order
         blob = b"FLT1" + struct.pack("<II", len(inputs), len(ops)) + b"".join(struct.pack("<4I", *op) for op in ops)
         if "random" in FAULTS:
@@ -124,7 +124,7 @@ class FaultCompiler:
         return [Problem("libfault.so is missing", "make it")]
 
 
-def greatest(value):
+def max_bytes(value):
     count = 4
     for size in value.shape:
         symbolic = isinstance(size, torch.SymInt)

@@ -1,0 +1,62 @@
+"""The layout of the tests themselves: each file lies beside the module that it tests, and each name stands alone."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SOURCES = {
+    "tests": "src/edgecore",
+    "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
+}
+"""A folder of tests, and the package that its subfolders mirror."""
+
+SEVERAL_UNITS = {
+    *(
+        "passes/test_all_passes.py",
+        "plugin/test_installations.py",
+        "conformance/test_faults.py",
+        "format/test_interop.py",
+    ),
+    *("cli/test_cli.py", "cli/test_edgecore_run.py", "plugin/test_main.py", "sdk/test_sdk.py"),
+}
+"""Files that test a package as a whole, or a program beside it; `runtime` is native, so its tests have names of their own."""
+
+
+def files() -> list[Path]:
+    return sorted(path for folder in SOURCES for path in (ROOT / folder).rglob("test_*.py"))
+
+
+def names_of(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+
+
+@pytest.mark.parametrize("folder", SOURCES)
+def test_a_test_file_in_a_folder_of_a_package_is_named_after_one_of_its_modules(folder):
+    package, wrong = ROOT / SOURCES[folder], []
+    for path in sorted((ROOT / folder).rglob("test_*.py")):
+        name = path.relative_to(ROOT / folder)
+        if len(name.parts) == 1 or name.parts[0] == "runtime" or name.as_posix() in SEVERAL_UNITS:
+            continue
+        module = package / name.parent / path.stem.removeprefix("test_")
+        if module.parent.is_dir() and not (module.is_dir() or module.with_suffix(".py").is_file()):
+            wrong.append(f"{name}: {SOURCES[folder]} has no such module")
+    assert not wrong, "; ".join(wrong)
+
+
+def test_no_test_file_imports_another_one():
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").split(".")[-1].startswith("test_"), path
+
+
+def test_the_name_of_each_test_has_at_least_three_words():
+    short = [f"{path.name}::{name}" for path in files() for name in names_of(path) if name.count("_") < 3]
+    assert len(files()) > 150
+    assert not short, "name what holds, in a full sentence: " + ", ".join(short)
