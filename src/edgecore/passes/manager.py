@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import overload
 
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -107,7 +108,9 @@ def check_structure(program: ExportedProgram) -> None:
     graph = program.graph_module.graph
     graph.lint()
     for node in graph.nodes:
-        if node.op == "call_function" and "val" not in node.meta:
+        # torch gives no `val` to operators without a result, such as aten._assert_tensor_metadata.
+        has_result = not isinstance(node.target, OpOverload) or node.target._schema.returns
+        if node.op == "call_function" and "val" not in node.meta and has_result:
             raise CompileError(f"node {node.name} ({node.target}) has no val")
     inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
     named = [getattr(spec.arg, "name", None) for spec in program.graph_signature.input_specs]

@@ -99,6 +99,14 @@ def _angle(editor: Editor, node: Node) -> Node | None:
     return editor.call(aten.atan2.default, imaginary, real)
 
 
+@rewrites(aten.clone.default)
+def _clone(editor: Editor, node: Node) -> Node | None:
+    """Drop a copy that leaves the layout as it is: the dialect has no complex copies."""
+    source = _complex_input(node)
+    is_identity = source is not None and source.meta["val"].stride() == node.meta["val"].stride()
+    return source if is_identity else None
+
+
 @rewrites(aten._fft_c2c.default)
 def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
     """Transform a real tensor directly; `torch.fft.fft` converts it to complex numbers first."""
