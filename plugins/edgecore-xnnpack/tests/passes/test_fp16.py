@@ -98,7 +98,6 @@ def test_weights_of_convolutions_have_16_bits_in_the_file() -> None:
     # Kernels of processors with AVX512-FP16 also round each of the 1,152 partial sums of a result by up to 2^-11; errors of
     # random sign add up like a random walk.
     compare(program, net, [(x,)], 4e-3 + 1152**0.5 * 2**-11 / 3**0.5)
-    assert program.compare(net, [(x,)]).ok
 
 
 def test_indices_stay_integers() -> None:
