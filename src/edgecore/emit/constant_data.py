@@ -45,4 +45,6 @@ def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
     """Return the elements of `tensor` in dim order `order`; a view of the tensor's memory where possible."""
     dense = tensor.detach().permute(order).contiguous()
-    return dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else b""
+    # Not `reshape(-1)`, which keeps the stride of a single element, and `view` requires a stride of 1.
+    flat = dense.as_strided((dense.numel(),), (1,))
+    return flat.view(torch.uint8).numpy().data if dense.numel() else b""
