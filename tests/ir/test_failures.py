@@ -5,7 +5,7 @@ import torch
 from edge_programs import export
 
 from edgecore.errors import CompileError
-from edgecore.ir.failures import LONGEST, failing_node, failures_named, text_of
+from edgecore.ir.failures import _MAX_QUOTED, failing_node, failures_named, text_of
 from edgecore.ir.graph import calls
 
 
@@ -46,4 +46,4 @@ def test_the_text_of_an_exception_is_its_type_and_first_line():
     assert text_of(ValueError("one\ntwo")) == "ValueError: one"
     assert text_of(ValueError()) == "ValueError"
     assert text_of(CompileError("a sentence")) == "a sentence"
-    assert text_of(ValueError("x" * 1000)) == f"ValueError: {'x' * LONGEST}..."
+    assert text_of(ValueError("x" * 1000)) == f"ValueError: {'x' * _MAX_QUOTED}..."

@@ -17,9 +17,9 @@ def tensor(**fields: object) -> g.Value:
 
 def test_a_weight_that_the_file_does_not_hold_is_named() -> None:
     blob = blob_of(constant_data=[g.ConstantDataOffset(), g.ConstantDataOffset(named_key="layer")])
-    (sentence,) = incompatibilities(blob, {}, stock=False)
+    (sentence,) = incompatibilities(blob, {}, for_executorch=False)
     assert sentence == "constant 1 is the named data layer, which the file does not hold"
-    assert incompatibilities(blob, {"layer": b""}, stock=False) == []
+    assert incompatibilities(blob, {"layer": b""}, for_executorch=False) == []
 
 
 def test_nodes_flags_and_ranks_that_executorch_lacks_are_named() -> None:
@@ -28,8 +28,8 @@ def test_nodes_flags_and_ranks_that_executorch_lacks_are_named() -> None:
         values=[tensor(flags=g.EXTERNAL_INPUT), tensor(flags=8), tensor(num_dims=7, dims=[1] * 7), g.Value()],
         num_externs=g.MAX_EXTERNALS + 1,
     )
-    assert incompatibilities(blob, {}, stock=False) == []
-    text = "\n".join(incompatibilities(blob, {}, stock=True))
+    assert incompatibilities(blob, {}, for_executorch=False) == []
+    text = "\n".join(incompatibilities(blob, {}, for_executorch=True))
     for part in (
         "4097 external values",
         "node 0: ",
@@ -42,5 +42,5 @@ def test_nodes_flags_and_ranks_that_executorch_lacks_are_named() -> None:
 
 
 def test_a_malformed_blob_is_one_sentence() -> None:
-    (sentence,) = incompatibilities(b"nothing of the kind", {}, stock=True)
+    (sentence,) = incompatibilities(b"nothing of the kind", {}, for_executorch=True)
     assert "\n" not in sentence

@@ -189,3 +189,10 @@ def test_an_operator_that_would_fix_a_symbolic_size_is_refused(
 def test_a_size_without_bound_is_refused() -> None:
     found = refusals(lambda x: x.exp(), torch.randn(3, 4), dynamic_shapes=(({0: Dim("n", min=1)},),))
     assert "has no upper bound" in found["aten.exp.default"]
+
+
+def test_a_second_symbol_whose_parity_decides_the_size_equals_eager() -> None:
+    dims = (({0: BATCH, 2: Dim("height", min=3, max=16)},),)
+    check_sizes(
+        lambda x: x[:, :, ::2].exp(), calls((2, 3, 8), (2, 8), (3, 9), (1, 11), (8, 16), (5, 3), dims=(0, 2)), dims
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,7 @@ class Lowering:
         self._scales: dict[Node, tuple[Array, int]] = {}
         self._values: dict[Node, Any] = {}
         self._scalars: dict[float, SubgraphValue] = {}
+        self._needs_fp32 = False
         self._unread: list[tuple[SubgraphValue, torch.Tensor]] = []
 
     def run(self, program: ExportedProgram, table: Any) -> Subgraph:
@@ -230,6 +233,15 @@ class Lowering:
         copy: Array = self._arrays[key][1]
         return copy
 
+    @contextmanager
+    def in_fp32(self) -> Iterator[None]:
+        """Keep the operations that are emitted meanwhile in fp32, also where the rest of the delegate computes in fp16."""
+        self._needs_fp32, before = True, self._needs_fp32
+        try:
+            yield
+        finally:
+            self._needs_fp32 = before
+
     def scalar(self, number: float) -> SubgraphValue:
         """Return a constant of one element."""
         if number not in self._scalars:
@@ -265,7 +277,17 @@ class Lowering:
         handles = tuple(handle) if isinstance(handle, (list, tuple)) else () if handle is None else (handle,)
         is_fp16 = _is_fp16(self.node.meta.get("val"))
         self.subgraph.nodes.append(
-            SubgraphNode(kind, list(inputs), output, rule, attributes, clamp, handles, is_fp16=is_fp16)
+            SubgraphNode(
+                kind,
+                list(inputs),
+                output,
+                rule,
+                attributes,
+                clamp,
+                handles,
+                is_fp16=is_fp16,
+                needs_fp32=self._needs_fp32,
+            )
         )
         return output
 

@@ -156,6 +156,7 @@ class SubgraphNode:
         handles: Debug handles of the fx nodes that became this operation.
         second: The second output of `ArgMaxPooling2d`, the indices.
         is_fp16: True if the model itself computes this operation in fp16.
+        needs_fp32: True if the operation relies on the range or precision of fp32; `passes/fp16.py` leaves it in fp32.
     """
 
     kind: type
@@ -167,6 +168,7 @@ class SubgraphNode:
     handles: tuple[int, ...] = ()
     second: SubgraphValue | None = None
     is_fp16: bool = False
+    needs_fp32: bool = False
 
 
 @dataclass

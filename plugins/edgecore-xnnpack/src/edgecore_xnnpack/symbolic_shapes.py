@@ -6,15 +6,14 @@ in all five becomes fixed; a tensor's size that differs becomes a `SymbolicSize`
 any other difference (operation, attribute, constant) means that the call is not supported.
 
 Assumption: a number that depends on a size at all differs between two samples. The k-th symbol is sampled at its upper
-bound plus k times 0, 1, 2, 67 and 1021. Sums and products with constants differ at the first step, a floor division
-by d differs if d is at most 1021 * k, and sizes that are equal by chance in one sample differ in the next, because
-each symbol has its own k. Samples above the bound are harmless: bounds only say how much memory to reserve.
+bound plus 0, 1, 2, 67 * k and 1021 * k. Sums and products with constants, and remainders by any divisor, differ at the
+step of 1. A floor division by d differs if d is at most 1021 * k. Two symbols that are equal by chance in the first
+three samples differ in the others, because each symbol has its own k. Samples above the bound are harmless: bounds
+only say how much memory to reserve.
 
 The assumption fails, with wrong results or an error at run time, for a number that is equal in all samples but not
 for all sizes: `min(size, 8)` if the upper bound is 8 or more, or a special case for small sizes such as 1. Lowerings
-must not contain these; `test_symbolic_shapes.py` runs small, middle and maximum sizes. It also fails for remainders by
-a divisor of k: the steps of the second symbol are all even, so that the padding of a slice with a step of 2 looks
-fixed although it depends on the parity of the size.
+must not contain these; `test_symbolic_shapes.py` runs small, middle and maximum sizes.
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ from torch.fx import Node
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import Shape, Subgraph, SubgraphNode, SubgraphValue, SymbolicSize
 
-_STEPS = (0, 1, 2, 67, 1021)
-"""Steps above the upper bounds, one for each sample; see the docstring of this module."""
+_SMALL_STEPS = (0, 1, 2)
+_LARGE_STEPS = (67, 1021)
+"""Steps above the upper bounds, one for each sample; the large ones are multiplied by the number of the symbol. The
+docstring of this module gives the reasons."""
 
 
 class Sizes:
@@ -88,11 +89,12 @@ class Symbols:
             elif bounds.lower <= 0 and str(symbol).startswith("u"):
                 self.problems[symbol] = f"size {symbol} depends on data and may be 0"
             upper[symbol] = int(bounds.upper) if symbol not in self.problems else 2
-        steps = _STEPS if upper else (0,)
-        self.samples = [
-            Sizes({symbol: bound + step * (index + 1) for index, (symbol, bound) in enumerate(upper.items())})
-            for step in steps
+        numbers = [
+            [bound + step for step in (*_SMALL_STEPS, *(step * number for step in _LARGE_STEPS))]
+            for number, bound in enumerate(upper.values(), 1)
         ]
+        self.samples = [Sizes(dict(zip(upper, sample, strict=True))) for sample in zip(*numbers, strict=True)]
+        self.samples = self.samples or [Sizes({})]
 
     def problem(self, tensor: torch.Tensor) -> str | None:
         """Return why the symbolic sizes of a `val` are not supported; None if they are."""

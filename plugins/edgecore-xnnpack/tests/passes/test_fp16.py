@@ -100,6 +100,29 @@ def test_weights_of_convolutions_have_16_bits_in_the_file() -> None:
     compare(program, net, [(x,)], 4e-3 + 1152**0.5 * 2**-11 / 3**0.5)
 
 
+def test_rounding_to_integers_is_exact_in_fp16() -> None:
+    """The identity for rounding adds 2^23, which fp16 does not have."""
+    layer, x = nn.Linear(8, 8).eval().requires_grad_(False), torch.randn(3, 8)
+    found = compiled(lambda x: [layer(x), layer(x).mul(4).round()], x)
+    value, rounded = edgecore.load(found.buffer).forward(x)
+    torch.testing.assert_close(rounded, (value * 4).round(), rtol=0, atol=1)  # a tie may fall to either side
+    assert rounded.abs().max() > 0
+
+
+def test_a_row_that_a_computed_mask_hides_is_zero_in_fp16() -> None:
+    layer, x = nn.Linear(8, 8).eval().requires_grad_(False), torch.randn(1, 2, 4, 8)
+    mask = torch.zeros(1, 1, 4, 4)
+    mask[..., 1, :] = -torch.inf
+
+    def function(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        rows = layer(x)
+        return nn.functional.scaled_dot_product_attention(rows, rows, rows, attn_mask=mask * 1)
+
+    found = edgecore.load(compiled(function, x, mask).buffer).forward(x, mask)
+    torch.testing.assert_close(found, function(x, mask), rtol=0, atol=4e-3)
+    assert not found[..., 1, :].any()
+
+
 def test_indices_stay_integers() -> None:
     layer, x = nn.Linear(8, 9).eval().requires_grad_(False), torch.randn(2, 5, 8)
     model = as_module(lambda x: [layer(x).argmax(-1), *layer(x).max(1)])

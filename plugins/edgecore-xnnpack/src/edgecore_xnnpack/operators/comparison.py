@@ -178,7 +178,8 @@ def _round(low: Lowering, node: Node) -> SubgraphValue:
     three terms are 0, and the maximum is |x|, also for infinity. The result for NaN is undefined.
     """
     size = unary(low, g.Abs, low.input())
-    moved = binary(low, g.Add, clamped(low, size, 0.0, _FIRST_INTEGER), low.scalar(_FIRST_INTEGER))
-    below = binary(low, g.Subtract, moved, low.scalar(2 * _FIRST_INTEGER))
-    rounded = binary(low, g.Add, below, clamped(low, size, _FIRST_INTEGER, inf))
+    with low.in_fp32():  # 2^23 is beyond the range of fp16
+        moved = binary(low, g.Add, clamped(low, size, 0.0, _FIRST_INTEGER), low.scalar(_FIRST_INTEGER))
+        below = binary(low, g.Subtract, moved, low.scalar(2 * _FIRST_INTEGER))
+        rounded = binary(low, g.Add, below, clamped(low, size, _FIRST_INTEGER, inf))
     return binary(low, g.Multiply, rounded, sign(low, low.input()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 
 from edgecore_xnnpack.schema import graph as g
@@ -27,8 +29,8 @@ FP16_MAX = float(np.finfo(np.float16).max)
 def convert_to_fp16(subgraph: Subgraph, everything: bool) -> None:
     """Convert operations to fp16, and insert conversions between fp32 and fp16 operations.
 
-    Constants beyond the range of fp16, such as the -inf of a mask, become -65504 or 65504. Operations on integers do
-    not change.
+    Constants beyond the range of fp16, such as the -inf of a mask, and finite limits of clamps become -65504 or 65504.
+    Operations on integers do not change.
 
     Args:
         subgraph: The subgraph, which is edited.
@@ -47,6 +49,11 @@ def _is_float(op: SubgraphNode) -> bool:
         and (value.constant is None or value.constant.dtype == np.float32)
         for value in (*op.inputs, op.output)
     )
+
+
+def _in_fp16_range(limit: float) -> float:
+    """Return a limit of a clamp for fp16. A finite limit stays finite; rounded to fp16, it could become infinite."""
+    return max(-FP16_MAX, min(limit, FP16_MAX)) if isfinite(limit) else limit
 
 
 class _Fp16Converter:
@@ -87,10 +94,14 @@ class _Fp16Converter:
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # fp32 only in XNNPACK
-            is_wanted = (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op)
+            is_wanted = (
+                (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
+            )
             if is_wanted and not wide and not is_average and not has_computed_filter:
                 keeps_weight = op.kind is g.ConvTranspose2d  # for which executorch 1.5 supports fp32 weights only
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
+                if op.clamp is not None:
+                    op.clamp = (_in_fp16_range(op.clamp[0]), _in_fp16_range(op.clamp[1]))
                 self.fp16_values[op.output] = SubgraphValue(op.output.shape, is_fp16=True)
                 self.pending.add(op.output)
                 op.output = self.fp16_values[op.output]
