@@ -53,10 +53,11 @@ breathe_domain_by_file_pattern = {"*/abi.h": "c", "*/backend.h": "c", "*/kernel.
 
 # Each page of headers opens the namespace again, and C repeats a struct's name in its typedef.
 suppress_warnings = ["duplicate_declaration.cpp", "duplicate_declaration.c"]
-# References that lead nowhere here: to the C and C++ libraries, to private C++ types, and from Python annotations to types
-# that have no page. All others must be found.
+# References without a target here: to the C and C++ libraries, to private C++ types, and from Python annotations to
+# types that have no page. All others must be found.
 nitpick_ignore_regex = [
-    ("cpp:identifier", r"(u?int\d+_t|size_t|std|.*::@\d+|EDGECORE_\w+|ProgramTables|DataTables|DeviceMemory|State)"),
+    ("cpp:identifier", r"(u?int\d+_t|size_t|va_list|std|.*::@\d+|EDGECORE_\w+)"),
+    ("cpp:identifier", r"(ProgramTables|DataTables|DeviceMemory|State)"),
     ("c:identifier", r"(u?int\d+_t|size_t|.*@\d+)"),
     ("py:class", r".*"),
 ]

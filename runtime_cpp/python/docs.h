@@ -84,9 +84,8 @@ constexpr const char *kRunAwait = R"(Wait for the run in a thread of asyncio, so
 Returns:
     An iterator for `await`, whose value is that of `wait`.)";
 
-constexpr const char *kMethod = R"(A method of a loaded program. Call it to run it.
-
-    outputs = method(*inputs, out=None, **named_inputs)
+constexpr const char *kMethod = R"(A method of a loaded program. Call it to run it:
+`outputs = method(*inputs, out=None, **named_inputs)`.
 
 Args:
     *inputs: The values of the first inputs: for a tensor a numpy array, a torch tensor, or an object with the buffer

@@ -147,9 +147,8 @@ class Run:
         """
 
 class Method:
-    """A method of a loaded program. Call it to run it.
-
-        outputs = method(*inputs, out=None, **named_inputs)
+    """A method of a loaded program. Call it to run it:
+    `outputs = method(*inputs, out=None, **named_inputs)`.
 
     Args:
         *inputs: The values of the first inputs: for a tensor a numpy array, a torch tensor, or an object with the

@@ -45,9 +45,8 @@ def to_edge(
         A manager of functional programs with dense tensors; inputs and outputs keep their shapes and dtypes.
 
     Raises:
-        VerificationError: An operator is not in the edge dialect and torch has no decomposition for it, or a dtype or
-            layout is not in the dialect.
-        CompileError: A pass failed.
+        CompileError: A pass failed; or an operator is not in the edge dialect and torch has no decomposition for it; or
+            a dtype or layout is not in the dialect.
 
     Example:
         >>> edge = edgecore.to_edge(torch.export.export(model, (torch.randn(1, 3, 224, 224),)))
@@ -89,9 +88,8 @@ def to_edge_transform_and_lower(
         A manager of programs with delegate calls; inputs and outputs keep their shapes and dtypes.
 
     Raises:
-        VerificationError: An operator that is not delegated is not in the edge dialect, and torch has no decomposition
-            for it.
-        CompileError: A pass failed, or a partitioner changed the program or made a partition that is not convex.
+        CompileError: A pass failed; or an operator that is not delegated is not in the edge dialect, and torch has no
+            decomposition for it; or a partitioner changed the program or made a partition that is not convex.
         BackendError: The package of a backend is not installed or is broken.
 
     Warns:

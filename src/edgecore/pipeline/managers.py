@@ -113,8 +113,7 @@ class EdgeProgramManager:
             A new manager; this one does not change.
 
         Raises:
-            CompileError: A pass failed; the message names the pass.
-            VerificationError: A result is not in the edge dialect.
+            CompileError: A pass failed, or its result is not in the edge dialect; the message names the pass.
 
         Example:
             >>> edge = edge.transform([edgecore.passes.narrow_integers])

@@ -1,22 +1,22 @@
 """The interface between edgecore and the packages of backends. Imports no torch.
 
-| module | holds |
-|---|---|
-| `backend_info` | `BackendInfo` and `hookimpl`, which the `__init__` of a backend's package uses |
-| `api` | the protocols of a backend's compiler, and the data classes that they exchange |
-| `options` | types for the options of a backend |
-| `documentation` | tables of options and operators for a README |
-| `byte_reader` | a reader of blobs that may be damaged |
-| `hookspecs` | the specification of the hook, for pluggy |
-| `entry_points` | the entry points of installed packages |
-| `registry` | choose a backend and import its package |
-| `known_backends` | names of the packages to install for missing backends |
-| `kernel_libraries` | libraries of custom operators |
-| `isolated_import` | import packages in a child process |
-| `inspect_library` | load a native library in a child process |
-| `doctor` | the checks of `edgecore doctor` |
-| `loader_errors` | explain the error messages of the system's dynamic loader |
-| `manifests` | write the files by which a C++ application finds backends |
+Its modules:
+
+- `backend_info`: `BackendInfo` and `hookimpl`, which the `__init__` of a backend's package uses
+- `api`: the protocols of a backend's compiler, and the data classes that they exchange
+- `options`: types for the options of a backend
+- `documentation`: tables of options and operators for a README
+- `byte_reader`: a reader of blobs that may be damaged
+- `hookspecs`: the specification of the hook, for pluggy
+- `entry_points`: the entry points of installed packages
+- `registry`: choose a backend and import its package
+- `known_backends`: names of the packages to install for missing backends
+- `kernel_libraries`: libraries of custom operators
+- `isolated_import`: import packages in a child process
+- `inspect_library`: load a native library in a child process
+- `doctor`: the checks of `edgecore doctor`
+- `loader_errors`: explain the error messages of the system's dynamic loader
+- `manifests`: write the files by which a C++ application finds backends
 
 Loading a file imports `backend_info`, `entry_points` and `registry`. Therefore these modules import no module that takes
 milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
