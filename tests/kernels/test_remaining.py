@@ -96,6 +96,13 @@ def test_a_number_wraps_to_the_dtype_of_the_tensor(library: Library) -> None:
     assert torch.equal(out, x == -1) and out.tolist() == [True, False]
 
 
+@pytest.mark.parametrize("limits", [(-1, 1), (None, -2), (-3, None), (1, 5)])
+def test_limits_of_clamp_wrap_to_the_dtype_of_the_tensor(library: Library, limits: tuple[Any, Any]) -> None:
+    x, out = torch.tensor([0, 1, 7, 254, 255], dtype=torch.uint8), torch.empty(5, dtype=torch.uint8)
+    library.call("aten::clamp.out", x, *limits, out)
+    assert torch.equal(out, x.clamp(*limits))
+
+
 def test_full_converts_its_number(library: Library) -> None:
     out = torch.empty(3, dtype=torch.int64)
     library.call("aten::full.out", [3], -2.75, out)

@@ -250,14 +250,21 @@ int32_t clamp_out(const edgecore_call *raw) {
   Call call(raw, "aten::clamp.out");
   const Tensor self = call.tensor(0);
   const Tensor out = call.tensor(3);
-  Params params;
+  Scalar limits[2];
   Promotion promotion;
   (self.ndim() > 0 ? promotion.dim : promotion.zero) = self.type();
   for (int k = 0; k < 2; ++k) {
     if (call.is_none(static_cast<uint64_t>(k + 1))) continue;
     const Scalar limit = call.scalar(static_cast<uint64_t>(k + 1));
-    params.set(k, limit);
+    limits[k] = limit;
     promotion.number = promote(promotion.number, limit.type());
+  }
+  const Type common = promotion.result();
+  Params params;
+  for (int k = 0; k < 2; ++k) {
+    // ATen converts the limits to the common dtype first: -1 is 255 in uint8.
+    if (common == Type::kU8 && limits[k].tag == EDGECORE_TAG_INT) limits[k].i = static_cast<uint8_t>(limits[k].i);
+    params.set(k, limits[k]);
   }
   const bool low = !call.is_none(1);
   const bool high = !call.is_none(2);
@@ -265,7 +272,7 @@ int32_t clamp_out(const edgecore_call *raw) {
   const Functions functions = low && high ? all_functions<Clamp, 1>()
                               : low       ? all_functions<ClampMin, 1>()
                                           : all_functions<ClampMax, 1>();
-  return elementwise(call, out, &self, 1, promotion.result(), ResultKind::kSame, functions, params);
+  return elementwise(call, out, &self, 1, common, ResultKind::kSame, functions, params);
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowered import check
+from lowered import check, refusals
 from torch import nn
 
 ROWS = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
@@ -22,6 +22,11 @@ def test_linear_layers_of_computed_weights_equal_eager() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_linear_layer_equals_eager(shape: tuple[int, ...], bias: bool) -> None:
     check(nn.Sequential(nn.Linear(5, 7, bias), nn.ReLU(), nn.Linear(7, 2)), torch.randn(shape))
+
+
+def test_a_linear_layer_with_a_vector_as_weight_stays_outside_with_a_reason() -> None:
+    found = refusals(lambda x: F.linear(x, x[0, 0].exp()), ROWS)
+    assert "a weight of rank 1" in str(found)
 
 
 class Weights(nn.Module):

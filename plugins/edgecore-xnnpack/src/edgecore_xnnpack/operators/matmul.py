@@ -37,6 +37,8 @@ def fully_connected(
 
 def _check_linear(query: Query) -> str | None:
     weight = query.argument("weight")
+    if weight.meta["val"].dim() != 2:
+        return f"a weight of rank {weight.meta['val'].dim()}"
     return _check_scheme(query, weight) if is_dequantize(weight) else None
 
 
@@ -62,7 +64,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
 
 
 @lowers(aten.linear.default, check=_check_linear, do_not_decompose=True,
-        constraints="quantized weights: a scale for each row, or for each group of 4-bit weights")  # fmt: skip
+        constraints="rank-2 weights; if quantized, a scale for each row, or for each group of 4-bit weights")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> SubgraphValue:
     """Emit a fully connected node; a bias that is computed at run time is added to its result."""
     weight = low.array(low.argument("weight"))
