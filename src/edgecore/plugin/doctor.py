@@ -61,7 +61,7 @@ class Diagnosis:
 
 
 Trials = dict[str, isolated_import.Trial]
-"""Results of the tasks of one package, by `Task.kind`."""
+"""Results of the tasks that ran for one package in a child process, by `Task.kind`."""
 
 
 def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:

@@ -1,6 +1,7 @@
 """Load the library of a backend or of kernels and print its table as JSON: `python -m edgecore.plugin.inspect_library PATH`.
 
-This is a separate program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
+The table is the struct `edgecore_backend` or `edgecore_kernel_library` that the library exports. This is a separate
+program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
 """
 
 from __future__ import annotations
