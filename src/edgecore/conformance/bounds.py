@@ -63,10 +63,10 @@ class Bounded:
 
     Attributes:
         value: The tensor that eager PyTorch computes.
-        error: The bound, float64 of the same shape. For quantized values it is that of `value - zero_point`. In float16,
-            while the program runs, it is a root mean square.
+        error: The bound, float64 of the same shape. For quantized values it bounds the difference of
+            `value - zero_point`. For programs in float16, `_Bounds` stores the root mean square error here instead.
         step: The scale with which the value was quantized, if the scale is a constant.
-        rounded_from: For quantized values, the error of the values before quantization.
+        rounded_from: For quantized values, the `error` of the values before quantization.
     """
 
     value: torch.Tensor
@@ -106,7 +106,7 @@ class _Bounds(Interpreter):
         self.half = half
         self.by_row = by_row
         self.worst = CONFIDENCE if half else 1.0
-        """Factor from an `error` to the maximum error."""
+        """Factor by which an `error` is multiplied to get the maximum error."""
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.exact(super().placeholder(target, args, kwargs))
@@ -184,7 +184,7 @@ def _call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
 
 
 def _move(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound an operator that only moves data: move the errors in the same way."""
+    """Bound an operator that only moves data, by applying the operator to the errors too."""
     return Bounded(_call(target, args, kwargs), target(args[0].error, *args[1:], **kwargs))
 
 
@@ -390,7 +390,7 @@ def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _broadcastable(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
-    """Reshape scales or zero points of channels, groups or rows so that they broadcast against the value."""
+    """Reshape scales or zero points of channels, groups or rows to a shape that broadcasts to that of `value`."""
     name = target._schema.name
     if name.endswith("per_channel"):
         return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])
@@ -417,7 +417,8 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     if not bool(zero_error.any()):
         ends = [end.clamp(low, high) for end in ends]
     error = torch.maximum(quantized - ends[0], ends[1] - quantized)
-    # Another zero point also covers the range of its row up to half a step, so it may clamp values at the ends by one step.
+    # With another zero point, the quantized range covers the values of a row except for half a step. So values at the
+    # ends of the range may be clamped to another step: their error is one step more.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     return Bounded(value, error + at_end.double(), rounded_from=x.error)
 
@@ -477,7 +478,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 _EXACT = (_move, _join, _lookup)
-"""Rules of operators whose results are not rounded."""
+"""Rules of operators that only copy values, so that their results need no rounding to float16."""
 
 _DATA_MOVEMENT = (
     "view.default", "reshape.default", "flatten.using_ints", "permute.default", "transpose.int", "t.default",

@@ -28,7 +28,7 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that are tried even if the backend does not claim them: it must not support the call, or be correct."""
+"""Dtypes that are tried even if the backend does not claim them: it may leave such a call, or must compute it correctly."""
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -105,7 +105,7 @@ class _Operator:
 
 
 class _Result:
-    """Counts of the sample calls of an operator in one model."""
+    """Where the sample calls of an operator run: counts, dtypes, and reasons against delegation."""
 
     def __init__(self) -> None:
         self.delegated = 0
@@ -136,7 +136,7 @@ def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], in
             result = _try_together(subject, operator, [sample], inside)
         except EdgecoreError as error:
             if not _runs_without_backend(operator, sample):
-                continue  # not the backend's fault
+                continue  # edgecore alone fails on this sample too
             raise Failed(f"{operator}{sample}: {error}") from error
         total.delegated += result.delegated
         total.seen += result.seen
@@ -172,7 +172,7 @@ def _try_together(subject: BackendUnderTest, operator: str, samples: Sequence[Sa
 
 
 def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Compute the results with edgecore's kernels."""
+    """Compute the results with edgecore's kernels, without the backend."""
     return outputs(edgecore.load(edgecore.compile(model, tuple(inputs)).buffer).forward(*inputs))
 
 

@@ -1,4 +1,4 @@
-"""Samples of operators for which the schema is not enough, or which have arguments worth testing. Fills `TABLE`."""
+"""Samples of operators whose samples cannot be made from the schema, or need particular arguments. Fills `TABLE`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, VOLUME, Make, Sam
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Call the operator on every tensor with default arguments, and on one tensor with each tuple of arguments."""
+    """Make calls on tensors of all shapes with default arguments, and one call with each tuple of further arguments."""
 
     def make_samples(make: Make) -> list[Sample]:
         samples = [Sample((tensor,)) for tensor in make.tensors(low, high)]

@@ -90,8 +90,8 @@ class OutputRow:
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's: the loss of the recipe, if there is one, and the
             error of the runtime.
-        quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone; None
-            if no recipe quantized the program.
+        quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
+            None if no recipe quantized the program.
         bound: The bound of the error of the runtime, an absolute value.
         step: The scale with which the output was rounded last; None if it was not rounded with one known scale.
         problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
@@ -135,7 +135,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods: first those beyond their bound, then the others, each sorted by the SQNR of `eager`."""
+    """All outputs of all methods: first those beyond their bound, then the others, each by the SQNR of `eager`."""
 
     rows: Sequence[OutputRow]
 
@@ -243,7 +243,7 @@ def _compare_method(
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose a dynamic scale for the tensor or for each row; the reference that is closer to it counts.
+        # A backend may choose a dynamic scale for the tensor or for each row; the reference closer to the result counts.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]

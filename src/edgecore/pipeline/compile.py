@@ -158,8 +158,8 @@ def compile(
             the backends before it left.
         dynamic_shapes: As for `torch.export.export`. Each Dim needs a `max`.
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
-        memory: None (the caller supplies the memory of inputs and outputs), `static` (the arena also holds inputs and outputs), or a
-            `MemoryPlanningPass`.
+        memory: None (the caller supplies the memory of inputs and outputs), `static` (the arena also holds inputs and
+            outputs), or a `MemoryPlanningPass`.
         external_data: The weights to store in `.ptd` files, which `save` writes into the folder of the `.pte`. True:
             all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
             qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with

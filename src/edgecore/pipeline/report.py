@@ -121,7 +121,7 @@ class DelegationReport:
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a heading, then one line for each layer with a finite SQNR, the lowest first; at most `limit` layers."""
+        """Return a heading, then a line for each layer with a finite SQNR, the lowest first; at most `limit` layers."""
         rows = self.quantization
         if not rows:
             return []

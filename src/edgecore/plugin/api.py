@@ -70,8 +70,8 @@ class PreprocessResult:
     Attributes:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
-        debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes that
-            the step computes.
+        debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
+            that the step computes.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
             the blob, and refuses what it cannot run.
         memory: Memory that the delegate will allocate.
@@ -220,8 +220,8 @@ class ConfigurableCompiler(BackendCompiler, Protocol):
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
         """Return a mapping from the name of each implementation to the environment variables that choose it.
 
-        The conformance suite repeats its checks of recipes in one process for each implementation. If this machine cannot
-        run an implementation, loading a file must fail with an error message.
+        The conformance suite repeats its checks of recipes in one process for each implementation. If this machine
+        cannot run an implementation, loading a file must fail with an error message.
         """
 
 

@@ -143,9 +143,9 @@ def _import(module: str) -> None:
 def _implicit_entries() -> list[int]:
     """Return the indices in `sys.path` of those entries for the current directory that the user did not ask for.
 
-    The interpreter added them: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that an empty part of
-    PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the current directory: the
-    folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
+    The interpreter added them: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that
+    an empty part of PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the
+    current directory: the folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
     """
     implicit = [index for index, entry in enumerate(sys.path) if not entry]
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
