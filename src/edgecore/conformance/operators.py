@@ -28,7 +28,7 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that are tried even if the backend does not claim them: it may leave such a call, or must compute it correctly."""
+"""Dtypes that are tried even if the backend does not claim them: if it delegates a call, the result must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 

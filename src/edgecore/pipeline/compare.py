@@ -243,7 +243,7 @@ def _compare_method(
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose a dynamic scale for the tensor or for each row; the reference closer to the result counts.
+        # A backend may choose dynamic scales for the tensor or for each row; the reference closer to the result counts.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]

@@ -47,7 +47,7 @@ def number(value: float) -> Any:
 
 
 Build = Callable[[Builder, Node], Any]
-"""Builds the operators of a call and returns its value; a list of values if the call has several results."""
+"""Type of a function that builds the OpenVINO operators of a call and returns its result, or a list of its results."""
 
 
 Row = OperatorRow[Build]
@@ -65,6 +65,6 @@ def rank(node: Any) -> int:
 
 
 def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Return `dims` of a node's result as numbers from 0 on; all dims if `dims` is None or empty."""
+    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
     count = rank(node)
     return [dim % count for dim in dims] if dims else list(range(count))
