@@ -80,7 +80,7 @@ def test_every_truncation_of_a_blob_is_refused() -> None:
 
 
 def test_damage_anywhere_leaves_the_process_alive(tmp_path, pte: bytes) -> None:
-    """Check that damage to each 97th byte of the blob is rejected by the hash, in a process that is allowed to crash."""
+    """Check that damage to each 97th byte of the blob is rejected by the hash, in a child process, which may crash."""
     path = tmp_path / "model.pte"
     path.write_bytes(pte)
     code = f"""

@@ -65,7 +65,7 @@ class Bounded:
         value: The tensor that eager PyTorch computes.
         error: The bound, float64 of the same shape. For quantized values it bounds the difference of
             `value - zero_point`. For programs in float16, `_Bounds` stores the root mean square error here instead.
-        step: The scale with which the value was quantized, if the scale is a constant.
+        step: For a dequantized value, its scale if the scale is a constant; otherwise None.
         rounded_from: For quantized values, the `error` of the values before quantization.
     """
 

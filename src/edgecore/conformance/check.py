@@ -78,7 +78,7 @@ class BackendUnderTest:
     """The last argument of `trying` in this check."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
-    """Compiled programs that several checks use."""
+    """Compiled programs and other results that several checks use."""
 
     @property
     def backend_id(self) -> str:

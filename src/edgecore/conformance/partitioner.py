@@ -158,7 +158,7 @@ def _edge(name: str) -> ExportedProgram:
 
 
 def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
-    network(subject, name)  # fails with a better error message if it does not compile
+    network(subject, name)  # if the network does not compile, this raises the better error message
     return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
 
 

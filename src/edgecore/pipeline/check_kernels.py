@@ -61,7 +61,8 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
     """Check that the target runtime has a kernel for every operator that is not delegated.
 
     Raises:
-        CompileError: Kernels are missing; the message names all these operators, but only the first custom operator.
+        CompileError: Kernels are missing. The message names all operators without a kernel; of custom operators, only
+            the first.
     """
     namespaces = {key.partition("::")[0] for key in _library()}
     allowed = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None

@@ -135,7 +135,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods: first those beyond their bound, then the others, each by the SQNR of `eager`."""
+    """All outputs of all methods: first those beyond their bound, then the others; both are sorted by `eager.sqnr`."""
 
     rows: Sequence[OutputRow]
 

@@ -62,7 +62,7 @@ class DelegationReport:
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
         sections: Backend id -> lines of the backend about its delegates.
-        failures: Partitions on which a backend failed; their operators run elsewhere.
+        failures: Failures of partitioners and backends; the operators concerned run elsewhere.
     """
 
     rows: list[ReportRow] = field(default_factory=list)

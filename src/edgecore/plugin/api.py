@@ -132,7 +132,7 @@ class InstalledBackend:
 
 
 class BackendCompiler(Protocol):
-    """Compiler of a backend. `BackendInfo.compiler` names such a class; its constructor has no arguments."""
+    """Compiler of a backend. `BackendInfo.compiler` names the class, whose constructor has no arguments."""
 
     Options: type[BaseModel]
     """Pydantic model of the backend's options, each with a type and a description: the keywords of `Backend(name, ...)`."""

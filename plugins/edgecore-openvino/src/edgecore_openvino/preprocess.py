@@ -64,7 +64,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
-    """Build the OpenVINO model of a partition. Names of operators are numbered, so equal partitions give equal bytes."""
+    """Build the OpenVINO model of a partition. Operators get numbered names, so equal partitions give equal bytes."""
     builder = Builder(partition)
     parameters = []
     for node, argument in zip(partition.inputs, inputs, strict=True):
@@ -93,7 +93,7 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
 
 
 def _copied(value: Any, parameters: Sequence[Any]) -> Any:
-    """Add a conversion to the same dtype if a result is an input; else OpenVINO 2026.4 on CPU does not copy the input."""
+    """Add a conversion to the same dtype if a result is an input; OpenVINO 2026.4 on CPU would not copy it to the output."""
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 

@@ -29,4 +29,4 @@ _ROWS = (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)
 _COMMON = (contiguous_only, at_most_dims(MAX_RANK), _no_empty)
 TABLE = OperatorTable(_ROWS, _COMMON)
 STATIC_TABLE = OperatorTable(_ROWS, (*_COMMON, _static_sizes))
-"""The table for `payload="blob"`: the delegate cannot infer output shapes of a compiled model, so all sizes are fixed."""
+"""The table for `payload="blob"`: the delegate cannot infer shapes with a compiled model, so all sizes are fixed."""
