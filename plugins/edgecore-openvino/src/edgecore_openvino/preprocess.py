@@ -93,7 +93,7 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
 
 
 def _copied(value: Any, parameters: Sequence[Any]) -> Any:
-    """Add a conversion to the same dtype if a result is an input; OpenVINO 2026.4 on CPU would not copy it to the output."""
+    """Convert a result that is an input to the same dtype: OpenVINO 2026.4 on CPU would not copy it to the output."""
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 
