@@ -36,7 +36,7 @@ aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 
 FLOAT = 2.0**-23
-"""Relative difference of two roundings to float32: each has an error of up to 2^-24."""
+"""Maximum relative difference of two roundings to float32: each has an error of up to 2^-24."""
 FUNCTION = 16 * FLOAT
 """Error of an approximated function such as exp, relative to the larger of 1 and the result."""
 HALF = 2.0**-11
@@ -115,7 +115,7 @@ class _Bounds(Interpreter):
         return self.exact(super().get_attr(target, args, kwargs))
 
     def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return None  # a check of the inputs that torch.export has inserted
+        return None  # torch.export has inserted this module, which only checks the inputs
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat = [*args, *kwargs.values()]
@@ -456,7 +456,7 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """Bound the dynamic scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the whole tensor."""
+    """Bound dynamic scale (max - min) / 255 and zero point -128 - min / scale, for each row or for the whole tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:

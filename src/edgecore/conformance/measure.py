@@ -82,7 +82,7 @@ def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any
     def watch() -> None:
         nonlocal peak
         while not stop.is_set():
-            peak = max(peak, _threads() - 1)  # without this thread
+            peak = max(peak, _threads() - 1)  # without the thread that runs this function
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -57,7 +57,7 @@ class _Operator:
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.quick:  # most backends share the code of fp16 and bf16 with float32
+        if subject.quick:  # one sample for fp16 and bf16, as most backends run them by the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:

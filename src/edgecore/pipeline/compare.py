@@ -205,7 +205,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield one call for a tuple or a tensor, or a call for each entry of another iterable."""
+    """Yield (args, kwargs): the example inputs for None, one call for a tuple or tensor, one for each entry of a list."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(

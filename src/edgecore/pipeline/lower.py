@@ -151,7 +151,7 @@ class _Lowering:
     def __init__(self, passes: PassList, dump: PassDump | None = None) -> None:
         self.passes = passes
         self.dump = dump
-        self.is_single = True  # there is only one method
+        self.is_single = True  # True if there is only one method; set by `exported`
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
         """Return the function that `PassManager` calls after each pass over a method; None if nothing is dumped."""

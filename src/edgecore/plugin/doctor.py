@@ -157,7 +157,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 def _reinstall(provider: entry_points.Provider) -> str:
     """Return the command that installs the package again, editable if it was editable."""
-    # https://packaging.python.org/en/latest/specifications/direct-url/
+    # Format of the file: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
     except ValueError:
