@@ -184,7 +184,7 @@ def _call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
 
 
 def _move(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound an operator that only moves data, by applying the operator to the errors too."""
+    """Bound the error of an operator that only moves data, by applying the operator to the errors too."""
     return Bounded(_call(target, args, kwargs), target(args[0].error, *args[1:], **kwargs))
 
 
@@ -201,7 +201,7 @@ def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _weighted(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound a linear layer or a convolution, whose arguments are input, weight, bias and numbers."""
+    """Bound the error of a linear layer or convolution, whose arguments are input, weight, bias and numbers."""
     x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
     value = _call(target, args, kwargs)
 
@@ -233,9 +233,10 @@ def _matmul(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width), as a whole: bounds of each p_j are too loose.
+    """Bound the error of attention as a whole, because bounds of each of its steps would be too loose.
 
-    Let a_j be the errors of the scores s_j, and d_j those of the values v_j. Then the error of the result is
+    The result is out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width). Let a_j be the errors of the
+    scores s_j, and d_j those of the values v_j. Then the error of the result is
 
         sum_j p_j exp(a_j) (v_j + d_j - out) / sum_k p_k exp(a_k).
 
@@ -277,7 +278,7 @@ def _over_keys(changes: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
+    """Bound the error of p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
 
     p_j is largest if x_j is too large by e_j and all other x_k are too small by E, and smallest in the opposite case. Both
     cases change p_j by at most p_j (1 - p_j) (exp(e_j + E) - 1).
@@ -304,7 +305,7 @@ def _softmax_rounding(run: _Bounds, score: torch.Tensor, weight: torch.Tensor) -
 
 
 def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
+    """Bound the error of c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
 
     Let d be the error of c, which is the sum of the errors of x and of the mean. s is a norm, so its error is at most the
     norm of d (float32). To first order the error of s is mean(c d) / s, where errors of random sign partly cancel (float16).
@@ -424,7 +425,7 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound (q - zero point) * step.
+    """Bound the error of (q - zero point) * step.
 
     If the scale is dynamic, two implementations have different scales. Each result then lies within half of its own step
     of the value x that was quantized (clamping cuts off at most half a step, because the range of a row is rounded by at
@@ -456,7 +457,7 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """Bound dynamic scale (max - min) / 255 and zero point -128 - min / scale, for each row or for the whole tensor."""
+    """Bound the errors of scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:

@@ -221,7 +221,7 @@ class _Calls(torch.nn.Module):
         self.companion = resolve(companion) if companion else None
         self.inside = inside
         self.owners: list[int] = []
-        """Index of the sample of each result; set by `forward`."""
+        """For each result, the index of the sample whose call returned it; set by `forward`."""
         self.parts = torch.nn.ModuleList(sample.module for sample in samples if sample.module is not None)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

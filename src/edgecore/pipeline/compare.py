@@ -205,7 +205,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield (args, kwargs): the example inputs for None, one call for a tuple or tensor, one for each entry of a list."""
+    """Yield (args, kwargs) of calls: the example inputs for None, a tuple or tensor, or each entry of a list."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(

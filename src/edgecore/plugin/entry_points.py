@@ -129,7 +129,7 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 
 def _import(module: str) -> None:
-    """Import a module, but not from an implicit current directory."""
+    """Import a module, but not from the current directory if the interpreter itself added it to `sys.path`."""
     removed = [(index, sys.path[index]) for index in _implicit_entries()]
     for index, _ in reversed(removed):
         del sys.path[index]

@@ -27,7 +27,7 @@ class Builder:
         self.values: dict[Node, Any] = {}
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """Return the value of an argument: a node, or a number, which becomes a constant with the dtype of node `like`."""
+        """Return the value of an argument: a node, or a number, which becomes a constant of the dtype of `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             return ops.constant(np.asarray(argument), OV_TYPES[like.meta["val"].dtype])
