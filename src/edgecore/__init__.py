@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk")
-"""Submodules that `import edgecore` alone makes reachable."""
+"""Submodules that can be used after `import edgecore` alone, as `edgecore.NAME`."""
 
 _MODULE_OF = {
     "Backend": "edgecore.backend",

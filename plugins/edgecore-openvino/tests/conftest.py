@@ -1,4 +1,4 @@
-"""Leaves these tests out where the package or OpenVINO is not installed; the random numbers are the same in every run."""
+"""Skip these tests if the package or OpenVINO is not installed; seed torch before each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python and the delegate check the header before OpenVINO's bytes; only the hash in the file protects those bytes."""
+"""Damaged blobs: Python and the delegate check the header; only the SHA-256 in the file protects the model after it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DAMAGED = [
     (0, 0, "not written by edgecore-openvino"),
     (8, 2, "version 2"),
     (12, 2, "kind"),
-    (12, 1, ""),  # another kind: OpenVINO's own refusal of the bytes
+    (12, 1, ""),  # the kind of a compiled model: OpenVINO itself rejects the XML text
     *((16 + 4 * field, 0xFFFFFFFF, "damaged") for field in range(3)),
     (20, 0, "damaged"),  # no outputs
     (28, 0xFFFFFFFF, "damaged"),  # a dtype
@@ -67,7 +67,7 @@ def test_a_damaged_header_is_refused(pte: bytes, at: int, value: int, sentence: 
 
 
 def without_hash(content: bytes) -> bytes:
-    """A file whose metadata holds no hash, as one of another toolchain."""
+    """Return the file with its metadata, which hold the hash, under an unknown key, as if it had none."""
     return content.replace(b"edgecore.meta.v1", b"edgecore.meta.v0")
 
 
@@ -80,7 +80,7 @@ def test_every_truncation_of_a_blob_is_refused() -> None:
 
 
 def test_damage_anywhere_leaves_the_process_alive(tmp_path, pte: bytes) -> None:
-    """Every 97th byte of the delegate's blob, in a process of its own: refused, as the file holds the hash."""
+    """Check that damage to each 97th byte of the blob is rejected by the hash, in a child process, which may crash."""
     path = tmp_path / "model.pte"
     path.write_bytes(pte)
     code = f"""

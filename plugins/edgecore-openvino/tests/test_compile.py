@@ -1,4 +1,4 @@
-"""The delegate computes the same as PyTorch, with all options and payloads."""
+"""The delegate computes the same results as PyTorch, with both payloads and various options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Mlp(nn.Module):
 
 
 class Net(nn.Module):
-    """Convolutions, a depthwise one and a transposed one, batch norm, pooling, a residual sum, resizing."""
+    """Convolutions (one is depthwise, one transposed), batch norm, group norm, pooling, a residual sum, resizing."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Net(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer's block on tokens: embedding, attention with a mask, two norms."""
+    """A transformer block with its embedding: attention with a mask, an MLP, two norms."""
 
     def __init__(self):
         super().__init__()
@@ -117,14 +117,14 @@ def payload_of(program, path):
 
 
 def test_options_are_in_the_blob_for_the_import_at_load(tmp_path):
-    """A compiled model forgets its precision: without these properties it would run in bf16 on a CPU that has it."""
+    """A compiled model does not store its precision: without these properties, CPUs with bf16 would compute in bf16."""
     kept = payload_of(build(*PAIR, payload="blob", precision="f32", streams=2), tmp_path / "model.pte")
     assert kept.kind is Kind.DEVICE and kept.device == "CPU"
     assert kept.properties == {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "2"}
 
 
 def test_a_property_is_given_to_openvino_again(tmp_path):
-    """One that OpenVINO refuses shows that it arrives, whichever way the model does."""
+    """Set a value that OpenVINO refuses: its error shows that both payloads pass their properties to OpenVINO."""
     for payload in ("portable", "blob"):
         path = tmp_path / "model.pte"
         build(*PAIR, payload=payload).save(path)

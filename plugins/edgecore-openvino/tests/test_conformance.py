@@ -1,4 +1,4 @@
-"""The conformance suite against this backend."""
+"""Run the conformance suite on this backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package as users get it, with OpenVINO and without."""
+"""The installed package: imports, the search for OpenVINO's library, README."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_delegate_links_nothing_of_openvino():
 
 
 def test_the_tables_of_the_readme_are_those_of_the_code():
-    """To mend it, paste what `edgecore backends openvino --markdown` prints."""
+    """If this fails, replace the tables of the README by what `edgecore backends openvino --markdown` prints."""
     assert options_markdown(OpenvinoCompiler.Options) in README
     assert operators_markdown(OpenvinoCompiler().operator_support()) in README
 

@@ -1,4 +1,4 @@
-"""Describe the delegates' blobs of a file by their backends' compilers: `edgecore inspect --blobs`."""
+"""Describe the blobs of a file with the compilers of their backends: `edgecore inspect --blobs`."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _fixed(value: EValue) -> dict[str, Any]:
 
 
 def _delegate_bytes(delegates: list[DelegateMeta]) -> int:
-    """Sum up the declared memory of the delegates. Needs of one shared group count as their maximum."""
+    """Sum up the declared memory of the delegates. Of needs with the same `shared_group`, only the largest counts."""
     alone = 0
     groups: defaultdict[str, int] = defaultdict(int)
     for need in (need for delegate in delegates for need in delegate.memory):

@@ -29,7 +29,7 @@ _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DO
 
 @dataclass
 class Selection:
-    """Operators that files call. `dtypes` maps (name, overload) to the dtypes of all tensor arguments of its calls."""
+    """Operators that files call. `dtypes` maps (name, overload) to the dtypes of all tensors that its calls have."""
 
     dtypes: dict[tuple[str, str], set[ScalarType]] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ def _bits(dtypes: Iterable[ScalarType]) -> int:
 
 
 def functions(sources: Path) -> dict[tuple[str, str], str]:
-    """Read the table of the operator library.
+    """Read the operators of edgecore's library of kernels from the `.inc` files in its sources.
 
     Args:
         sources: Folder with the sources of the library.
@@ -82,7 +82,7 @@ def functions(sources: Path) -> dict[tuple[str, str], str]:
         The name of the C++ function of each (operator name, overload).
 
     Raises:
-        EdgecoreError: The folder contains no operator library.
+        EdgecoreError: The folder contains no `.inc` files.
     """
     tables = sorted(sources.glob("*.inc"))
     if not tables:

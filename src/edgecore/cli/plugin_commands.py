@@ -18,7 +18,7 @@ from edgecore.plugin.entry_points import COMMANDS, Provider, scan
 
 
 def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
-    """Add the command of a package that the command line calls, or, if it calls no command, all of them for the help.
+    """Add the command that the command line calls. If it calls none, add the commands of all packages, for the help.
 
     Args:
         app: The command line of edgecore.
@@ -26,7 +26,7 @@ def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:
         arguments: Arguments of the process.
 
     Raises:
-        BackendAmbiguous: Two packages have a command of this name.
+        BackendAmbiguous: Several packages provide the called command.
         BackendBroken: The package's command cannot be imported.
     """
     del app.registered_commands[built_in:], app.registered_groups[:]  # added by an earlier call in this process

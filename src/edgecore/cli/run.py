@@ -111,7 +111,7 @@ def _short(value: Any) -> str:
 
 
 def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:
-    """Make arguments for a method: the same random tensors each time; for a number its value in the export, or None.
+    """Make arguments for a method: the same random tensors each time; for a number, its value in the file, or None.
 
     Args:
         file: The file, from which the values of numbers are read.

@@ -76,7 +76,7 @@ def _conclude(file: Path, violations: Sequence[Violation], rules: str) -> None:
 
 
 def _checkers(backend_ids: list[str], target: str) -> dict[str, Checker]:
-    """Return functions that check the delegates' blobs, by backend id: those of the installed backends' compilers."""
+    """Return functions that check blobs, by backend id: each calls `verify_blob` of the backend's compiler."""
     from edgecore.plugin.registry import find, load_compiler
 
     checkers: dict[str, Checker] = {}

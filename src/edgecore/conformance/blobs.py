@@ -97,7 +97,7 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
 
 
 def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Flip one to three bits. Half of them are in the first 512 bytes, which mostly hold sizes and offsets."""
+    """Flip one to three bits, more of them in the first 512 bytes, which mostly hold sizes and offsets."""
     for _ in range(count):
         changed = bytearray(blob)
         positions = []
@@ -110,7 +110,7 @@ def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
 
 
 def _overwritten(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Overwrite an aligned number of 1 to 8 bytes with a value that sizes, offsets and counts never have: 0, limits."""
+    """Overwrite an aligned number of 1 to 8 bytes with a value that a parser may not expect: 0, 1, limits of types."""
     values = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
     for _ in range(count):
         width = rng.choice((1, 2, 4, 4, 8))

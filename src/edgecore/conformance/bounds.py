@@ -36,7 +36,7 @@ aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 
 FLOAT = 2.0**-23
-"""Relative difference of two roundings to float32: each has an error of up to 2^-24."""
+"""Maximum relative difference of two roundings to float32: each has an error of up to 2^-24."""
 FUNCTION = 16 * FLOAT
 """Error of an approximated function such as exp, relative to the larger of 1 and the result."""
 HALF = 2.0**-11
@@ -63,10 +63,10 @@ class Bounded:
 
     Attributes:
         value: The tensor that eager PyTorch computes.
-        error: The bound, float64 of the same shape. For quantized values it is that of `value - zero_point`. In float16,
-            while the program runs, it is a root mean square.
-        step: The scale with which the value was quantized, if the scale is a constant.
-        rounded_from: For quantized values, the error of the values before quantization.
+        error: The bound, float64 of the same shape. For quantized values it bounds the difference of
+            `value - zero_point`. For programs in float16, `_Bounds` stores the root mean square error here instead.
+        step: For a dequantized value, its scale if the scale is a constant; otherwise None.
+        rounded_from: For quantized values, the `error` of the values before quantization.
     """
 
     value: torch.Tensor
@@ -106,7 +106,7 @@ class _Bounds(Interpreter):
         self.half = half
         self.by_row = by_row
         self.worst = CONFIDENCE if half else 1.0
-        """Factor from an `error` to the maximum error."""
+        """Factor by which an `error` is multiplied to get the maximum error."""
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.exact(super().placeholder(target, args, kwargs))
@@ -115,7 +115,7 @@ class _Bounds(Interpreter):
         return self.exact(super().get_attr(target, args, kwargs))
 
     def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return None  # a check of the inputs that torch.export has inserted
+        return None  # torch.export has inserted this module, which only checks the inputs
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat = [*args, *kwargs.values()]
@@ -184,7 +184,7 @@ def _call(target: Any, args: Sequence[Any], kwargs: Any) -> torch.Tensor:
 
 
 def _move(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound an operator that only moves data: move the errors in the same way."""
+    """Bound the error of an operator that only moves data, by applying the operator to the errors too."""
     return Bounded(_call(target, args, kwargs), target(args[0].error, *args[1:], **kwargs))
 
 
@@ -201,7 +201,7 @@ def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _weighted(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound a linear layer or a convolution, whose arguments are input, weight, bias and numbers."""
+    """Bound the error of a linear layer or convolution, whose arguments are input, weight, bias and numbers."""
     x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
     value = _call(target, args, kwargs)
 
@@ -233,9 +233,10 @@ def _matmul(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width), as a whole: bounds of each p_j are too loose.
+    """Bound the error of attention as a whole, because bounds of each of its steps would be too loose.
 
-    Let a_j be the errors of the scores s_j, and d_j those of the values v_j. Then the error of the result is
+    The result is out = sum_j p_j v_j with p = softmax(s), s = q k^T / sqrt(width). Let a_j be the errors of the
+    scores s_j, and d_j those of the values v_j. Then the error of the result is
 
         sum_j p_j exp(a_j) (v_j + d_j - out) / sum_k p_k exp(a_k).
 
@@ -277,7 +278,7 @@ def _over_keys(changes: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
+    """Bound the error of p_j = exp(x_j) / sum_k exp(x_k), where x_j has an error of at most e_j, and E = max e_k.
 
     p_j is largest if x_j is too large by e_j and all other x_k are too small by E, and smallest in the opposite case. Both
     cases change p_j by at most p_j (1 - p_j) (exp(e_j + E) - 1).
@@ -304,7 +305,7 @@ def _softmax_rounding(run: _Bounds, score: torch.Tensor, weight: torch.Tensor) -
 
 
 def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
+    """Bound the error of c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
 
     Let d be the error of c, which is the sum of the errors of x and of the mean. s is a norm, so its error is at most the
     norm of d (float32). To first order the error of s is mean(c d) / s, where errors of random sign partly cancel (float16).
@@ -390,7 +391,7 @@ def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _broadcastable(parameters: torch.Tensor, value: torch.Tensor, target: Any, axis: int) -> torch.Tensor:
-    """Reshape scales or zero points of channels, groups or rows so that they broadcast against the value."""
+    """Reshape scales or zero points of channels, groups or rows to a shape that broadcasts to that of `value`."""
     name = target._schema.name
     if name.endswith("per_channel"):
         return parameters.reshape([-1 if dim == axis % value.dim() else 1 for dim in range(value.dim())])
@@ -417,13 +418,14 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     if not bool(zero_error.any()):
         ends = [end.clamp(low, high) for end in ends]
     error = torch.maximum(quantized - ends[0], ends[1] - quantized)
-    # Another zero point also covers the range of its row up to half a step, so it may clamp values at the ends by one step.
+    # With another zero point, the quantized range covers the values of a row except for half a step. So values at the
+    # ends of the range may be clamped to another step: their error is one step more.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     return Bounded(value, error + at_end.double(), rounded_from=x.error)
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound (q - zero point) * step.
+    """Bound the error of (q - zero point) * step.
 
     If the scale is dynamic, two implementations have different scales. Each result then lies within half of its own step
     of the value x that was quantized (clamping cuts off at most half a step, because the range of a row is rounded by at
@@ -455,7 +457,7 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """Bound the dynamic scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the whole tensor."""
+    """Bound the errors of scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the tensor."""
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:
@@ -477,7 +479,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 _EXACT = (_move, _join, _lookup)
-"""Rules of operators whose results are not rounded."""
+"""Rules of operators that only copy values, so that their results need no rounding to float16."""
 
 _DATA_MOVEMENT = (
     "view.default", "reshape.default", "flatten.using_ints", "permute.default", "transpose.int", "t.default",

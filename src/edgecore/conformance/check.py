@@ -75,10 +75,10 @@ class BackendUnderTest:
     individually: bool = False
     """True if the process died in this check before. The check then tries its inputs one by one, to find the one at fault."""
     last_input: str = ""
-    """The input that this check tried last."""
+    """The last argument of `trying` in this check."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
-    """Compiled programs that several checks use."""
+    """Compiled programs and other results that several checks use."""
 
     @property
     def backend_id(self) -> str:
@@ -93,7 +93,7 @@ class BackendUnderTest:
         return Backend(self.name, **self.options)
 
     def trying(self, description: str) -> None:
-        """Report the input that is tried next, and restart the time limit `Check.seconds`.
+        """Report the input that the check tries next, and restart the time limit `Check.seconds`.
 
         If the process crashes or hangs, the error message contains the description.
         """

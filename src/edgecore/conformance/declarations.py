@@ -1,4 +1,4 @@
-"""Compare the declarations of the native library with its behaviour: threads, memory, buffers, trust; check the trace."""
+"""Compare what the native library declares (threads, memory, trust) with what it does; check buffers and the trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_IDLE_LOAD = 0.15
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield one check for each declaration."""
+    """Yield the checks of this module."""
     yield Check("declarations/threads", threads, needs_run=True)
     yield Check("declarations/memory", memory, needs_run=True)
     yield Check("declarations/buffers", buffers, needs_run=True)
@@ -77,7 +77,7 @@ def buffers(subject: BackendUnderTest) -> str:
 
 
 def trust(subject: BackendUnderTest) -> str:
-    """Check that a backend which needs trusted blobs never gets a blob whose digest is wrong."""
+    """Check that the runtime rejects a changed blob if the backend declares NEEDS_TRUSTED_BLOBS."""
     if "NEEDS_TRUSTED_BLOBS" not in subject.declared.flags:
         return "VALIDATES_BLOBS: see the group blobs"
     _, _, _, program = delegated(subject)

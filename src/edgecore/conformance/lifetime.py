@@ -23,7 +23,7 @@ is 32 bytes with its header: a growth beyond the limit means that at least one b
 """
 
 PAGE = 4096
-"""Limit of the growth of the address space in bytes for one step of many loads or calls."""
+"""Limit of the growth of the address space in bytes for one step of a measurement: many loads or calls."""
 
 SPARSE = 3, 16
 """Multipliers of the limits (heap, address space) for growth that does not show in every step: libraries fill caches now
@@ -85,15 +85,15 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
     """Decide whether the growth of each step is a leak.
 
-    It is if every step grows by at least `limit`, or if at least `steps` of them grow by `limit * sparse` and at least
-    half of all growth remains in the end.
+    The growth is a leak if every step grows by at least `limit`. It is one too if at least `steps` steps grow by
+    `limit * sparse` or more, and at least half of all growth remains in the end.
     """
     many = sum(step >= limit * sparse for step in growth) >= steps
     return min(growth) >= limit or (many and sum(growth) >= sum(step for step in growth if step > 0) / 2)
 
 
 def written(subject: BackendUnderTest) -> dict[str, Any]:
-    """Write a delegated network with its inputs and outputs to files, once per run.
+    """Write a compiled network, its inputs and the outputs of eager PyTorch to files, once per worker process.
 
     Returns:
         The paths `program`, `inputs` and `outputs`, and the `options` for loading the program.

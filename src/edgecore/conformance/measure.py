@@ -82,7 +82,7 @@ def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any
     def watch() -> None:
         nonlocal peak
         while not stop.is_set():
-            peak = max(peak, _threads() - 1)  # without this thread
+            peak = max(peak, _threads() - 1)  # without the thread that runs this function
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -106,7 +106,7 @@ def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any
 
 
 def guarded(emit: Emit, program: str, inputs: str, outputs: str, options: dict[str, Any]) -> None:
-    """Run with buffers that end at the end of mapped memory, with unaligned inputs, and with an output in an input.
+    """Run with buffers that end at the end of mapped memory, unaligned inputs, and an output in the memory of an input.
 
     An access beyond a buffer is a segmentation fault.
     """

@@ -28,7 +28,7 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
 
 OTHER_DTYPES = (torch.float64, torch.int32)
-"""Dtypes that are tried even if the backend does not claim them: it must not support the call, or be correct."""
+"""Dtypes that are tried even if the backend does not claim them: if it delegates a call, the result must be correct."""
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -57,7 +57,7 @@ class _Operator:
         rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
-        if subject.quick:  # most backends share the code of fp16 and bf16 with float32
+        if subject.quick:  # one sample for fp16 and bf16, as most backends run them by the code for float32
             by_dtype |= {dtype: by_dtype[dtype][:1] for dtype in claimed[1:] if dtype in HALF}
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
@@ -105,7 +105,7 @@ class _Operator:
 
 
 class _Result:
-    """Counts of the sample calls of an operator in one model."""
+    """Where the sample calls of an operator run: counts, dtypes, and reasons against delegation."""
 
     def __init__(self) -> None:
         self.delegated = 0
@@ -136,7 +136,7 @@ def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], in
             result = _try_together(subject, operator, [sample], inside)
         except EdgecoreError as error:
             if not _runs_without_backend(operator, sample):
-                continue  # not the backend's fault
+                continue  # edgecore alone fails on this sample too
             raise Failed(f"{operator}{sample}: {error}") from error
         total.delegated += result.delegated
         total.seen += result.seen
@@ -172,7 +172,7 @@ def _try_together(subject: BackendUnderTest, operator: str, samples: Sequence[Sa
 
 
 def _reference(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Compute the results with edgecore's kernels."""
+    """Compute the results with edgecore's kernels, without the backend."""
     return outputs(edgecore.load(edgecore.compile(model, tuple(inputs)).buffer).forward(*inputs))
 
 
@@ -221,7 +221,7 @@ class _Calls(torch.nn.Module):
         self.companion = resolve(companion) if companion else None
         self.inside = inside
         self.owners: list[int] = []
-        """Index of the sample of each result; set by `forward`."""
+        """For each result, the index of the sample whose call returned it; set by `forward`."""
         self.parts = torch.nn.ModuleList(sample.module for sample in samples if sample.module is not None)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

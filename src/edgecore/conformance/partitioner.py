@@ -1,4 +1,4 @@
-"""Check the partitioner and `preprocess`: they only tag, deterministically; reasons, debug handles, reproducible blobs."""
+"""Check the partitioner (tags nodes only, the same each time, gives reasons), and debug handles and bytes of blobs."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _edge(name: str) -> ExportedProgram:
 
 
 def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
-    network(subject, name)  # if this does not compile, its error message is the better one
+    network(subject, name)  # if the network does not compile, this raises the better error message
     return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
 
 

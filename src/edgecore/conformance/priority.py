@@ -16,7 +16,7 @@ from edgecore.errors import EdgecoreError
 from edgecore.plugin import isolated_import
 
 FOREIGN = ("aten.erf.default", "aten.atan.default", "aten.sinh.default", "aten.expm1.default")
-"""Candidates for the operator between two partitions: the first that the backend does not claim."""
+"""Candidates for the operator between two partitions: the first one that the backend does not claim is used."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """A backend. When the first of its tests runs, it starts all selected checks, which then yield one row each."""
+        """The tests of a backend. When the first test runs, all selected checks start; each gives one row."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)

@@ -1,7 +1,7 @@
 """Check the backend's quantization recipes against quantized eager PyTorch.
 
 Numbers of rows and widths are around the sizes of the tiles of micro-kernels, since errors at the edges of tiles are common
-there. The checks run with each set of kernels that this processor can run.
+there. If the backend declares configurations (sets of kernels), the checks run with each that this machine can run.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ class _Case:
     def results_by_row(self, rows: int) -> list[Bounded]:
         """Return the results with dynamic scales for each row.
 
-        No row depends on a later row, so they are the first rows of the results for the maximum number of rows.
+        No row depends on a later row, so the results for fewer rows are the first rows of the results for the maximum
+        number of rows.
         """
         return [Bounded(result.value[:rows], result.error[:rows]) for result in self._all_rows]
 
@@ -288,16 +289,16 @@ def _worst(got: torch.Tensor, share: torch.Tensor, want: Bounded) -> str:
 
 
 QUICK = 3
-"""Number of configurations in a quick run."""
+"""Maximum number of configurations in a quick run."""
 
 
 def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, str]], list[str]]:
     """Try the configurations that the compiler declares, once per run of the suite.
 
     Returns:
-        Environment variables by the name of each configuration that this machine can run; the name "" is the present
-        environment. A quick run gets only `QUICK` of them, evenly chosen. And a text for each configuration that this
-        machine cannot run, with the reason.
+        A pair. First, the environment variables of each configuration that this machine can run, by its name; a quick
+        run gets at most `QUICK` of them. The name "" is the present environment. Second, the name and the reason for
+        each configuration that this machine cannot run.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Samples of operators for which the schema is not enough, or which have arguments worth testing. Fills `TABLE`."""
+"""Samples of operators whose samples cannot be made from the schema, or need particular arguments. Fills `TABLE`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, VOLUME, Make, Sam
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Call the operator on every tensor with default arguments, and on one tensor with each tuple of arguments."""
+    """Make calls on tensors of all shapes with default arguments, and one call with each tuple of further arguments."""
 
     def make_samples(make: Make) -> list[Sample]:
         samples = [Sample((tensor,)) for tensor in make.tensors(low, high)]
@@ -190,7 +190,7 @@ TABLE["aten.bmm.default"] = lambda make: [
 
 def _convolution(make: Make) -> list[Sample]:
     samples = []
-    # input channels, output channels, kernel, stride, padding, dilation, groups, bias
+    # Columns: input channels, output channels, kernel, stride, padding, dilation, groups, bias.
     rows: list[tuple[int, int, tuple[int, int], list[int], list[int], list[int], int, bool]] = [
         (3, 8, (3, 3), [1, 1], [1, 1], [1, 1], 1, True),
         (3, 8, (1, 1), [1, 1], [0, 0], [1, 1], 1, False),

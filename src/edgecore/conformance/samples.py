@@ -149,7 +149,7 @@ def resolve(operator: str) -> OpOverload | None:
         operator: Name such as "aten.view_copy.default".
 
     Returns:
-        The operator, or for a copying operator its view (`aten.view.default`); None if torch has no such operator.
+        The operator; for the copy variant of a view, the view (`aten.view.default`); None if torch does not have it.
     """
     namespace, _, rest = operator.partition(".")
     name, _, overload = rest.partition(".")

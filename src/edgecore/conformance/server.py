@@ -1,6 +1,6 @@
 """A server process that has imported torch and the compiler, and forks a worker for each request.
 
-Importing torch takes seconds. Without the server, each worker that replaces a crashed worker would pay them again. The
+Importing torch takes seconds. Without the server, each worker that replaces a crashed one would import torch again. The
 server itself computes nothing, so it has no threads when it forks, and it never imports the backend's package.
 
 A request is a JSON message `{target, arguments, environment}` over a socket, with two file descriptors (events, output).
@@ -27,7 +27,7 @@ _running: dict[tuple[str, ...], Server] = {}
 
 
 class Server:
-    """The client of the server process, in the process that runs the suite."""
+    """The server process as the suite sees it: starts the process, and sends requests to it."""
 
     def __init__(self) -> None:
         own_end, other_end = socket.socketpair()

@@ -18,7 +18,7 @@ from edgecore.errors import EdgecoreError
 MIN_SIZE, MAX_SIZE = 1, 9
 ORDER = (MIN_SIZE, 4, MAX_SIZE, 3, MIN_SIZE, MAX_SIZE)
 
-# The dim of the inputs that has a symbolic size.
+# The dim of the inputs that has a symbolic size, by the name of the network.
 SYMBOLIC_DIM = {"mlp": 0, "convnet": 0, "attention": 1, "elementwise": 0, "mixed": 0}
 
 

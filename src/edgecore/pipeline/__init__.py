@@ -1,4 +1,4 @@
-"""The compile pipeline: lowering, the managers, the report, `compile`."""
+"""The compile pipeline: lower exported programs, delegate partitions, make the file, report what is delegated."""
 
 from edgecore.pipeline.bundled import (
     BundledProgram,

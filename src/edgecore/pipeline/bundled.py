@@ -120,7 +120,7 @@ def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram
 
 
 def _suite(suite: MethodTestSuite, plan: fmt.ExecutionPlan | None) -> fmt.BundledMethodTestSuite:
-    """Convert the test cases of a method to tables of the file; `plan` is None if the program has no such method."""
+    """Convert the test cases of a method to flatbuffer tables; `plan` is None if the program has no such method."""
     cases = []
     for number, case in enumerate(suite.test_cases):
         where = f"test case {number} of '{suite.method_name}'"
@@ -138,9 +138,10 @@ def _values(values: list[Any], plan: fmt.ExecutionPlan | None, indices: Sequence
 
 
 def _value(value: Any, expected: Any, where: str) -> fmt.BundledTensor | fmt.Int | fmt.Bool | fmt.Double:
-    """Convert a value to a table of the file; a tensor gets the dim order of `expected`, the method's value.
+    """Convert an input or output of a test case to a flatbuffer table.
 
-    `fmt.verify_cases` checks afterwards that the values match the method.
+    A tensor gets the dim order of `expected`, which is the same input or output in the program. `fmt.verify_cases`
+    checks afterwards that the values match the method.
     """
     if isinstance(value, torch.Tensor):
         order = tuple(range(value.dim()))

@@ -1,4 +1,4 @@
-"""Check that the target runtime has a kernel for each operator, so that compiling fails and not loading on a device."""
+"""Check that the target runtime has a kernel for each operator: otherwise loading the file on a device would fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _installed(namespace: str) -> frozenset[str]:
 
 
 def _check_custom(key: str, node: Node, runtime: str) -> None:
-    """Check that an installed package has a kernel for a user's operator, and that the target runtime can call it."""
+    """Check that an installed package has a kernel for a custom operator, and that the target runtime can call it."""
     namespace = key.partition("::")[0]
     if runtime == fmt.EXECUTORCH_1_5:
         raise CompileError(
@@ -61,7 +61,8 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
     """Check that the target runtime has a kernel for every operator that is not delegated.
 
     Raises:
-        CompileError: Kernels are missing; the message names all of these operators.
+        CompileError: Kernels are missing. The message names all operators without a kernel; of custom operators, only
+            the first.
     """
     namespaces = {key.partition("::")[0] for key in _library()}
     allowed = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None

@@ -1,4 +1,4 @@
-"""`program.compare(model, inputs)`: compare the outputs of a program on this machine with the model's in eager mode."""
+"""`program.compare(model, inputs)`: compare a program that runs on this machine with the model in eager mode."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 
 RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""Bound for the error of the runtime without quantization, relative to the largest magnitude of the output.
+"""Bound for the error of the runtime, relative to the largest magnitude of the output, by the dtype of the output.
 
-In deep networks, sums in another order change the output by about 1e-5; a wrong row or channel changes it by 0.1 or
-more.
+In deep networks, adding the terms of sums in another order changes the output by about 1e-5; a wrong row or channel
+changes it by 0.1 or more.
 """
 
 NOISE_MARGIN = 3.0
-"""The error of the runtime may be this many times the change that noise before the roundings causes in eager mode."""
+"""Ratio of the error bound to the change of an output in eager mode when noise is added to values before rounding."""
 
 NOISE_SEEDS = 3
-"""Number of runs with different noise, of which the largest change counts."""
+"""Number of eager runs with different noise; the bound follows from the run whose output changes most."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """The difference of a result from the expected values.
 
-    If both values of an element are NaN, or the same infinity, their difference is 0; if only one of them is, it is
-    infinite.
+    If both values of an element are NaN, or the same infinity, their difference is 0. If only one of them is NaN or
+    infinite, or if they are opposite infinities, their difference is infinite.
 
     Attributes:
         largest: The maximum absolute difference.
-        relative: `largest` divided by the maximum magnitude of the expected values.
+        relative: `largest` divided by the maximum magnitude of the finite expected values.
         sqnr: Signal to quantization noise ratio in dB; infinite for equal values.
         index: The index of the element with the largest difference; None if there are no elements.
     """
@@ -90,10 +90,11 @@ class OutputRow:
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's: the loss of the recipe, if there is one, and the
             error of the runtime.
-        quantized: The difference from quantized eager, which is the error of the runtime alone; None without a recipe.
+        quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
+            None if no recipe quantized the program.
         bound: The bound of the error of the runtime, an absolute value.
         step: The scale with which the output was rounded last; None if it was not rounded with one known scale.
-        problem: The sentence about another shape or dtype; empty if they are equal.
+        problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
     """
 
     method: str
@@ -114,7 +115,7 @@ class OutputRow:
 
     @property
     def exceeded(self) -> bool:
-        """True if the error of the runtime is above the bound, or not a number."""
+        """True if the error of the runtime is above the bound or NaN, or if `problem` is not empty."""
         return bool(self.problem) or not self.own.largest <= self.bound
 
     def __str__(self) -> str:
@@ -134,7 +135,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods, the worst first: outputs beyond their bound, then by `sqnr` against eager."""
+    """All outputs of all methods: first those beyond their bound, then the others; both are sorted by `eager.sqnr`."""
 
     rows: Sequence[OutputRow]
 
@@ -187,9 +188,10 @@ class Reference:
     """The program with which a method is compared, in addition to the user's model.
 
     Attributes:
-        example: Positional and keyword inputs of the export.
-        rounded: The exported program if it rounds values (quantizes activations); otherwise None.
-        computes_in: The dtype of its floating-point values.
+        example: The example inputs of the export: positional and keyword arguments.
+        rounded: The exported program if a recipe quantized it, or if it rounds values (quantizes activations);
+            otherwise None.
+        computes_in: The dtype in which `rounded` computes floating-point values.
         by_recipe: True if a recipe quantized the program; False if the user's model already rounds.
     """
 
@@ -203,7 +205,7 @@ Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
-    """Yield one call for a tuple or a tensor, or a call for each entry of another iterable."""
+    """Yield (args, kwargs) of calls: the example inputs for None, a tuple or tensor, or each entry of a list."""
     if inputs is None:
         if reference.example is None:
             raise CompileError(
@@ -235,13 +237,13 @@ def _compare_method(
     """Run all calls, and return the row of each output for the call with the largest error relative to the bound."""
     model_results = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
     program_results = [_results(method(*pytree.tree_leaves(call))) for call in calls]
-    quantized: list[list[list[Any]]] = []  # for each way to choose scales, each call and each output
-    noisy: list[list[list[Any]]] = []  # for each seed, each call and each output
+    quantized: list[list[list[Any]]] = []  # indices: way to choose dynamic scales, call, output
+    noisy: list[list[list[Any]]] = []  # indices: seed of the noise, call, output
     steps: list[float | None] = []
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose dynamic scales for the tensor or for each row; the closer one of the two counts.
+        # A backend may choose dynamic scales for the tensor or for each row; the reference closer to the result counts.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]
@@ -273,7 +275,7 @@ def _row(
     noisy: Sequence[torch.Tensor],
     tolerance: float | None,
 ) -> OutputRow:
-    """Compare an output of the program with the model's (`eager`), and with results of quantized eager."""
+    """Compare an output of the program (`got`) with the model's; the results in `noisy` give the bound of the error."""
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
         expected = f"{dtype_name(eager.dtype)} {list(eager.shape)}"
@@ -300,7 +302,7 @@ def _excess(row: OutputRow) -> float:
 
 
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
-    """Return (name, value) of all results of each call; names are the keys of a dict, or positions."""
+    """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
     with torch.no_grad(), _restored_buffers(model):
         return [
             [(_label(path), _copy(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]

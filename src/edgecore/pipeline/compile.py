@@ -49,10 +49,10 @@ _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_
 
 
 class CompiledProgram(ExecutorchProgramManager):
-    """The result of `edgecore.compile`, in memory: `save`, `buffer`, `report`, `compare`.
+    """The program that `edgecore.compile` returns, in memory; `save` writes it to a file.
 
     Attributes:
-        seconds: The time of lowering, without export, in seconds.
+        seconds: The time of lowering and making the file, without export and quantization, in seconds.
         quantized: Method name -> the program that a recipe made.
     """
 
@@ -97,8 +97,8 @@ class CompiledProgram(ExecutorchProgramManager):
         of the runtime), and from the quantized program in PyTorch (the error of the runtime alone).
 
         `Comparison.ok` is True if the error of the runtime stays within a bound for every output. The bound allows for
-        sums in another order: 1e-3 of the largest magnitude of the output in float32. If the program rounds values, the
-        bound is at least three times the change that small noise before the roundings causes
+        adding the terms of sums in another order: it is 1e-3 of the largest magnitude of the output in float32. If the
+        program rounds values, the bound is at least three times the change that small noise before each rounding causes
         (`edgecore.quantize.rounding.perturbed_eager`).
 
         Args:
@@ -158,16 +158,16 @@ def compile(
             the backends before it left.
         dynamic_shapes: As for `torch.export.export`. Each Dim needs a `max`.
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
-        memory: None (the caller supplies the memory of inputs and outputs), `static` (they are in the arena too), or a
-            `MemoryPlanningPass`.
+        memory: None (the caller supplies the memory of inputs and outputs), `static` (the arena also holds inputs and
+            outputs), or a `MemoryPlanningPass`.
         external_data: The weights to store in `.ptd` files, which `save` writes into the folder of the `.pte`. True:
             all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
             qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
             `edgecore.load("m.pte", data=["base.ptd", ...])`.
         share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
             cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
-        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
-            list of these.
+        constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
+            method to the constant: a number, string, tensor, or a list of these.
         quantize: The name of a recipe, such as `int8` or `int4-weights`, of the first backend that has recipes; None to
             compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
@@ -214,7 +214,7 @@ def compile(
             ]
             options = next(backend.options for backend in chosen if backend.name == recipe_backend)
             if any(options[key] != value for key, value in recipe.options.items()):
-                recipe = replace(recipe, computes_in="float32")  # the user's options override those of the recipe
+                recipe = replace(recipe, computes_in="float32")  # the user overrode an option, so not float16
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
@@ -257,7 +257,7 @@ def compile(
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:
-    """Return the program with which `CompiledProgram.compare` compares a method."""
+    """Return what `CompiledProgram.compare` compares a method with, in addition to the user's model."""
     if quantized is not None:
         return Reference(quantized.original.example_inputs, exported, quantized.computes_in, by_recipe=True)
     return Reference(exported.example_inputs, exported if rounds(exported) else None)

@@ -18,11 +18,11 @@ from edgecore.ir.graph import is_inside_torch
 
 _PACKAGE = Path(__file__).parents[1]
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
-"""A size in a guard of torch: `L['x'].size()[0]`."""
+"""Matches a size in a guard of torch: `L['x'].size()[0]`."""
 _FIXED = re.compile(r"marked (\S+) as dynamic but your code specialized it to be a constant \((\d+)\)")
-"""A sentence of `torch.export` about a Dim (name, size) that the model fixes."""
+"""Matches the message of `torch.export` that a Dim has only one possible size. Groups: name of the Dim, size."""
 _GUARD = re.compile(r"Not all values of (\S+) = .* satisfy the generated guard (.*?)\.?$")
-"""A sentence of `torch.export` about a Dim (name, guard) that may have only some of its sizes."""
+"""Matches the message of `torch.export` that a Dim must satisfy a condition. Groups: name of the Dim, condition."""
 
 _MAX_QUOTE = 120
 """Number of characters of a symbolic expression to quote in an error message."""
@@ -94,7 +94,7 @@ def export_model(
 
 
 def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
-    """Convert the `dynamic_shapes` of the export of `model`, so that the exported module can be exported again.
+    """Convert the `dynamic_shapes` with which `model` was exported to those for exporting the result once more.
 
     In the exported module the tensors of a parameter `*args` are separate parameters: `args_0`, `args_1` and so on.
     """
@@ -112,7 +112,7 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
 
 
 def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameter of `forward` -> example input.
+    """Return the example input of each parameter of `forward`, by the name of the parameter.
 
     Raises:
         CompileError: The example inputs do not match the parameters.
@@ -132,7 +132,7 @@ def _dims(inputs: Mapping[str, Any], dynamic_shapes: Any) -> Iterator[_Dim]:
     """Yield the dims for which `dynamic_shapes` has a `torch.export.Dim`.
 
     Raises:
-        CompileError: An input has no such dim, or its size is outside the bounds of the `Dim`.
+        CompileError: An input lacks the dim, or the size of the dim is outside the bounds of the `Dim`.
     """
     if isinstance(dynamic_shapes, Mapping):
         pairs = [(name, inputs[name], spec) for name, spec in dynamic_shapes.items() if name in inputs]
@@ -222,7 +222,7 @@ def _fixed(name: str, size: int, model: torch.nn.Module, dims: Sequence[_Dim]) -
 
 
 def _named(name: str, dims: Sequence[_Dim]) -> str:
-    """Return the inputs and dims that have a `torch.export.Dim` of this name; the name if there are none."""
+    """Describe the dims of inputs that have the `torch.export.Dim` called `name`; return `name` if there are none."""
     return " and ".join(str(dim) for dim in dims if dim.name == name) or name
 
 

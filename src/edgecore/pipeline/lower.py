@@ -36,8 +36,8 @@ def to_edge(
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
-            list of these.
+        constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
+            method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
 
@@ -79,8 +79,8 @@ def to_edge_transform_and_lower(
             programs are copied, not changed.
         transform_passes: Additional passes, which run after the stage `edge` and before the first partitioner.
         partitioner: Partitioners in order of priority, or a mapping from names of methods to such lists.
-        constant_methods: Name -> value, of methods without inputs that return the value: a number, string, tensor, or a
-            list of these.
+        constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
+            method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
 
@@ -146,12 +146,12 @@ def lower(
 
 
 class _Lowering:
-    """The stages of one call of `to_edge` or `to_edge_transform_and_lower`, with its list of passes."""
+    """Runs the passes of each stage, for one call of `to_edge` or `to_edge_transform_and_lower`."""
 
     def __init__(self, passes: PassList, dump: PassDump | None = None) -> None:
         self.passes = passes
         self.dump = dump
-        self.is_single = True  # there is only one method
+        self.is_single = True  # True if there is only one method; set by `exported`
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
         """Return the function that `PassManager` calls after each pass over a method; None if nothing is dumped."""
@@ -204,8 +204,8 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run the stage `edge`.
 
-        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has any, a
-        second run decomposes those that no partitioner asks to preserve.
+        The first run preserves 3-d convolutions, so that batch norms are fused into them. If the program has 3-d
+        convolutions, a second run decomposes those that no partitioner asks to preserve.
         """
 
         def preserve_volumes_for(program: ExportedProgram) -> Preserve:

@@ -1,4 +1,4 @@
-"""The managers that users work with: one for edge programs, and one for the finished file."""
+"""`EdgeProgramManager` for the edge programs of all methods, and `ExecutorchProgramManager` for the finished file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ExecutorchBackendConfig:
     """Settings of `EdgeProgramManager.to_executorch`.
 
     Attributes:
-        memory_planning_pass: Plans the memory.
+        memory_planning_pass: The pass that places tensors in arenas.
         passes: Passes that run before those of the stage `memory`.
         runtime: The target runtime: `executorch-1.5` or `edgecore`.
         external_constants: The weights to store in `.ptd` files. True: all of them, in one file. A name: all of them,
             in the file of that name. A mapping from patterns of qualified names to file names, where the first pattern
-            that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function of the placeholder node that returns a
-            file name, or None for the `.pte`.
+            that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function that gets the placeholder node of a
+            weight and returns a file name, or None to store the weight in the `.pte`.
     """
 
     memory_planning_pass: MemoryPlanningPass = field(default_factory=MemoryPlanningPass)
@@ -51,8 +51,9 @@ class ExecutorchBackendConfig:
 
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
-"""A function of a method's name; it returns the function to call with the name of each pass and the program after the
-pass, or None.
+"""Type of a function that gets the name of a method and returns a callback, or None.
+
+The callback is called after each pass, with the name of the pass and the program.
 """
 
 
@@ -214,7 +215,7 @@ class ExecutorchProgramManager:
 
     Attributes:
         pte: The `.pte` file.
-        data: Its `.ptd` files by name, without the ending.
+        data: The `.ptd` files with weights of the program, by file name without `.ptd`.
         methods: Names of the methods.
         config_methods: Names of the constant methods, which only return a value.
     """

@@ -20,7 +20,7 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """Return the compiler of a backend; there is one object in a process."""
+    """Return the compiler of a backend, which is created once per process."""
     return registry.load_compiler(info)
 
 
@@ -38,7 +38,7 @@ def preprocess(
 
 
 def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[str]:
-    """Return the backend's own lines about its delegates; if the backend fails, one line with the error."""
+    """Return the lines that a backend adds to the report; if the backend fails, one line with the error."""
     try:
         compiler = compiler_of(registry.find(backend_id))
         return list(compiler.report_lines(results)) if isinstance(compiler, ReportingCompiler) else []
@@ -48,7 +48,7 @@ def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[s
 
 @cache
 def _distribution(info: BackendInfo) -> tuple[str, str]:
-    """Return the name and version of a backend's pip package; the module's name and "" if there is none."""
+    """Return the name and version of a backend's pip package; if there is none, the name of the module and ""."""
     package = info.compiler.partition(":")[0].partition(".")[0]
     for name in packages_distributions().get(package, ()):
         try:

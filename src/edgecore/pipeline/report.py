@@ -33,7 +33,7 @@ class ReportRow:
         where: The id of the backend that runs the call; `edgecore` if it is not delegated.
         source: The line of the model's code, `file.py:12`.
         reasons: (backend id, sentence) for each backend that did not delegate the call.
-        dtypes: The dtypes of its inputs and outputs.
+        dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
     """
 
@@ -62,7 +62,7 @@ class DelegationReport:
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
         sections: Backend id -> lines of the backend about its delegates.
-        failures: Failures of backends, whose operators run elsewhere.
+        failures: Failures of partitioners and backends; the operators concerned run elsewhere.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -121,7 +121,7 @@ class DelegationReport:
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a line for each of the `limit` layers that differ most from the float program, after a head line."""
+        """Return a heading, then a line for each layer with a finite SQNR, the lowest first; at most `limit` layers."""
         rows = self.quantization
         if not rows:
             return []
@@ -176,7 +176,7 @@ def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
 
 
 def _is_size(node: Node) -> bool:
-    """Return True for arithmetic on symbolic sizes, which is never delegated and therefore not in the report."""
+    """Return True for a node that reads or computes a symbolic size: the report leaves out such nodes."""
     return node.target is torch.ops.aten.sym_size.int or node.target in SYMBOLIC
 
 

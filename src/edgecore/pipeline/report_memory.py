@@ -37,11 +37,11 @@ class ArenaReport:
 
     Attributes:
         method: The name of the method.
-        name: The name of the memory, or `arena 1`.
+        name: The name of the memory that holds the arena; if it has no name, `arena` and its number.
         size: In bytes.
-        bound: The lower bound of the size: the largest sum of bytes that live at one time.
+        bound: The lower bound of the size: the largest sum of the sizes of tensors that live at the same step.
         steps: The number of steps in the diagram.
-        shared: The number of tensors in the memory of another tensor.
+        shared: The number of tensors that lie in the memory of another tensor of the arena.
         boxes: The tensors with memory of their own.
     """
 

@@ -1,4 +1,4 @@
-"""Write several files so that either all of them appear or none."""
+"""Write several files under temporary names, and rename them when all of them are complete."""
 
 from __future__ import annotations
 

@@ -70,12 +70,13 @@ class PreprocessResult:
     Attributes:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
-        debug_handle_map: Maps the blob's own identifiers to the `debug_handle`s of the nodes that they came from.
+        debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
+            that the step computes.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
             the blob, and refuses what it cannot run.
         memory: Memory that the delegate will allocate.
-        unread_results: `val`s of additional outputs that follow the partition's outputs. The delegate writes them, but
-            no node reads them.
+        unread_results: Additional outputs, which follow the partition's outputs: the delegate writes them, but no node
+            reads them. Each is a fake tensor, like the `val` of a node.
     """
 
     blob: bytes
@@ -131,7 +132,7 @@ class InstalledBackend:
 
 
 class BackendCompiler(Protocol):
-    """Compiler of a backend. `BackendInfo.compiler` names a class that follows this protocol and has no arguments."""
+    """Compiler of a backend. `BackendInfo.compiler` names the class, whose constructor has no arguments."""
 
     Options: type[BaseModel]
     """Pydantic model of the backend's options, each with a type and a description: the keywords of `Backend(name, ...)`."""
@@ -214,13 +215,13 @@ class QuantizingCompiler(BackendCompiler, Protocol):
 
 @runtime_checkable
 class ConfigurableCompiler(BackendCompiler, Protocol):
-    """A compiler whose backend has several implementations, for other processors or drivers, that can be chosen here."""
+    """A compiler of a backend with several implementations, for different processors or drivers."""
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the environment variables that choose each implementation, by the name of the configuration.
+        """Return a mapping from the name of each implementation to the environment variables that choose it.
 
-        The conformance suite repeats its checks of recipes in one process for each configuration. If this machine cannot
-        run a configuration, the backend must refuse to load a file with an error message.
+        The conformance suite repeats its checks of recipes in one process for each implementation. If this machine
+        cannot run an implementation, loading a file must fail with an error message.
         """
 
 
@@ -229,7 +230,11 @@ class ReportingCompiler(BackendCompiler, Protocol):
     """A compiler that adds lines to the report of a compilation, such as cycles, use of its memories, or warnings."""
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines about the backend's delegates. `results` are theirs, in the order of the program."""
+        """Return lines about the delegates of a program.
+
+        Args:
+            results: The results of `preprocess` for these delegates, in the order of the program.
+        """
 
 
 @runtime_checkable

@@ -61,7 +61,7 @@ class Diagnosis:
 
 
 Trials = dict[str, isolated_import.Trial]
-"""Results of the tasks of one package, by `Task.kind`."""
+"""Results of the tasks that ran for one package in a child process, by `Task.kind`."""
 
 
 def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:
@@ -157,7 +157,7 @@ def _provider(backend: InstalledBackend) -> entry_points.Provider:
 
 def _reinstall(provider: entry_points.Provider) -> str:
     """Return the command that installs the package again, editable if it was editable."""
-    # https://packaging.python.org/en/latest/specifications/direct-url/
+    # Format of the file: https://packaging.python.org/en/latest/specifications/direct-url/
     try:
         origin = json.loads(provider.read("direct_url.json") or "{}")
     except ValueError:

@@ -129,7 +129,7 @@ def _group(text: str, group: str) -> Iterator[tuple[str, str]]:
 
 
 def _import(module: str) -> None:
-    """Import a module, but not from an implicit current directory."""
+    """Import a module, but not from the current directory if the interpreter itself added it to `sys.path`."""
     removed = [(index, sys.path[index]) for index in _implicit_entries()]
     for index, _ in reversed(removed):
         del sys.path[index]
@@ -141,11 +141,11 @@ def _import(module: str) -> None:
 
 
 def _implicit_entries() -> list[int]:
-    """Return the indices in `sys.path` of the current directory where the interpreter added it and no user asked for it.
+    """Return the indices in `sys.path` of those entries for the current directory that the user did not ask for.
 
-    These are: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that an empty part of
-    PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the current directory: the
-    folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
+    The interpreter added them: empty entries (`python -c`, the prompt); the first entry of `python -m`; the entry that
+    an empty part of PYTHONPATH (`PYTHONPATH=:/more`) became. All other entries are explicit, even if they are the
+    current directory: the folder of a script, or a folder that PYTHONPATH or a `.pth` file names.
     """
     implicit = [index for index, entry in enumerate(sys.path) if not entry]
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -178,9 +178,9 @@ def searched() -> list[str]:
 
 
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
-    """Yield each installed distribution: its normalised name, the entry of `sys.path` that contains it, its reader."""
-    # Python's own PathFinder is defined in this module. If another finder provides distributions (an editable
-    # installation may add one), only importlib.metadata can ask it.
+    """Yield (normalised name, entry of `sys.path`, reader of metadata files) of each installed distribution."""
+    # The module of Python's own PathFinder. If another finder provides distributions (an editable installation may add
+    # a finder), only importlib.metadata can ask that finder.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(searched())

@@ -1,4 +1,4 @@
-"""Specifications of the hooks that a package implements. `edgecore doctor` lets pluggy check an implementation."""
+"""The hook that the package of a backend implements. `edgecore doctor` checks implementations of it with pluggy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Load the library of a backend or of kernels and print its table as JSON: `python -m edgecore.plugin.inspect_library PATH`.
 
-This is a separate program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
+The table is the struct `edgecore_backend` or `edgecore_kernel_library` that the library exports. This is a separate
+program, because a library that crashes while it is loaded must not crash `edgecore doctor`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 
 
 class _Header(ctypes.Structure):
-    """`edgecore_header`."""
+    """The struct `edgecore_header`, with which each table begins: its size, and the version of the native interface."""
 
     _fields_ = (("struct_size", ctypes.c_uint32), ("major", ctypes.c_uint16), ("minor", ctypes.c_uint16))
 
 
 class _Str(ctypes.Structure):
-    """`edgecore_str`."""
+    """The struct `edgecore_str`: address and number of the bytes of a string."""
 
     _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_uint64))
 
@@ -31,7 +32,7 @@ class _Str(ctypes.Structure):
 
 
 class _Backend(ctypes.Structure):
-    """The first members of `edgecore_backend` (edgecore/backend.h), up to the options."""
+    """The first members of the struct `edgecore_backend` (edgecore/backend.h), up to the options."""
 
     _fields_ = (
         ("header", _Header),
@@ -51,7 +52,7 @@ class _Backend(ctypes.Structure):
 
 
 class _Option(ctypes.Structure):
-    """`edgecore_option_spec`."""
+    """The struct `edgecore_option_spec`: an option for loading or running."""
 
     _fields_ = (
         ("header", _Header),
@@ -77,7 +78,7 @@ _OPTION_TYPES = ("bool", "int", "float", "string", "bytes", "list")
 
 
 class _KernelLibrary(ctypes.Structure):
-    """`edgecore_kernel_library` (edgecore/kernel.h)."""
+    """The first members of the struct `edgecore_kernel_library` (edgecore/kernel.h), up to the number of kernels."""
 
     _fields_ = (
         ("header", _Header),

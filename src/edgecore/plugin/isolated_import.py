@@ -84,7 +84,7 @@ def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], di
     """
     providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
     trials = mark_broken(providers, seconds)
-    # Output of a package is in its trial already; here it would spoil the output of the command.
+    # `Trial.printed` holds what a package prints; printed again here, it would spoil the output of the command.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         listed = registry.installed()
     keys = [(provider.name, provider.distribution) for provider in providers]

@@ -1,4 +1,6 @@
-"""Find the libraries of custom operators in installed packages. Imported only for a file that calls such operators.
+"""Find the libraries of custom operators in installed packages.
+
+Loading a file imports this module only if the file calls a custom operator.
 
 A package declares an entry point in the group `edgecore.kernels`, named after the namespace of its operators:
 

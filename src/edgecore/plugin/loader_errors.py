@@ -9,7 +9,8 @@ import struct
 import sys
 from pathlib import Path
 
-# e_machine: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html and the registry that continues it.
+# Processors by their number in the field e_machine of an ELF header:
+# https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html
 _MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 8: "mips", 20: "ppc", 21: "ppc64le"}
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "i386": "x86", "i686": "x86", "armv7l": "arm", "armv8l": "arm"}
 

@@ -129,7 +129,7 @@ class Program:
         if name not in methods:
             raise AttributeError(f"the program has no method {name!r}; it has: {', '.join(methods)}")
         method: Method = methods[name]
-        self.__dict__[name] = method  # the next access is a plain attribute
+        self.__dict__[name] = method  # the next access finds it without __getattr__
         return method
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ class OutputResult:
         passed: True or False; None if the test case has no expected outputs.
         max_abs: Largest absolute difference from the expected elements.
         max_rel: Largest difference divided by the magnitude of the expected element, over elements that are not 0.
-        problem: Why the comparison failed; empty if it passed.
+        problem: Why the comparison or the run failed; empty otherwise.
     """
 
     method: str
@@ -55,7 +55,7 @@ class BundledReport:
     """Results of all test cases. An element passes if it differs by at most `atol + rtol * |expected|`.
 
     Attributes:
-        results: One entry for each output of each test case.
+        results: One entry for each output of each test case; one for a test case whose outputs cannot be compared.
         rtol: Relative tolerance.
         atol: Absolute tolerance.
     """
@@ -108,7 +108,7 @@ def verify_bundled(
         limits: As for `edgecore.load`.
 
     Returns:
-        The results. `report.passed` is True if all comparisons passed; `print(report)` shows each output.
+        The results. `report.passed` is True if an output was compared and none failed; `print(report)` shows each.
 
     Raises:
         FormatError: The file is not a `.bpte` file, or it is damaged.

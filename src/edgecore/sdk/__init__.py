@@ -6,12 +6,12 @@ its module when it is first used. `docs/compatibility.md` says for how long name
 
 Partitioning: choose the nodes that the backend compiles.
 
-- `OperatorTable` of `OperatorRow`s: the supported operators as data. The table makes the partitioner and the documentation.
+- `OperatorTable` of `OperatorRow`s: the supported operators as data. Partitioner and documentation are made from it.
 - `Constraint`: the type of a function that restricts a row; `at_most_dims` and `contiguous_only` are common constraints.
-- `NodeQuery`: answers the questions of a constraint about a node.
+- `NodeQuery`: the argument of a constraint: a node, with methods that return its arguments, constants and `val`s.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
   why a node is not supported, or None.
-- `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol, for writing a partitioner.
+- `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol of partitioners.
 
 Compiling a partition, in `preprocess`.
 

@@ -16,12 +16,12 @@ namespace edgecore_openvino {
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxRank = 8;
 
-// Kind of the model: to be compiled when it is loaded, or compiled for a device.
+// Kind of the model: OpenVINO compiles it when the file is loaded, or it is compiled for a device already.
 enum class Kind : uint32_t { kPortable = 0, kDevice = 1 };
 
 // An input or output of the delegate.
 struct Argument {
-  uint8_t code, bits;  // EDGECORE_DL_*
+  uint8_t code, bits;  // the dtype: EDGECORE_DL_*, bits of an element
   std::vector<int64_t> min_shape, max_shape;
 
   int32_t rank() const { return static_cast<int32_t>(min_shape.size()); }

@@ -1,4 +1,4 @@
-// The delegate: passes the model of a blob to OpenVINO, and the memory of the host as tensors.
+// The delegate: gives OpenVINO the model of a blob, and tensors over the memory of the host.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -46,14 +46,14 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   size_t tensor_bytes = 0;
   api().check(api().ov_tensor_get_byte_size(created, &tensor_bytes), EDGECORE_INTERNAL,
               "OpenVINO cannot tell the size of a tensor");
-  if (tensor_bytes != bytes) {  // check it before OpenVINO reads or writes the memory
+  if (tensor_bytes != bytes) {  // fail before OpenVINO reads or writes the memory
     fail(EDGECORE_INTERNAL, "OpenVINO expects %zu bytes for a tensor, but the host has %llu", tensor_bytes,
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
 }
 
-// One for the process: the cores of OpenVINO.
+// The state that all files of the process share: the cores of OpenVINO (ov_core).
 struct Driver {
   explicit Driver(const Host &) {}
 
@@ -145,7 +145,7 @@ struct Delegate {
     return entry.compiled.get();
   }
 
-  // Infers the output shapes from the input shapes, with the model that is not compiled.
+  // Infers the output shapes from the input shapes, by reshaping model_, which is not compiled.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::vector<ov_dimension>> dims(inputs.size());
@@ -196,7 +196,7 @@ struct Delegate {
     ov_core *core = out.core.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
-      const Model model = read_model(core);  // a new one: output_shapes reshapes model_
+      const Model model = read_model(core);  // not model_, whose shapes output_shapes changes
       const std::vector<ov_property> list = to_ov(properties);
       api().check(api().ov_core_compile_model_props(core, model.get(), payload.device.c_str(), list.size(), list.data(),
                                                     &created),

@@ -1,9 +1,9 @@
 // OpenVINO's C interface. Its library is opened by absolute path when the first file needs it, and is not linked: this
 // library stays small, a machine without OpenVINO gets an error that says what to install, and no C++ type or exception
-// of OpenVINO crosses the border. The signatures are those of openvino/c/*.h in 2026.4.
+// of OpenVINO reaches this library. The signatures are those of openvino/c/*.h in 2026.4.
 //
-// The numbers of OpenVINO's element types have changed between releases. So they are read from the ports of the model.
-// The only constant is the number of u8; make_tensor checks the size in bytes, which detects a change.
+// The numbers of OpenVINO's element types have changed between releases. So delegate.cpp reads the number of each input
+// and output from the model. Only the number of u8 is a constant; if it has changed, make_tensor finds a wrong size.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -101,7 +101,7 @@ struct Api {
 // if another path was opened before. Thread-safe.
 void open_library(std::string_view path);
 
-// Returns the functions; call open_library before.
+// Returns the functions of the library that open_library has opened.
 const Api &api();
 
 // A deleter for std::unique_ptr that calls one of the release functions.

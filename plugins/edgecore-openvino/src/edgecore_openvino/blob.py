@@ -1,4 +1,4 @@
-"""Write and read the blob of a delegate, version 1: a header, then the bytes of OpenVINO.
+"""Write and read the blob of a delegate, version 1: a header, then a model and its weights in OpenVINO's format.
 
 `native/src/blob.cpp` reads the same format. All numbers are little-endian and have 32 bits:
 
@@ -40,7 +40,7 @@ DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
 
 
 class Kind(IntEnum):
-    """Kind of the model in a blob: to be compiled when it is loaded, or compiled for a device."""
+    """Kind of the model in a blob: compiled when the file is loaded, or compiled for one device already."""
 
     PORTABLE = 0
     DEVICE = 1
@@ -48,7 +48,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of the delegate: its dtype, and the (minimum, maximum) size of each dim."""
+    """An input or output of the delegate: the dtype, and (minimum, maximum) of the size of each dim."""
 
     dtype: torch.dtype
     sizes: tuple[tuple[int, int], ...]
@@ -86,7 +86,7 @@ def decode(blob: bytes) -> Payload:
     """Return the content of a blob.
 
     Raises:
-        FormatError: The bytes are no blob of this version, or the header is damaged.
+        FormatError: The bytes are not a blob of this version, or the header is damaged.
     """
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-openvino")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(folder: str, device: str, *properties: str) -> None:
-    """Compile the model and write the result; if OpenVINO fails, exit with its message."""
+    """Compile the model and write the compiled model; if OpenVINO fails, exit with OpenVINO's message."""
     import openvino as ov
 
     core = ov.Core()

@@ -45,7 +45,7 @@ class OpenvinoCompiler:
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob's header; an empty list means that it is valid, for every target runtime."""
+        """List the errors of a blob's header; empty if the header is valid. The target runtime makes no difference."""
         try:
             decode(blob)
         except FormatError as error:
@@ -82,7 +82,7 @@ class OpenvinoCompiler:
 
 
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
-    """Return the compile specs of the options; options with their default effect give none."""
+    """Return the compile specs of the options; `streams=1` and `half_weights=False` give none."""
     texts = {
         DEVICE: options.device,
         PAYLOAD: options.payload,

@@ -24,7 +24,10 @@ from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder
 
 DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
-"""Keys of compile specs. All other compile specs are properties of OpenVINO. `device` is as in executorch's backend."""
+"""Keys of compile specs. The keys of all other compile specs are names of OpenVINO's properties.
+
+ExecuTorch's OpenVINO backend has the key `device` too.
+"""
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -61,7 +64,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
-    """Build the model of a partition. Names in it depend on the partition only, so that equal partitions give equal bytes."""
+    """Build the OpenVINO model of a partition. Operators get numbered names, so equal partitions give equal bytes."""
     builder = Builder(partition)
     parameters = []
     for node, argument in zip(partition.inputs, inputs, strict=True):
@@ -73,12 +76,12 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
             producer: Any = node.args[0]
             results = builder.values[producer]
             index: Any = node.args[1]
-            if index < len(results):  # the model does not compute results that nothing reads
+            if index < len(results):  # a `Build` may leave out results that nothing reads
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     results = [ops.result(_copied(builder.values[node], parameters)) for node in partition.outputs]
-    # `ov.Model` makes tensor names of these names, so set them first.
+    # `ov.Model` derives the names of tensors from these names, so set them first.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
             end.set_friendly_name(f"{letter}_{index}")
@@ -90,7 +93,7 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
 
 
 def _copied(value: Any, parameters: Sequence[Any]) -> Any:
-    """Convert a result that is an input to its own dtype; the CPU device of OpenVINO 2026.4 does not copy it otherwise."""
+    """Convert a result that is an input to the same dtype: OpenVINO 2026.4 on CPU would not copy it to the output."""
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 

@@ -1,7 +1,8 @@
 """The quantizer of `quantize="int8"`: it annotates the values that become 8-bit integers.
 
 Only the inputs of convolutions, linear layers, matmuls and additions are annotated, as OpenVINO's own tools do it.
-OpenVINO moves the conversions past operators that only move data, and requantizes between two integer kernels.
+OpenVINO moves conversions to and from integers past operators that only move data. Between two integer kernels it
+converts directly from the scale of the first to that of the second.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WEIGHTED = frozenset({
 })  # fmt: skip
 """Operators with a weight whose first dimension is the output channels."""
 TWO_INPUTS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
-"""Operators whose two inputs are both quantized, if both are computed at run time."""
+"""Operators whose two inputs are both quantized, unless one of them is a constant."""
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]

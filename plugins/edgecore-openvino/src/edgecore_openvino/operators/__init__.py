@@ -10,7 +10,7 @@ from edgecore_openvino.operators import elementwise, networks, quantized, shapes
 
 
 def _tensors(query: NodeQuery) -> list[torch.Tensor]:
-    """List the input tensors of a call, and its result if it has a single one."""
+    """List the input tensors of a call, and its result if the call has only one result."""
     vals = [source.meta.get("val") for source in query.node.all_input_nodes] + [query.node.meta["val"]]
     return [val for val in vals if isinstance(val, torch.Tensor)]
 
@@ -29,4 +29,4 @@ _ROWS = (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)
 _COMMON = (contiguous_only, at_most_dims(MAX_RANK), _no_empty)
 TABLE = OperatorTable(_ROWS, _COMMON)
 STATIC_TABLE = OperatorTable(_ROWS, (*_COMMON, _static_sizes))
-"""The table for `payload="blob"`: the delegate cannot infer output shapes of a compiled model from its input shapes."""
+"""The table for `payload="blob"`: the delegate cannot infer shapes with a compiled model, so all sizes are fixed."""

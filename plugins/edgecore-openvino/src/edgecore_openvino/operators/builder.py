@@ -27,7 +27,7 @@ class Builder:
         self.values: dict[Node, Any] = {}
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
-        """Return the value of an argument: a node, or a number, which becomes a constant with the dtype of node `like`."""
+        """Return the value of an argument: a node, or a number, which becomes a constant of the dtype of `like`."""
         if not isinstance(argument, Node):
             assert like is not None
             return ops.constant(np.asarray(argument), OV_TYPES[like.meta["val"].dtype])
@@ -47,7 +47,7 @@ def number(value: float) -> Any:
 
 
 Build = Callable[[Builder, Node], Any]
-"""Builds the operators of a call and returns its value; a list of values if the call has several results."""
+"""Type of a function that builds the OpenVINO operators of a call and returns its result, or a list of its results."""
 
 
 Row = OperatorRow[Build]
@@ -65,6 +65,6 @@ def rank(node: Any) -> int:
 
 
 def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Return `dims` of a node's result as numbers from 0 on; all dims if `dims` is None or empty."""
+    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
     count = rank(node)
     return [dim % count for dim in dims] if dims else list(range(count))

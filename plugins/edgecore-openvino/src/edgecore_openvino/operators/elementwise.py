@@ -17,7 +17,7 @@ F32_OR_BOOL = (torch.float32, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
-    """Return a `Build` that applies `function` of `openvino.opset15` to a tensor and further constants."""
+    """Return a `Build` that applies `function` of `openvino.opset15` to a tensor and these constants."""
 
     def build(b: Builder, node: Node) -> Any:
         return function(b.value(node.args[0]), *map(number, constants))
@@ -26,7 +26,7 @@ def _unary(function: Any, *constants: float) -> Build:
 
 
 def _binary(function: Any) -> Build:
-    """Return a `Build` for two tensors, or a tensor and a number; the argument `alpha` multiplies the second operand."""
+    """Return a `Build` for two tensors, or a tensor and a number. It multiplies the second by the argument `alpha`."""
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]

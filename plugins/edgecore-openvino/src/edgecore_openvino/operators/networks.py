@@ -123,7 +123,7 @@ def _adaptive(b: Builder, node: Node) -> Any:
 
 
 def _only_first(query: NodeQuery) -> str | None:
-    """Refuse a call if more than its first result is read: OpenVINO computes the first one only."""
+    """Refuse a call if a result other than the first is read: OpenVINO computes only the first result."""
     for user in query.node.users:
         if user.args[1] != 0 and user.users:
             return f"result {user.args[1]} is read, but only result 0 is supported"

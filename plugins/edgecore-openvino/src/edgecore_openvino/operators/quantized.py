@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes. OpenVINO makes integer operations of the operators between them.
+"""Quantize and dequantize operators. OpenVINO replaces an operator between these by one on integers.
 
 The formulas are those of `quantize_per_tensor` in `torch.ao.quantization.fx._decomposed` and of OpenVINO's
 FakeQuantize-1.
