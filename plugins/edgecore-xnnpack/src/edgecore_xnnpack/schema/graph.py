@@ -346,7 +346,7 @@ class OutputMinMax:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the graph; `debug_handle` is its index in `Graph.nodes`."""
+    """A node of the graph; `debug_handle` is the node's index in `Graph.nodes`."""
 
     node: object | None = union(0, NODE_TYPES)
     debug_handle: int = scalar(2, "u32")
