@@ -207,7 +207,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
         grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
         spec = config.weight(0 if grouped else axis)
         if grouped and config.is_per_channel:
-            return  # channels of a transposed weight in groups do not correspond to output channels
+            return  # with groups, no dimension of a transposed weight has all output channels
         _mark(_tail(node), config.activation, {})
         _mark(node, None if _tail(node) is not node else config.activation, {value: config.activation, weight: spec})
     elif target in TWO_INPUTS:

@@ -48,8 +48,8 @@ Tensor draw_input(Trial *trial, const LayerTypes &types, const Dims &dims, size_
 
 Tensor declare_output(const LayerTypes &types, const Dims &dims, const LayerScales &scales);
 
-// Compares an output with `expected`, sums of `terms` products that are limited to [low, high] here. `magnitudes` are
-// the sums of the absolute values of the products.
+// Compares an output with `expected`: sums of `terms` products, which this function clamps to [low, high]. `magnitudes`
+// has for each sum the sum of the absolute values of its products.
 void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &types, const Tensor &got,
                    std::vector<double> expected, const std::vector<double> &magnitudes, size_t terms, double low,
                    double high);

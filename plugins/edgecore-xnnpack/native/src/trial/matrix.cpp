@@ -30,7 +30,7 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  if (extent == Extent::kFull) layers.push_back({520, 1030});  // larger than half of many L2 caches: several blocks
+  if (extent == Extent::kFull) layers.push_back({520, 1030});  // weights above half of many L2 caches
   return layers;
 }
 

@@ -44,8 +44,8 @@ Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero)
 
 double round_to_fp16(double number);
 
-// An XNNPACK graph. After the first call that fails, further calls do nothing and return failure, so that callers need
-// not check each call.
+// An XNNPACK graph. It keeps the first failed status of all calls, and build() and run() then return false, so that
+// callers need not check the calls that define the graph.
 class TestGraph {
  public:
   TestGraph();

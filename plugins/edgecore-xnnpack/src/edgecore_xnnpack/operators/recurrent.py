@@ -26,9 +26,9 @@ States = tuple[SubgraphValue, ...]
 
 
 class Cell:
-    """One layer in one direction.
+    """The weights of one recurrent layer in one direction, with methods that emit its computation.
 
-    Its weights are [gates * hidden, inputs] and [gates * hidden, hidden], and optionally two biases [gates * hidden].
+    The matrices are [gates * hidden, inputs] and [gates * hidden, hidden]; two biases [gates * hidden] are optional.
     """
 
     def __init__(self, weights: Sequence[Array]) -> None:
