@@ -1,4 +1,5 @@
-// Reads a delegate blob: header or bare flatbuffer, constants in the blob or in the program's named data.
+// Reads the blob of a delegate: a flatbuffer, with or without a header. Its constants are in the blob or in the named
+// data of the program.
 #ifndef EDGECORE_XNNPACK_BLOB_H_
 #define EDGECORE_XNNPACK_BLOB_H_
 
@@ -13,7 +14,8 @@ struct Sources {
   edgecore_bytes section;     // constant section of the blob
 };
 
-// Reads a blob into a graph. Each field of a value is checked on its own; the ids in nodes are still those of the blob.
+// Reads a blob into a graph. Checks each field of a value on its own. The nodes keep the value ids of the blob, which
+// check_graph replaces.
 // Constants are not copied: the blob and the named data must outlive the graph. Throws backend::Failure.
 Graph read_blob(edgecore_bytes blob, const backend::Host &host);
 

@@ -59,10 +59,10 @@ void convert_fp16_to_fp32(const void *numbers, uint64_t count, uint8_t *out) {
   }
 }
 
-// Sets `data` to the address of each constant for XNNPACK, and to null for other values. Most constants are used in
-// place. A constant is copied if it is not aligned, or if it ends so near the end of its last page that kernels that
-// read past its end could fault. The copy goes to `temporary` if only the packing of weights reads it, else to
-// `permanent`.
+// Sets `data` to the address that XNNPACK gets for each constant, and to null for other values. Most constants are read
+// in place, from the blob or the file. A constant is copied if it is not aligned, or if it ends so near the end of its
+// last page that kernels that read past its end could fault. The copy goes to `temporary` if only the packing of
+// weights reads it, else to `permanent`.
 void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent, std::vector<const void *> *data) {
   std::vector<bool> is_read_by_kernels(graph.values.size());
   for (const Node &node : graph.nodes) {

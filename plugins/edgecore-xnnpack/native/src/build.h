@@ -1,4 +1,4 @@
-// Defines a checked graph in XNNPACK.
+// Creates an XNNPACK subgraph and runtime from a checked graph.
 #ifndef EDGECORE_XNNPACK_BUILD_H_
 #define EDGECORE_XNNPACK_BUILD_H_
 
@@ -15,7 +15,7 @@ const char *status_name(xnn_status status);
 
 struct Runtime {
   Weights weights;
-  bool weight_cache;                     // share packed weights; else each runtime packs its own
+  bool weight_cache;                     // true: runtimes share packed weights; false: each packs its own
   std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
   xnn_runtime_t handle = nullptr;
   Copies constants = {};

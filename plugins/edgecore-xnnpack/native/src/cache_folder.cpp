@@ -26,10 +26,11 @@ namespace {
 
 constexpr char kMagic[8] = {'E', 'D', 'G', 'E', 'P', 'A', 'K', '1'};
 constexpr std::string_view kSuffix = ".packed", kTemporary = "tmp-";
-constexpr time_t kAbandonedSeconds = 3600;  // a temporary file not written for so long belongs to a dead process
-constexpr uint64_t kTail = 64;              // bytes of zeros, because kernels may read past the end of a packing
+constexpr time_t kAbandonedSeconds = 3600;  // a temporary file unchanged for this time is of a dead process
+constexpr uint64_t kTail = 64;              // zero bytes after a packing, because kernels may read past its end
 
-// A file begins with this header. Its size is XNNPACK's largest alignment, so that the packing after it is aligned.
+// A file begins with this header. The size of the header is XNNPACK's largest alignment, so that the packed weights
+// after the header are aligned.
 struct Header {
   char magic[8];
   Identity identity;
@@ -39,7 +40,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 128, "the packing after the header must be aligned");
 
-// Closes a file descriptor at the end of the block.
+// Owns a file descriptor: the destructor closes it.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -58,8 +59,8 @@ Name file_name(const Identity &identity) {
   return name;
 }
 
-// Opens a file for reading that only this user or root can have written, and sets `bytes` to its size. Returns -1 if
-// there is no such file.
+// Opens a regular file for reading, and sets `bytes` to its size. Returns -1 if there is no such file, or if another
+// user (except root) could have written it.
 int open_own(int folder, const char *name, uint64_t *bytes) {
   const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat info;
@@ -85,7 +86,7 @@ bool write_all(int file, const void *data, uint64_t bytes) {
   return true;
 }
 
-// Writes the parts to a temporary file, then renames it. Returns false with errno set on failure.
+// Writes the parts to a temporary file and renames this file to `name`. On failure, sets errno and returns false.
 bool publish(int folder, const char *name, std::initializer_list<iovec> parts) {
   const Secret random = random_secret();
   char temporary[32];
@@ -162,7 +163,7 @@ std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashK
   const bool is_valid = std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.identity == identity &&
                         header.bytes == packing->bytes && header.checksum == key.hash(packing->data, packing->bytes);
   if (!is_valid) return nullptr;
-  futimens(file.number, nullptr);  // sets the time of the last use, which prune() reads
+  futimens(file.number, nullptr);  // records the time of the last use, by which prune() chooses files
   return packing;
 }
 

@@ -1,8 +1,8 @@
 // Files of packed weights in a folder that the user names, so that other processes need not pack the weights again.
 //
-// FOLDER/key holds the secret of the hashes that name the files; without it nobody can craft weights with the hash of
-// other weights. FOLDER/IDENTITY.packed is a header followed by a packing; a file gets this name only once it is
-// complete. A file that fails its checks is treated as missing, and replaced.
+// FOLDER/key holds the secret of the keyed hash that names the files; without this secret nobody can craft weights with
+// the hash of other weights. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
+// only once it is complete. A file that fails its checks is treated as missing, and replaced.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -13,7 +13,7 @@
 
 namespace edgecore::xnnpack {
 
-// A filter and its bias as XNNPACK has packed them. Immutable once it is shared.
+// A packing: a filter and its bias in the order in which XNNPACK's kernels read them. Immutable once it is shared.
 struct Packing {
   Identity identity;
   void *data = nullptr;
@@ -34,7 +34,8 @@ class CacheFolder {
 
   const Secret &secret() const { return secret_; }
 
-  // Returns null if the file is missing, damaged, of another format or owned by another user. Thread-safe.
+  // Maps the file of a packing. Returns null if it is missing, damaged, of another format or owned by another user.
+  // Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key) const;
 
   // Writes a packing to its file. Returns false with a sentence in `problem` on failure. Thread-safe.

@@ -13,7 +13,8 @@ using backend::fail;
 
 namespace {
 
-// The max number of multiply-adds in a node. More of them take minutes and come from a damaged or hostile file.
+// The max number of multiply-adds in a node. A node with more would run for minutes, and is only expected in a damaged
+// or hostile file.
 constexpr uint64_t kMaxWork = 1ull << 44;
 
 // Returns half of the machine's memory in bytes. With a larger workspace, Linux may kill the process when the memory is
@@ -143,8 +144,9 @@ void drop_unused(Graph *graph) {
   }
 }
 
-// Marks fp16 filters and biases of convolutions to be widened to fp32, because XNNPACK's fp16 convolutions support only
-// fp32 filters (version of 2024-11). XNNPACK rounds them to fp16 again when it packs, so the numbers do not change.
+// Marks fp16 filters and biases of convolutions for conversion to fp32, because XNNPACK's fp16 convolutions support
+// only fp32 filters (version of 2024-11). XNNPACK rounds them to fp16 again when it packs, so the numbers do not
+// change.
 void widen_filters(Graph *graph) {
   std::unordered_map<uint32_t, uint32_t> wide;
   for (Node &node : graph->nodes) {
@@ -166,8 +168,8 @@ uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
 
-// Computes an upper bound of the multiply-adds (or comparisons) of a node, and the bytes of XNNPACK's table of input
-// addresses for it (indirection buffer).
+// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to the size in bytes of the
+// indirection buffer, XNNPACK's table of input addresses for this node.
 void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *table) {
   const Shape &output = shapes[node.out[0]];
   const Window &w = node.window;

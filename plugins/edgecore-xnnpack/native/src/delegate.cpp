@@ -1,7 +1,8 @@
 // The XNNPACK backend, built on edgecore/backend.hpp.
 //
-// Driver: XNNPACK's process-wide state. Program: the options of a file. Delegate: a checked graph. Instance: an XNNPACK
-// runtime with its workspace and threads. Packed weights are shared by all instances of the process.
+// The class Driver initializes XNNPACK for the process, Program holds the load options of a file, Delegate a checked
+// graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share packed
+// weights.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -73,7 +74,8 @@ bool type_fits(const Value &value, int32_t scalar) {
   }
 }
 
-// Returns the tensor of an external value. Throws if its dtype, rank or dim order does not fit.
+// Returns the argument of the call for an input or output of the graph. Throws if the argument's dtype, rank or dim
+// order does not fit.
 edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   edgecore_tensor &tensor = args.tensor(value.argument);
   if (!type_fits(value, tensor.scalar_type)) {
@@ -97,7 +99,7 @@ edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   return tensor;
 }
 
-// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. From back to front, so that no index is
+// Widens the 32-bit indices that XNNPACK wrote to 64 bits, in place. Goes from back to front, so that no index is
 // overwritten before it is read.
 void widen_indices(void *data, uint64_t count) {
   auto *bytes = static_cast<char *>(data);
@@ -212,7 +214,8 @@ class Instance {
   }
 
  private:
-  // Returns the shapes of all values: of inputs the shapes in this call, in dim order; of others those in the blob.
+  // Returns the shapes of all values, in dim order: inputs have the shapes of this call, other values those of the
+  // blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -230,8 +233,8 @@ class Instance {
     return shapes;
   }
 
-  // Calls the host's resize for each output, also if its shape does not change: the host then refuses outputs that must
-  // not be written.
+  // Calls the host's resize function for each output, even if the shape does not change, because this call also lets
+  // the host refuse outputs that must not be written.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;
@@ -251,8 +254,8 @@ class Instance {
     for (xnn_external_value &external : externals_) {
       const Shape &shape = shapes_[graph_.externals[external.id]];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape));
-      // A placeholder, different for each argument: if the source and the destination of a copy have equal addresses
-      // during set-up, XNNPACK removes the copy for all later runs.
+      // This address is a placeholder, different for each argument: if the source and the destination of a copy have
+      // equal addresses during set-up, XNNPACK removes the copy for all later runs.
       external.data = &external;
     }
     // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime plans only if a tensor exceeds its own
@@ -282,18 +285,18 @@ class Instance {
 
   const Graph &graph_;
   Host host_;
-  pthreadpool pool_;  // of runtime_
+  pthreadpool pool_;  // the threads of runtime_
   Runtime runtime_;
   bool prepared_ = false;
-  uint64_t failures_ = 0;                      // the shared workspace's count at the last plan
-  std::vector<Shape> shapes_;                  // of every value, at the last prepare
-  std::vector<xnn_external_value> externals_;  // with the addresses that XNNPACK has
+  uint64_t failures_ = 0;                      // the shared workspace's failure count at the last plan
+  std::vector<Shape> shapes_;                  // the shape of every value at the last prepare
+  std::vector<xnn_external_value> externals_;  // ids of arguments and the addresses that XNNPACK has
   std::optional<Profile> profile_;             // set if the host profiles this instance
 };
 
-// Runs the trials of every kind of kernel that XNNPACK selects on this processor, which takes a second. Writes a line
+// Checks every kind of kernel that XNNPACK selects on this processor (src/trial), which takes a second. Writes a line
 // "NAME\tRESULT\tDETAIL\n" for each, where RESULT is "right", "wrong" or "none" (no such kernels for this processor).
-// Writes at most `size` bytes of the text, and returns the size of the whole text.
+// Stores at most `size` bytes of these lines in `text`, and returns the size of all lines.
 uint64_t try_kernels(char *text, uint64_t size) noexcept {
   std::string lines;
   try {

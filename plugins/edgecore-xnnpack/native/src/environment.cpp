@@ -18,7 +18,7 @@ namespace {
 #if defined(__x86_64__)
 void describe_processor(std::vector<uint64_t> *words) {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  __get_cpuid(1, &a, &b, &c, &d);  // without b, which contains the number of the current core
+  __get_cpuid(1, &a, &b, &c, &d);  // b is left out: it has the number of the current core
   words->insert(words->end(), {a, c, d});
   if ((c & bit_OSXSAVE) != 0) {
     unsigned low = 0, high = 0;
@@ -37,15 +37,15 @@ void describe_processor(std::vector<uint64_t> *words) {
 }
 #endif
 
-// The search for the binary that contains `address`, and for its build id.
+// State of a search through the loaded binaries for the one that contains `address`, and for its build id.
 struct Search {
   uintptr_t address;
   std::vector<uint64_t> *words;  // receives the build id
   bool has_build_id;
 };
 
-// Appends the build id if a note segment has it. A note is a header with the sizes of its name and its description,
-// followed by both, each padded to a multiple of four bytes.
+// Appends the build id to `search->words` if the note segment at `at` has it. An ELF note is a header with the sizes of
+// a name and a description, followed by the name and the description, each padded to a multiple of four bytes.
 void find_build_id(const char *at, uint64_t bytes, Search *search) {
   const char *const end = at + bytes;
   while (static_cast<uint64_t>(end - at) >= sizeof(ElfW(Nhdr))) {

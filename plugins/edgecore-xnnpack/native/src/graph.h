@@ -1,5 +1,6 @@
-// The graph of a blob as plain data: blob.cpp reads it, check.cpp checks it, build.cpp defines it in XNNPACK. Values
-// and nodes have the same order as in the blob; nodes refer to values by their index in Graph::values.
+// The graph of a blob as plain data: blob.cpp reads the graph, check.cpp checks it, build.cpp defines it in XNNPACK.
+// Values and nodes have the same order as in the blob. After check_graph, nodes refer to values by their index in
+// Graph::values.
 #ifndef EDGECORE_XNNPACK_GRAPH_H_
 #define EDGECORE_XNNPACK_GRAPH_H_
 
@@ -17,8 +18,8 @@ constexpr uint64_t kOverread = 64;  // XNNPACK's kernels read at most 32 bytes p
 
 using Copies = std::vector<std::unique_ptr<uint8_t[]>>;
 
-// Allocates `bytes` bytes, aligned to 64 and followed by kOverread bytes that kernels may read; `copies` owns them.
-// Throws std::bad_alloc.
+// Allocates `bytes` bytes, aligned to 64 and followed by kOverread bytes that kernels may read; `copies` owns the
+// memory. Throws std::bad_alloc.
 uint8_t *allocate_copy(uint64_t bytes, Copies *copies);
 
 constexpr uint32_t kMaxArguments = 4096;
@@ -43,7 +44,7 @@ enum class Type : uint8_t {
 };
 
 const char *type_name(Type type);
-uint32_t type_bits(Type type);  // per element
+uint32_t type_bits(Type type);  // bits of one element
 
 inline bool is_quantized8(Type type) { return type == Type::kQint8 || type == Type::kQuint8; }
 inline bool is_float(Type type) { return type == Type::kFp32 || type == Type::kFp16; }
@@ -97,14 +98,15 @@ struct Node {
   Window window;
   uint32_t groups = 0, group_inputs = 0, group_outputs = 0;
   uint32_t axis = 0;
-  Shape first;   // permutation; new shape; offsets; paddings before; new height and width
-  Shape second;  // sizes; paddings after
+  // Lists of numbers, depending on the kind of the node:
+  Shape first;   // permutation of a transpose; new shape; offsets of a slice; paddings before; new height and width
+  Shape second;  // sizes of a slice; paddings after
 };
 
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<uint32_t> externals;  // value index by argument, kNone for a gap
+  std::vector<uint32_t> externals;  // index of the value of each argument; kNone: no value
   Copies owned;                     // scales and widened constants
 };
 

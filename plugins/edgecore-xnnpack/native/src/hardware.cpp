@@ -5,8 +5,9 @@
 
 #include "edgecore/backend.hpp"
 
-// Functions that our patch adds to XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears all flags but
-// `keep_flags` and returns the remaining flags. Declared weak, because another XNNPACK (XNNPACK_DIR) may lack them.
+// Functions that a patch of this plugin adds to XNNPACK (third_party/forced_hardware.py). xnn_restrict_hardware clears
+// all flags but `keep_flags` and returns the remaining flags. The functions are weak, because another XNNPACK
+// (XNNPACK_DIR) may lack them.
 extern "C" {
 __attribute__((weak)) uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 __attribute__((weak)) uint32_t xnn_hardware_uarch();
@@ -44,9 +45,9 @@ enum : uint64_t {
   kAvx512Fp16 = 1u << 17,
 };
 
-// `implies`: the flags that every processor with `flag` has. These are the instruction sets that XNNPACK's kernels for
-// `flag` are also compiled for, and the flags that hardware-config.c derives from it. Each row must follow the rows
-// that it implies (with_implied depends on this).
+// The flags of processor features. `implies` has the other flags that every processor with `flag` has: instruction sets
+// for which XNNPACK's kernels for `flag` are compiled too, and flags that hardware-config.c derives from `flag`. Each
+// row must follow the rows that it implies (with_implied depends on this).
 constexpr struct {
   const char *name;
   uint64_t flag;
@@ -72,7 +73,8 @@ constexpr struct {
     {"avx512amx", kAvx512Amx, kAvx512VnniGfni | kAvx256VnniGfni},
 };
 
-// cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). XNNPACK selects kernels only by zen and zen4.
+// Microarchitectures with cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). Of these, only zen and zen4 make XNNPACK
+// select other kernels.
 constexpr struct {
   const char *name;
   uint32_t uarch;

@@ -9,13 +9,13 @@ namespace edgecore::xnnpack {
 
 struct Hardware {
   uint64_t flags;  // XNNPACK's xnn_arch_flags
-  uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for the processor's own
+  uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for that of this processor
 };
 
-// Returns the features that XNNPACK uses. The flags are 0 if this XNNPACK was not built by get_xnnpack.py.
+// Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch of get_xnnpack.py.
 Hardware hardware_in_force();
 
-// Returns the comma-separated names of `flags`, without those that another flag implies.
+// Returns the comma-separated names of `flags`; omits flags that another one of the flags implies.
 std::string hardware_names(uint64_t flags);
 
 // Parses a list of names as hardware_names writes it, in any order, with or without "uarch=NAME". An empty list means

@@ -20,15 +20,17 @@ uint64_t next_random(uint64_t *state) {
   return word ^ word >> 31;
 }
 
-// Returns value * point + word modulo kPrime = 2^61 - 1, for value, point < kPrime and word < 2^61. Because 2^61 is 1
-// modulo kPrime, the upper bits of the 128-bit number are added to its lower 61 bits instead of a division.
+// A step of Horner's rule: returns value * point + word modulo kPrime = 2^61 - 1, for value, point < kPrime and word <
+// 2^61. Because 2^61 is 1 modulo kPrime, the upper bits of the 128-bit number are added to its lower 61 bits instead of
+// a division.
 uint64_t horner(uint64_t value, uint64_t point, uint64_t word) {
   const Wide product = static_cast<Wide>(value) * point + word;
   const uint64_t folded = static_cast<uint64_t>(product & kPrime) + static_cast<uint64_t>(product >> 61);
   return folded >= kPrime ? folded - kPrime : folded;
 }
 
-// Appends a 128-bit sum to a polynomial as three words of up to 60 bits, because horner needs words below 2^61.
+// Extends the polynomial `value` by a 128-bit sum, split into three words of up to 60 bits, because horner needs words
+// below 2^61.
 uint64_t fold(uint64_t value, uint64_t point, Wide sum) {
   value = horner(value, point, static_cast<uint64_t>(sum) & (kPrime >> 1));
   value = horner(value, point, static_cast<uint64_t>(sum >> 60) & (kPrime >> 1));

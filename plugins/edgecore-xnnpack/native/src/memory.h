@@ -1,5 +1,5 @@
-// The allocator that XNNPACK uses. It records failed allocations, because some functions of XNNPACK do not return that
-// status.
+// The allocator that XNNPACK uses. It records failed allocations, because some functions of XNNPACK do not return
+// the status of a failed allocation.
 #ifndef EDGECORE_XNNPACK_MEMORY_H_
 #define EDGECORE_XNNPACK_MEMORY_H_
 

@@ -1,5 +1,5 @@
-// The node kinds of the wire format, by union id. Each kind has functions that read, check and define a node and infer
-// the shapes of its outputs.
+// The kinds of nodes in a blob, by their number in the flatbuffer's union. Each kind has functions that read, check and
+// define a node, and that infer the shapes of its outputs.
 #ifndef EDGECORE_XNNPACK_NODES_H_
 #define EDGECORE_XNNPACK_NODES_H_
 
@@ -18,7 +18,8 @@ struct NodeKind {
   uint32_t constants;  // a bit for each input that must be a constant, because XNNPACK packs it
   uint32_t optional;   // a bit for each input that may be absent
 
-  // Copies the fields of the flatbuffer table into the node; ids stay the blob's. Throws if a list is too long.
+  // Copies the fields of the flatbuffer table into the node, with the value ids of the blob. Throws if a list is too
+  // long.
   void (*read)(const void *table, Node *node);
   // Checks types, quantization and parameters, once. The operands are known to exist and to be defined earlier.
   void (*check)(const Graph &graph, const Node &node);
@@ -31,7 +32,7 @@ struct NodeKind {
 // Returns null for an unknown id.
 const NodeKind *find_node_kind(uint8_t id);
 
-// Tables of the families, in nodes_*.cpp.
+// Tables of node kinds, one in each file nodes_*.cpp.
 struct KindList {
   const NodeKind *items;
   size_t count;
@@ -46,7 +47,7 @@ KindList movement_kinds();
 // Returns true for convolutions of any kind: regular, depthwise, transposed.
 bool is_convolution(const Node &node);
 
-// Throws a Failure of EDGECORE_INVALID_PROGRAM, whose text begins with "node 12 (Conv2d): ".
+// Throws a Failure of EDGECORE_INVALID_PROGRAM, whose text begins with the node's index and kind: "node 12 (Conv2d): ".
 [[noreturn, gnu::format(printf, 2, 3)]] void refuse(const Node &node, const char *format, ...);
 
 inline const Value &input_value(const Graph &graph, const Node &node, uint32_t i) { return graph.values[node.in[i]]; }
@@ -54,23 +55,24 @@ inline const Value &output_value(const Graph &graph, const Node &node, uint32_t 
   return graph.values[node.out[i]];
 }
 
-// Checks that several kinds share. Each throws backend::Failure.
-// All inputs and the output have the same type.
+// The following checks are shared by several kinds of nodes. Each throws backend::Failure if its condition is violated.
+// Checks that all inputs and the output have the same type.
 void check_same_type(const Graph &graph, const Node &node);
-// 8-bit inputs and outputs have the same quantization parameters.
+// Checks that 8-bit inputs and outputs have the same quantization parameters.
 void check_same_quantization(const Graph &graph, const Node &node);
-// min <= max, and neither is NaN.
+// Checks that min <= max and that neither is NaN.
 void check_output_range(const Node &node);
-// The type is fp32, fp16, qint8 or quint8, and inputs and output have the same type and quantization parameters.
+// Checks that inputs and output have the same type, which is fp32, fp16, qint8 or quint8, and the same quantization
+// parameters.
 void check_data_movement(const Graph &graph, const Node &node);
-// As check_data_movement, but int32 (the indices of ArgMax) is supported, too: for copies and reshapes.
+// Checks a copy or reshape as check_data_movement does, but also allows int32 (the indices of ArgMax).
 void check_copy(const Graph &graph, const Node &node);
-// The filter (input 1) of integer kernels has a supported zero point, and input scale * filter scale / output scale is
-// in range for each of the `channels`.
+// Checks that the filter (input 1) of an integer kernel has a supported zero point, and that input scale * filter scale
+// / output scale is in range for each of the `channels`.
 void check_filter_scales(const Graph &graph, const Node &node, uint64_t channels);
-// Each set of quantization parameters of a dynamically quantized input covers `dims` trailing dims.
+// Checks that a dynamically quantized input has one scale and zero point for each slice of its last `dims` dims.
 void check_row_parameters(const Graph &graph, const Node &node, uint32_t dims);
-// Infers the output shape of a kind whose output has the shape of input 0.
+// Infers the output shape of a node whose output has the shape of input 0.
 void infer_same(const Graph &graph, const Node &node, Shape *shapes);
 
 // Copies a vector of numbers; returns false if it has more than kMaxRank. T is a flatbuffers::Vector<uint32_t>.

@@ -6,7 +6,7 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-// Limits well below 2^31, because XNNPACK computes windows in 32 bits.
+// Limits of window and image sizes, well below 2^31 because XNNPACK computes positions of windows in 32 bits.
 constexpr uint64_t kMaxWindow = 1u << 16;
 constexpr uint64_t kMaxSpatial = 1u << 24;
 

@@ -97,7 +97,8 @@ void infer_transpose(const Graph &, const Node &node, Shape *shapes) {
   for (uint32_t i = 0; i < input.rank; ++i) output[i] = input[static_cast<uint32_t>(node.first[i])];
 }
 
-// A dim of 0 in the new shape is inferred from the number of elements; only one dim may be 0.
+// Infers the output shape of a reshape. A size of 0 in the new shape is inferred from the number of elements; only one
+// size may be 0.
 void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = node.first;
@@ -117,7 +118,7 @@ void infer_reshape(const Graph &, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = output;
 }
 
-// A size of 0 in the slice stands for the full size of the dim.
+// Infers the output shape of a slice. A size of 0 in the node stands for the whole dim.
 void infer_slice(const Graph &, const Node &node, Shape *shapes) {
   const Shape &input = shapes[node.in[0]];
   Shape output = input;

@@ -23,7 +23,7 @@ void read_pooling(const void *table, Node *node) {
   node->flags = t->flags();
 }
 
-// Average pooling in XNNPACK has no dilation; blobs store 0 for it.
+// Reads an average pooling, which has no dilation in XNNPACK: blobs store 0, which becomes 1.
 void read_average(const void *table, Node *node) {
   read_pooling(table, node);
   node->window.dilation_height = node->window.dilation_width = 1;
@@ -148,8 +148,8 @@ void infer_global(const Graph &graph, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = output;
 }
 
-// ExecuTorch's compiler sets KEEP_DIMS on max and average poolings, where it has no meaning; it is not passed to
-// XNNPACK.
+// Defines a max pooling without the flags of the blob: ExecuTorch's compiler sets KEEP_DIMS on max and average
+// poolings, where this flag has no meaning.
 xnn_status define_max(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
   const Window &w = node.window;
   return xnn_define_max_pooling_2d(subgraph, w.top, w.right, w.bottom, w.left, w.height, w.width, w.stride_height,

@@ -46,7 +46,8 @@ void check_clamp(const Graph &graph, const Node &node) {
   check_output_range(node);
 }
 
-// The fixed-point kernel can represent input scale / output scale, and slope times that ratio, in 2^-8 .. 2^7.
+// Checks the scales and the slope: the fixed-point kernel can represent input scale / output scale, and the slope times
+// this ratio, from 2^-8 to 2^7.
 void check_leaky_relu(const Graph &graph, const Node &node) {
   check_elementwise(graph, node);
   if (!std::isfinite(node.number)) refuse(node, "the slope is not finite");
@@ -89,8 +90,8 @@ void check_convert(const Graph &graph, const Node &node) {
     return;
   } else if (is_quantized8(from) && from == to) {
     const float ratio = input.quantization.scale / output.quantization.scale;
-    // The kernels represent the ratio as an integer of 16 bits, 8 of them fractional, so 2^7 is 2^15. The SSE2 kernel
-    // for quint8 reads this as -2^15, so the ratio 2^7 is not accepted for quint8.
+    // The kernels represent the ratio as a 16-bit integer with 8 fractional bits, in which 2^7 is the number 2^15. The
+    // SSE2 kernel for quint8 reads this number as -2^15, so the ratio 2^7 is not accepted for quint8.
     if (ratio >= 0x1.0p-8f && ratio <= (from == Type::kQuint8 ? 0x1.FFFCp+6f : 0x1.0p+7f)) return;
     refuse(node, "input scale / output scale is %g, outside 2^-8 .. 2^7", static_cast<double>(ratio));
   }

@@ -1,4 +1,4 @@
-// The options of loading a program.
+// The options that a caller can set when a program is loaded.
 #ifndef EDGECORE_XNNPACK_OPTIONS_H_
 #define EDGECORE_XNNPACK_OPTIONS_H_
 

@@ -14,7 +14,8 @@ namespace {
 constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
-// A possible operator: that of a node, or the clamp that XNNPACK appends to an arithmetic node with an output range.
+// An operator that XNNPACK may have created: the operator of a node, or the clamp that XNNPACK appends to an arithmetic
+// node with an output range.
 struct Step {
   uint32_t node;
   bool is_clamp;
@@ -27,7 +28,7 @@ bool starts_with(const std::string &name, std::initializer_list<const char *> st
   return false;
 }
 
-// Returns true if `name` can be the name of `node`'s operator in XNNPACK.
+// Returns true if `name` can be XNNPACK's name of the operator that computes `node`.
 bool computes(const std::string &name, const Node &node) {
   switch (node.kind->id) {
     case wire::NodeUnion_Conv2d:

@@ -13,8 +13,9 @@
 
 namespace edgecore::xnnpack {
 
-// Returns for each of XNNPACK's operators, named `names`, the index of the node that it computes, or kNone if that is
-// ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour or that have no reader.
+// Returns for each of XNNPACK's operators, whose names are `names`, the index of the node that the operator computes,
+// or kNone if the node is ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour
+// or that have no reader.
 std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string> &names);
 
 // The profile of a runtime that was created with XNN_FLAG_BASIC_PROFILING.

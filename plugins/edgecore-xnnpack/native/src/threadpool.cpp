@@ -50,9 +50,9 @@ class Denormals {
   State saved_ = {};
 };
 
-// A nest of Rank loops, of which the innermost Tiled loops advance by tiles. The tiles are numbered in row-major order.
-// piece() runs the tiles of a range of numbers: it computes the position of the first tile, then steps from tile to
-// tile.
+// Nested loops over Rank dims, of which the innermost Tiled loops advance by tiles. Tiles are numbered in row-major
+// order. piece() runs the tiles from number `begin` to `end`: it computes the position of the first tile, then steps
+// from tile to tile.
 template <size_t Rank, size_t Tiled, typename Call>
 struct Nest {
   std::array<size_t, Rank> range;
@@ -87,7 +87,8 @@ struct Nest {
   size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
-// Runs the nest on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims, and the worker.
+// Runs all tiles of nested loops on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims,
+// and the worker.
 template <size_t Rank, size_t Tiled, typename Call>
 void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, Tiled> tile, uint32_t flags,
          Call call) {
@@ -107,7 +108,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
                           [&nest](uint64_t begin, uint64_t end, uint32_t worker) { nest.piece(begin, end, worker); });
 }
 
-// The index of the microarchitecture for all cores; XNNPACK has kernels for index 0 on every processor.
+// The index of the microarchitecture that tasks get on every core; XNNPACK has kernels for index 0 on every processor.
 constexpr uint32_t kUarch = 0;
 
 using Size = size_t;

@@ -8,7 +8,7 @@
 #include "edgecore/backend.hpp"
 
 struct pthreadpool {
-  edgecore::backend::Host host;  // the services of an instance
+  edgecore::backend::Host host;  // the host functions of a delegate instance, such as parallel_for
 };
 
 #endif  // EDGECORE_XNNPACK_THREADPOOL_H_

@@ -25,7 +25,7 @@ constexpr TypeInfo kTypes[] = {
 
 unsigned long long printable(uint64_t number) { return number; }
 
-// Returns the first `size` bytes of the constant `index`. Throws if it has fewer bytes.
+// Returns the first `size` bytes of the constant with the number `index`. Throws if the constant has fewer bytes.
 edgecore_bytes find_constant(const ConstantTable *constants, uint32_t index, uint64_t size, const Sources &sources,
                              uint32_t value_id) {
   if (constants == nullptr || index == 0 || index >= constants->size()) {

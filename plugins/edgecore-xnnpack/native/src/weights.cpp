@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment on any processor
 
-constexpr uint64_t kMinFileBytes = 1 << 14;  // smaller packings are not written: packing is faster than mapping a file
+// Packed weights of fewer bytes get no file, because packing them is faster than mapping a file.
+constexpr uint64_t kMinFileBytes = 1 << 14;
 
 // An identity is a hash already, so its first word serves as the hash in a map.
 struct FirstWord {
@@ -25,7 +26,8 @@ struct FirstWord {
 
 }  // namespace
 
-// The packings of the process by identity, optionally backed by a folder.
+// Packed weights by identity (a hash of what they were packed from), shared by all programs of the process that use the
+// same folder, or that use none.
 class Store {
  public:
   explicit Store(const std::string &path) {
@@ -57,7 +59,7 @@ class Store {
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
-  // Adds `packing` and returns it, or returns the equal packing if another thread has added it meanwhile.
+  // Adds `packing` and returns it. If another thread has added an equal packing meanwhile, returns that packing.
   std::shared_ptr<const Packing> insert(std::unique_ptr<Packing> packing) {
     const Identity identity = packing->identity;
     std::shared_ptr<const Packing> shared(packing.release(), [this](Packing *last) { remove(last); });
@@ -112,7 +114,7 @@ class Store {
 
 namespace {
 
-// Collects the words whose hash is an identity.
+// Collects the words of which the identity of packed weights is the hash.
 class Words {
  public:
   explicit Words(const HashKey &key) : key_(key) {}
@@ -177,7 +179,7 @@ Identity node_identity(const HashKey &key, const Graph &graph, const Node &node)
 }  // namespace
 
 Store *find_store(const std::string &folder) {
-  // These objects are never destroyed, because a runtime may be deleted while the process exits.
+  // The two static objects are never destroyed, because a runtime may be deleted while the process exits.
   static auto &mutex = *new std::mutex;
   static auto &stores = *new std::map<std::string, std::unique_ptr<Store>>;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -221,7 +223,7 @@ void Weights::name_packings(const Graph &graph, const std::vector<const void *> 
   }
 }
 
-// Computes the identity of a packing. `key->seed` distinguishes packings for different kernels of XNNPACK.
+// Computes the identity of packed weights. `key->seed` depends on the kernel for which XNNPACK packs them.
 bool Weights::identify(const xnn_weights_cache_look_up_key *key, Identity *identity) const {
   const auto entry = identities_.find({key->kernel, key->bias});
   if (entry == identities_.end() || entry->second == Identity{}) return false;

@@ -1,5 +1,6 @@
-// Packed weights that the runtimes of a process share: an implementation of XNNPACK's weights cache. The last runtime
-// that uses a packing frees it. A store with a folder also keeps its packings in files.
+// Packed weights that the runtimes of a process share: an implementation of XNNPACK's weights cache. A packing is one
+// filter with its bias, in the order in which XNNPACK's kernels read them; the last runtime that uses a packing frees
+// it. A store holds the packings; a store with a folder also keeps them in files.
 #ifndef EDGECORE_XNNPACK_WEIGHTS_H_
 #define EDGECORE_XNNPACK_WEIGHTS_H_
 
@@ -60,7 +61,7 @@ class Weights {
 
   Store *store_;
   xnn_weights_cache_provider provider_;
-  std::map<Addresses, Identity> identities_;  // {}: two nodes pack the same constants differently, so never shared
+  std::map<Addresses, Identity> identities_;  // {}: two nodes pack these constants differently; never shared
   std::vector<std::shared_ptr<const Packing>> used_;
   std::unique_ptr<Packing> reserved_;
   Identity missed_;  // the identity of the last look-up that failed

@@ -13,15 +13,16 @@ class Workspace {
  public:
   // Throws std::bad_alloc.
   static std::shared_ptr<Workspace> create();
-  // Returns the workspace of the process, which exists as long as anything refers to it. Throws std::bad_alloc.
+  // Returns the workspace that the whole process shares; it exists while a shared_ptr refers to it. Throws
+  // std::bad_alloc.
   static std::shared_ptr<Workspace> of_process();
 
   ~Workspace() { xnn_release_workspace(handle_); }
 
   xnn_workspace_t handle() const { return handle_; }
 
-  // Must be locked to create, plan, run or delete a runtime: if a plan needs more memory, XNNPACK moves the workspace
-  // and changes the pointers in all other runtimes.
+  // A thread must lock this mutex to create, plan, run or delete a runtime of the workspace: if a plan needs more
+  // memory, XNNPACK moves the workspace and changes the pointers in all other runtimes.
   std::mutex mutex;
 
   // The number of failed plans, guarded by the mutex. After a failed plan the pointers in other runtimes may be wrong,
@@ -37,7 +38,7 @@ class Workspace {
   xnn_workspace_t handle_;
 };
 
-// Locks a workspace; returns an empty lock for null, a runtime with its own workspace.
+// Locks a shared workspace; returns an empty lock if `workspace` is null: then the runtime has a workspace of its own.
 inline std::unique_lock<std::mutex> lock_workspace(const std::shared_ptr<Workspace> &workspace) {
   return workspace == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(workspace->mutex);
 }

@@ -1,4 +1,5 @@
-// Tests of EDGECORE_XNNPACK_HARDWARE: the names of features, and the features that they imply.
+// Tests of the environment variable EDGECORE_XNNPACK_HARDWARE: names of processor features, and the features that each
+// feature implies.
 #include "hardware.h"
 
 #include <gtest/gtest.h>

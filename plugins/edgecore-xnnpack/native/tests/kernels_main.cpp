@@ -24,7 +24,7 @@ constexpr int kNotRun = 77;
 std::mutex mutex;
 std::unordered_map<void *, std::pair<std::unique_ptr<trial::GuardedMemory>, size_t>> blocks;
 
-// Places the memory before a guard page, as near as the alignment permits.
+// Allocates memory that ends at a guard page, or a little before it because of the alignment.
 void *allocate_aligned(void *, size_t alignment, size_t size) {
   auto guarded = std::make_unique<trial::GuardedMemory>();
   uint8_t *memory = guarded->allocate(size, 0, alignment, false);

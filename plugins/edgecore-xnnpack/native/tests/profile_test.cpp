@@ -1,4 +1,5 @@
-// Tests of nodes_of: the nodes that XNNPACK's operators correspond to, if XNNPACK has dropped some nodes.
+// Tests of nodes_of, which finds the node that each of XNNPACK's operators computes, although XNNPACK has dropped some
+// nodes.
 #include "profile.h"
 
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ NOT_RUN = 77
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of a kind of processor: exit status, output lines and duration of the program."""
+    """Outcome of the trials for one kind of processor: exit status, output lines and duration of the program."""
 
     name: str
     hardware: str

@@ -25,8 +25,8 @@ constexpr uint32_t kSide = 64;
 constexpr uint32_t kMaxRows = 4;
 constexpr uint32_t kNoId = UINT32_MAX;
 
-// x [rows, 64] -> linear to `width` -> tanh -> linear to 64. Each layer's weights have at least 32 KiB, so that they
-// are written to files.
+// A network with the input [rows, 64]: a linear layer with `width` outputs, tanh, and a linear layer with 64 outputs.
+// The weights of each layer have at least 32 KiB, so that they are written to files.
 class Network {
  public:
   explicit Network(uint32_t width) {
@@ -62,8 +62,8 @@ class Network {
     blob_.assign(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
   }
 
-  // Loads the network, runs it on `rows` rows, and closes it. `twice`: runs it on a single row first. Returns the
-  // outputs, or an empty vector after an error.
+  // Loads the network, runs it on `rows` rows, and closes it. If `twice` is true, runs it on a single row first.
+  // Returns the outputs, or an empty vector after an error.
   std::vector<float> run(uint32_t rows, const std::vector<edgecore_option> &items, bool twice = false) const {
     const edgecore_options options = {items.data(), items.size(), sizeof(edgecore_option), 0};
     int32_t code = 0;

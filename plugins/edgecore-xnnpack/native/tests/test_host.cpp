@@ -24,8 +24,8 @@ namespace {
 thread_local uint32_t current_worker = 0;
 thread_local bool inside_loop = false;
 
-// A thread pool with work stealing: each worker has a contiguous share of the items and, when it is done, takes items
-// from the shares of others.
+// A thread pool with work stealing: each worker has a contiguous share of the items and, when this share is done, takes
+// items from the shares of other workers.
 class Pool {
  public:
   explicit Pool(uint32_t threads) : shares_(threads) {
@@ -221,7 +221,7 @@ struct edgecore_test_session {
   edgecore_program *program = nullptr;
   edgecore_delegate *delegate = nullptr;
   edgecore_instance *instance = nullptr;
-  std::vector<int64_t> shapes;  // shapes and dim orders of all arguments at the last prepare, concatenated
+  std::vector<int64_t> shapes;  // concatenated shapes and dim orders of all arguments at the last prepare
 
   ~edgecore_test_session() {
     if (instance != nullptr) backend->instance_destroy(instance);

@@ -31,17 +31,18 @@ typedef struct edgecore_test_session edgecore_test_session;
 edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
                                           uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                           int32_t *code, char *error, uint64_t error_size);
-// Does the same with the library at `path`, opened by dlopen.
+// Loads a blob as edgecore_test_open does, with the backend in the library at `path`, opened by dlopen.
 edgecore_test_session *edgecore_test_open_library(const char *path, uint32_t threads, const uint8_t *blob,
                                                   uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                                   int32_t *code, char *error, uint64_t error_size);
-// Does the same with a host table instead of edgecore_test_host(), and with load options (may be NULL).
+// Loads a blob as edgecore_test_open does, with the function table `host` instead of edgecore_test_host(), and with
+// load options (may be NULL).
 edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *backend, const edgecore_host *host,
                                                     uint32_t threads, const uint8_t *blob, uint64_t size,
                                                     const edgecore_test_data *named, uint64_t named_count,
                                                     const edgecore_options *options, int32_t *code, char *error,
                                                     uint64_t error_size);
-// Prepares if a shape or dim order changed since the last run, and executes. Returns the code.
+// Runs the delegate; prepares it first if a shape or dim order changed since the last run. Returns the error code.
 int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
                           uint64_t error_size);
 uint64_t edgecore_test_argument_count(edgecore_test_session *session);

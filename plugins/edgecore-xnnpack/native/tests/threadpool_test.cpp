@@ -1,5 +1,5 @@
-// Tests of the pthreadpool functions: each visits the same tiles as nested loops, each tile once, with any number of
-// threads. With the flag for it, denormals are flushed to zero inside the tasks.
+// Tests of the pthreadpool functions: with any number of threads, each function visits the same tiles as nested loops,
+// and each tile once. With PTHREADPOOL_FLAG_DISABLE_DENORMALS, denormals are flushed to zero inside the tasks.
 #include "threadpool.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Tile = std::array<size_t, 8>;  // first indices, then sizes
 
-// Records the calls of a task by all workers.
+// The calls of a task by all workers, recorded for comparison.
 struct Record {
   std::mutex mutex;
   std::vector<Tile> tiles;

@@ -1,4 +1,4 @@
-"""Write and read the delegate's blob: a header and a flatbuffer (`schema/xnnpack.fbs`).
+"""Write and read a blob, the bytes of a compiled delegate: a header and a flatbuffer (`schema/xnnpack.fbs`).
 
 The header has 30 bytes, padded to 32: u32 0, "XH00", u16 length of the header, u32 offset and u32 size of the
 flatbuffer, u32 offset and u64 size of the constant data. The flatbuffer is padded to a multiple of 16 bytes. The
@@ -40,7 +40,7 @@ class Encoded:
 
 
 def write_graph(graph: g.Graph) -> bytes:
-    """Return the blob of a graph whose constants are named data."""
+    """Return the blob of a graph whose constants are stored outside the blob, as named data of the file."""
     flatbuffer = bytes(pack(graph, g.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % _ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(padded), _HEADER_SIZE + len(padded), 0)
@@ -63,7 +63,7 @@ def read_graph(blob: Buffer) -> g.Graph:
 
 
 class _Encoder:
-    """Writes one blob; `externals` maps inputs and outputs of the delegate to their argument index and flag."""
+    """Writes one blob; `externals` maps inputs and outputs of the delegate to argument index and XNNPACK flag."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph
@@ -180,7 +180,7 @@ class _Encoder:
 
 
 def _size(number: int) -> int:
-    """Return a size as the blob stores it.
+    """Return the number that stands for a size in the blob.
 
     A symbolic size is stored as 0: a reshape infers this size, and a slice reads 0 as the whole dimension.
     """
@@ -213,5 +213,5 @@ def _input_fields(kind: type) -> Sequence[str]:
 
 
 def encode(subgraph: Subgraph) -> Encoded:
-    """Write the blob of a subgraph with assigned layouts, whose outputs are distinct and none of its inputs."""
+    """Write the blob of a subgraph. Its layouts are assigned, its outputs distinct, and no input is an output."""
     return _Encoder(subgraph).run()

@@ -20,9 +20,9 @@ COMPUTED_OUTSIDE = "reads booleans that are computed outside the delegate"
 
 
 def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram) -> UnsupportedReason:
-    """Return the check `supported`, restricted to nodes whose booleans come from and go to supported nodes only.
+    """Return the check `supported`, extended to refuse nodes that exchange booleans with unsupported nodes.
 
-    Excluding a node can exclude its neighbours, so the rule is applied until nothing changes.
+    Refusing a node can make its neighbours unsupported too, so the check is repeated until no more nodes are refused.
     """
     constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
@@ -36,7 +36,7 @@ def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram)
 
 
 def boolean_crossings(program: ExportedProgram) -> dict[Node, str]:
-    """Return the reason for each tagged node that exchanges a boolean with a node of another tag or without a tag."""
+    """Map each tagged node that exchanges a boolean with a node outside its partition to a sentence that says so."""
     constants, crossings = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:
@@ -65,7 +65,7 @@ def _with_booleans(nodes: Iterable[Node], constants: Constants) -> list[Node]:
 
 
 def _crossing(node: Node, constants: Constants, is_inside: Callable[[Node], bool]) -> str | None:
-    """Return how a boolean of `node` crosses the border of its delegate; None if no boolean does."""
+    """Return a sentence on how a boolean of `node` crosses the border of the delegate; None if none does."""
     if not all(map(is_inside, _boolean_inputs(node, constants))):
         return COMPUTED_OUTSIDE
     return READ_OUTSIDE if _is_boolean(node) and not all(map(is_inside, node.users)) else None

@@ -30,7 +30,7 @@ def incompatibilities(blob: bytes, named_data: Mapping[str, Any], *, for_executo
 
 
 def _missing(graph: g.Graph, named_data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an error for each constant that the file lacks."""
+    """Yield an error for each constant of the graph whose bytes are missing in the named data of the file."""
     for index, constant in enumerate(graph.constant_data):
         if constant.named_key and constant.named_key not in named_data:
             yield f"constant {index} is the named data {constant.named_key}, which the file does not hold"

@@ -35,7 +35,7 @@ from edgecore_xnnpack.symbolic_shapes import Sizes
 
 
 class Lowering:
-    """The state of one lowering, with methods that emit operations.
+    """Translates the fx graph of a partition to XNNPACK operations, and holds the state of this translation.
 
     The functions of the operator table (`operators/`) get a `Lowering` as their first argument, `low`.
 
@@ -46,7 +46,7 @@ class Lowering:
     """
 
     def __init__(self, constants: Constants, sizes: Sizes, arrays: dict[Any, Any] | None = None) -> None:
-        """Start a lowering; `arrays` caches contiguous copies of weights, and several lowerings may share this cache."""
+        """Start with an empty subgraph; lowerings may share `arrays`, a cache of contiguous copies of weights."""
         self.subgraph = Subgraph()
         self.node: Node
         self.sizes = sizes
@@ -125,7 +125,7 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        unavailable: set[SubgraphValue | None] = set(self.subgraph.inputs)  # cannot be an output (again): copy them
+        unavailable: set[SubgraphValue | None] = set(self.subgraph.inputs)  # inputs and earlier outputs: must be copied
         for result in results:
             assert isinstance(result, Node)
             self.node = result  # operations that are emitted below get the dtype and the debug handle of this result
@@ -157,7 +157,7 @@ class Lowering:
         return True
 
     def _has_zero_points(self, node: Node) -> bool:
-        """Return True if a weight has zero points other than 0, which XNNPACK's weights cannot have."""
+        """Return True if a weight's dequantize node has zero points other than 0, which XNNPACK does not support."""
         name = next(arg.name for arg in node.target._schema.arguments if arg.name.startswith("zero_point"))  # type: ignore[union-attr]
         zero_points = argument(node, name)
         return zero_points is not None and bool(np.any(self.numbers(zero_points)))
@@ -167,14 +167,14 @@ class Lowering:
         return np.asarray(self._tensors[value].detach().numpy() if isinstance(value, Node) else value)
 
     def scales(self, node: Any) -> Array | None:
-        """Return the scales that a constant was dequantized with: a single scale, or one for each channel or group.
+        """Return the scales by which a constant was dequantized: a single scale, or one for each channel or group.
 
         Return None if the constant was not dequantized, or has zero points other than 0.
         """
         return self._scales[node][0] if node in self._scales else None
 
     def bits(self, node: Any) -> int:
-        """Return how many bits the integers have that a constant was dequantized from: 8 or 4."""
+        """Return the number of bits, 8 or 4, of a dequantized constant's integers; 8 for other nodes."""
         return self._scales[node][1] if node in self._scales else 8
 
     def tensor(self, node: Any) -> Any:
@@ -187,7 +187,7 @@ class Lowering:
         return None if tensor is None else np.asarray(tensor.detach().contiguous().numpy(), dtype=np.float32)
 
     def value(self, node: Any) -> SubgraphValue:
-        """Return the value of a node; the value of a constant is made when it is first read."""
+        """Return the subgraph value of a node; for a constant node, the value is created by the first call."""
         if node not in self._values:
             array = self.array(node)
             assert array is not None
@@ -217,14 +217,14 @@ class Lowering:
     def constant(self, array: Any, scales: Array | None = None, channel_dim: int = 0, bits: int = 8) -> SubgraphValue:
         """Make a float32 constant; a number becomes a tensor of rank 1.
 
-        `scales`, `channel_dim` and `bits` are those of a dequantized weight, see `SubgraphValue`.
+        `scales`, `channel_dim` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
         """
         array = self._contiguous(np.asarray(array, dtype=np.float32))
         shape = array.shape or (1,)
         return SubgraphValue(shape, constant=array.reshape(shape), scales=scales, channel_dim=channel_dim, bits=bits)
 
     def _contiguous(self, array: Array) -> Array:
-        """Return a contiguous copy of an array; all samples of the symbolic sizes share this copy."""
+        """Return a contiguous copy of an array; lowerings for different symbolic sizes share this copy."""
         if array.flags.c_contiguous:
             return array
         key = (array.ctypes.data, array.shape, array.strides)
@@ -235,7 +235,7 @@ class Lowering:
 
     @contextmanager
     def in_fp32(self) -> Iterator[None]:
-        """Keep the operations that are emitted meanwhile in fp32, also where the rest of the delegate computes in fp16."""
+        """Keep operations emitted inside this context in fp32, even if the rest of the delegate uses fp16."""
         self._needs_fp32, before = True, self._needs_fp32
         try:
             yield
@@ -264,13 +264,13 @@ class Lowering:
             kind: The class in `schema.graph` of the node.
             inputs: Values that the operation reads.
             shape: Shape of the output.
-            rule: Layouts that the operation works in.
+            rule: Layouts (channels first or last) in which the operation works.
             clamp: Lower and upper limit of the output.
-            quantization: Parameters of an int8 output.
-            attributes: Further fields of the node.
+            quantization: Scale and zero point of an int8 output.
+            attributes: Further fields of the node class.
 
         Returns:
-            The output.
+            The output value of the operation.
         """
         output = SubgraphValue(tuple(shape), quantization=quantization)
         handle = self.node.meta.get("debug_handle")
@@ -308,8 +308,8 @@ class Lowering:
     def reshape(self, value: SubgraphValue, shape: Shape) -> SubgraphValue:
         """Reshape `value`, whose elements are in ATen's order of dimensions (channels first).
 
-        The reshape fixes the layout of both ends to channels first, except an end with a single pixel or channel: its
-        bytes are the same in both layouts.
+        The input and the output of the reshape must be channels first; a tensor with a single pixel or channel may
+        have either layout, because its bytes are the same in both.
         """
         shape = tuple(shape)
         if shape == value.shape:
@@ -326,8 +326,9 @@ class Lowering:
     def permute(self, value: SubgraphValue, order: tuple[int, ...]) -> SubgraphValue:
         """Permute the dimensions of `value` by `order`.
 
-        NCHW -> NHWC becomes an `Alias` of an image with channels last: both have the same bytes, so that the layout
-        pass inserts a transpose only if the image has channels first. NHWC -> NCHW is the reverse.
+        A permutation from NCHW to NHWC becomes an `Alias` whose input is an image with channels last. The output has
+        the same bytes as that image, so that the layout pass inserts a transpose only if the image has channels first.
+        A permutation from NHWC to NCHW is the reverse.
         """
         order = tuple(order)
         if order == tuple(range(len(order))):

@@ -39,7 +39,7 @@ def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: 
 
 
 def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str | None:
-    """Return which option excludes a call; None if the options allow the call."""
+    """Return a sentence that names the option which excludes a call; None if the options allow the call."""
     precision = _precision(node, constants, options)
     if precision not in options.config_precisions:
         return f"{precision} is not among config_precisions"
@@ -53,7 +53,7 @@ def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str 
 
 
 def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Precision:
-    """Return the value of `config_precisions` that a call belongs to."""
+    """Return the precision of a call, as one of the names that the option `config_precisions` takes."""
     if any(map(_is_dynamic, node.all_input_nodes)):
         return "DYNAMIC_QUANT"
     conversions = [
@@ -68,14 +68,14 @@ def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Pre
 
 
 def _is_dynamic(node: Node) -> bool:
-    """Return True for nodes of dynamic quantization: choose parameters (and their `getitem`s), quantize, dequantize."""
+    """Return True for a node of dynamic quantization: choose parameters (and its `getitem`s), quantize, dequantize."""
     if node.target is operator.getitem:
         node = node.args[0]  # type: ignore[assignment]
     return isinstance(node.target, OpOverload) and node.target in DYNAMIC_QUANTIZATION
 
 
 def _layers(node: Node) -> list[Node]:
-    """List the layers that read the tensor which `node`, a node of dynamic quantization, quantizes."""
+    """List the layers that read a dynamically quantized tensor; `node` is one of the nodes that quantize it."""
     layers: list[Node] = []
     for user in node.users:
         layers += _layers(user) if _is_dynamic(user) else [user] if user.op == "call_function" else []
@@ -83,11 +83,11 @@ def _layers(node: Node) -> list[Node]:
 
 
 def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Node, Node]:
-    """Divide `nodes` into delegates of one operator each; return the first node of the delegate of each node.
+    """Divide `nodes` into delegates of one operator each; map each node to the first node of its delegate.
 
-    Some nodes make sense only in the delegate of another operator: the `getitem`s of its results, its dequantized
-    weights, and quantize and dequantize nodes that only this operator reads. Operators that read the same dynamically
-    quantized tensor share a delegate with the quantization of this tensor.
+    Some nodes share the delegate of an operator: the `getitem` nodes of its results, the dequantize nodes of its
+    weights, a dequantize node that only this operator reads, and a quantize node that is the only reader of its result.
+    Operators that read the same dynamically quantized tensor share a delegate with the nodes that quantize this tensor.
     """
     constants, tagged = Constants(program), set(nodes)
     first: dict[Node, Node] = {node: node for node in nodes}

@@ -1,4 +1,4 @@
-"""The partitioner: tag the nodes that the operator table supports and the options allow."""
+"""Find the parts of a program that XNNPACK runs: nodes that the operator table supports and the options allow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the supported nodes; every other call node gets a reason.
+        """Tag each supported node with its partition, and record for each other call why it is not supported.
 
         Booleans must not cross the border of a delegate (`booleans.py`), but a border is known only after
         partitioning. So, as long as a boolean crosses a border, the nodes at both ends become unsupported and the

@@ -37,7 +37,7 @@ def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgra
 
 
 def preprocess(program: ExportedProgram, force_fp16: bool = False) -> PreprocessResult:
-    """Compile one partition into a blob; the `memory` of the result is an estimate."""
+    """Compile one partition into a blob; the result's field `memory` estimates the memory needed at run time."""
     subgraph = build_subgraph(program, force_fp16)
     encoded = encode(subgraph)
     return PreprocessResult(

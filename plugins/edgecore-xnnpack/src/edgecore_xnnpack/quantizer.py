@@ -45,7 +45,7 @@ CLAMPS = frozenset({
     aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
     aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
 })  # fmt: skip
-"""Operators that are fused into the operation before them, or else keep the quantization parameters of their input."""
+"""Clamps: fused into the operation before, or else with the same quantization parameters for input and output."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -207,7 +207,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
         grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1
         spec = config.weight(0 if grouped else axis)
         if grouped and config.is_per_channel:
-            return  # channels of a transposed weight in groups do not correspond to output channels
+            return  # with groups, no dimension of a transposed weight has all output channels
         _mark(_tail(node), config.activation, {})
         _mark(node, None if _tail(node) is not node else config.activation, {value: config.activation, weight: spec})
     elif target in TWO_INPUTS:
@@ -229,7 +229,7 @@ def _annotate(node: Node, config: QuantizationConfig) -> None:
 
 
 def _share(node: Node, config: QuantizationConfig) -> None:
-    """Give the inputs and the result one shared observer, if all inputs are quantized already."""
+    """Annotate the inputs and the result to share one observer, if all inputs are annotated as quantized already."""
     sources = [source for source in node.all_input_nodes if _is_float(source)]
     if not sources or not all(_output_spec(source) is not None for source in sources):
         return

@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class SymbolicSize(int):
-    """A size that varies between calls. As a number it is its upper bound."""
+    """A tensor size that varies between calls. Its value as an integer is its upper bound."""
 
 
 class Layout(IntEnum):
@@ -41,14 +41,14 @@ TO_FIRST = {4: CHANNELS_FIRST, 5: (0, 4, 1, 2, 3)}
 
 @dataclass(frozen=True, slots=True)
 class FixedLayouts:
-    """Layout constraint of an operation that needs fixed layouts of its inputs and its output; None allows both."""
+    """Layout constraint of an operation with prescribed layouts of inputs and output; None allows any layout."""
 
     input: Layout | None
     output: Layout | None
 
 
 class SameLayout(Enum):
-    """Layout constraint of an operation that works in both layouts if inputs and output have the same layout."""
+    """Layout constraint of an operation that works in either layout, if all inputs and the output have the same one."""
 
     SAME_LAYOUT = 0
 
@@ -87,7 +87,7 @@ class SubgraphValue:
             each group of elements in a matrix row. They dequantize an integer constant. A float32 constant with
             scales was dequantized: each element is an integer multiple of its scale, so that the integers can be
             recovered without loss.
-        channel_dim: The dimension of the output channels that `scales` belong to.
+        channel_dim: The dimension along which `scales` differ, if there is one for each output channel.
         bits: Number of bits of the integers, 8 or 4.
         is_fp16: True if the tensor is computed in fp16; a constant has this information in its dtype.
         is_index: True for an int32 tensor of indices. XNNPACK cannot compute with indices, so that such a tensor can
@@ -133,9 +133,9 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of a node that marks dynamic per-token quantization; `passes/quantize.py` replaces it.
+    """Kind of an operation that marks dynamic per-token quantization; `passes/quantize.py` replaces the operation.
 
-    XNNPACK can read such a quantized tensor only in linear layers with integer weights.
+    In XNNPACK, only linear layers with integer weights can read a tensor that is quantized in this way.
     """
 
 
@@ -149,7 +149,7 @@ class SubgraphNode:
 
     Attributes:
         kind: The class in `schema.graph` of the node, or `Alias`, or `QuantizePerToken`.
-        rule: The layouts that the operation works in.
+        rule: Layout constraint of the operation.
         attributes: The fields of the node, without the ids of values. Fields with a number for each dimension
             (`layout.BY_DIMENSION`) are in ATen's order of dimensions until layouts are assigned.
         clamp: Lower and upper limit of the output.
@@ -189,7 +189,7 @@ class Subgraph:
     unread: list[torch.Tensor] = field(default_factory=list)
 
     def producers(self) -> dict[SubgraphValue, SubgraphNode]:
-        """Map each value to the operation whose first output it is."""
+        """Map the first output of each operation to the operation."""
         return {op.output: op for op in self.nodes}
 
     def uses(self) -> dict[SubgraphValue, int]:
@@ -204,7 +204,7 @@ class Subgraph:
 
 
 def comes_from_last(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]) -> bool:
-    """Return True if the nearest producer with a fixed output layout, along first inputs, writes channels last."""
+    """Follow first inputs from `value` to an operation with fixed layouts; return True if it writes channels last."""
     while (op := producers.get(value)) is not None:
         if isinstance(op.rule, FixedLayouts):
             return op.rule.output == Layout.LAST

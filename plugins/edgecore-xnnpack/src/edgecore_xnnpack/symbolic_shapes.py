@@ -31,12 +31,12 @@ from edgecore_xnnpack.subgraph import Shape, Subgraph, SubgraphNode, SubgraphVal
 
 _SMALL_STEPS = (0, 1, 2)
 _LARGE_STEPS = (67, 1021)
-"""Steps above the upper bounds, one for each sample; the large ones are multiplied by the number of the symbol. The
+"""Distances above the upper bounds in the last two samples; each is multiplied by the number of the symbol. The
 docstring of this module gives the reasons."""
 
 
 class Sizes:
-    """One sample: a number for each symbol (of sympy) in the shapes of a program."""
+    """One sample of the symbolic sizes: a number for each sympy symbol in the shapes of a program."""
 
     def __init__(self, numbers: dict[Any, int]) -> None:
         self._numbers = numbers
@@ -60,7 +60,7 @@ class Sizes:
         return value
 
     def of(self, tensor: torch.Tensor) -> Shape:
-        """Return the shape that a `val` has in this sample."""
+        """Return the shape that a tensor (the `val` of an fx node) has in this sample."""
         return tuple(self.number(size) for size in tensor.shape)
 
 
@@ -134,7 +134,7 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Record that `values`, one of each sample, correspond to each other; mark the symbolic sizes of the first one."""
+    """Record that `values`, one per sample, are the same tensor; mark sizes that differ in the first one."""
     first = values[0]
     if first is None:
         return
@@ -144,14 +144,14 @@ def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[Su
 
 
 def _marked(shapes: list[Shape]) -> Shape:
-    """Return the first shape, with sizes that differ among `shapes` as `SymbolicSize`."""
+    """Return the first shape, in which each size that differs among `shapes` is a `SymbolicSize`."""
     if len({len(shape) for shape in shapes}) != 1:
         raise SizeDependent("different sizes give different ranks")
     return tuple(sizes[0] if len(set(sizes)) == 1 else SymbolicSize(sizes[0]) for sizes in zip(*shapes, strict=True))
 
 
 def _is_same(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue, ...]) -> bool:
-    """Return True if `values`, one of each sample, are equal constants or correspond to each other."""
+    """Return True if `values`, one per sample, are equal constants or were recorded as the same tensor."""
     first = values[0]
     if first.constant is None:
         return same.get(first) == values
@@ -165,7 +165,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one of each sample, correspond to each other; mark the symbolic sizes in the first one."""
+    """Check that `ops`, one per sample, are the same operation; mark sizes that differ as symbolic in the first one."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):
@@ -200,5 +200,5 @@ def _slice_size(sizes: tuple[int, ...], input_sizes: tuple[int, ...]) -> int:
 
 
 def symbol_names(tensors: Iterator[torch.Tensor]) -> str:
-    """Join the symbolic sizes of `val`s, for messages."""
+    """Return the symbolic sizes of `tensors` as a comma-separated text, for messages."""
     return ", ".join(dict.fromkeys(str(size) for tensor in tensors for size in symbolic(tensor)))

@@ -16,7 +16,7 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
         library: Path of the delegate's shared library.
 
     Returns:
-        Rows of the family's name, True if its results are right, and a detail.
+        A row for each family: its name, True if its results are right, and a detail.
 
     Raises:
         OSError: The library does not load.

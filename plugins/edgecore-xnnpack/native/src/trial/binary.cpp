@@ -15,7 +15,7 @@ struct Function {
   const char *name;
   xnn_binary_operator operation;
   double (*compute)(double a, double b);
-  double steps;  // allowed difference for int8 outputs, in steps: 0.5 for rounding, the rest for fixed-point factors
+  double steps;  // allowed error of int8 outputs, in steps of 1: 0.5 for rounding, the rest for fixed-point factors
 };
 
 const Function kFunctions[] = {
@@ -78,7 +78,7 @@ Dims broadcast_dims(const Shapes &shapes) {
   return output_dims;
 }
 
-// Runs a node twice, with buffers at the start of pages and at their end.
+// Tests a node with inputs of the shapes `shapes` in two runs: with buffers at the start of pages, and at their end.
 void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
                 double limit) {
   TestGraph graph;

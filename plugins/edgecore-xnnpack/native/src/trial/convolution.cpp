@@ -15,7 +15,8 @@ struct Window {
   uint32_t adjustment = 0;  // transposed convolutions: additional rows and columns at the end of the output
 };
 
-// A convolution. If it is depthwise, it has `groups` input channels and `group_outputs` output channels for each.
+// The parameters of a convolution. A depthwise convolution has `groups` input channels, and `group_outputs` output
+// channels for each input channel.
 struct Convolution {
   Window window;
   uint32_t groups, group_inputs, group_outputs;
@@ -43,8 +44,8 @@ std::string case_text(const Convolution &c) {
   return text;
 }
 
-// Adds an input pixel times a tap of the filter to an output pixel, for all channels. Filters are
-// [outputs, h, w, group_inputs], those of depthwise convolutions [1, h, w, outputs].
+// Multiplies an input pixel by the filter elements at position `tap` of the window, and adds the products to an output
+// pixel, for all channels. Filters have the shape [outputs, h, w, group_inputs], depthwise filters [1, h, w, outputs].
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;
@@ -73,8 +74,8 @@ void convolve(const Convolution &c, const std::vector<double> &input, const Weig
   for (size_t b = 0; b < c.batch; ++b) {
     for (uint32_t tap = 0; tap < w.height * w.width; ++tap) {
       const size_t i = tap / w.width * w.dilation, j = tap % w.width * w.dilation;
-      // Output position o reads input position o * stride + tap - padding. A transposed convolution has the same pairs
-      // with input and output exchanged.
+      // The output at position o reads the input at o * stride + tap - padding. A transposed convolution has the same
+      // pairs of positions, with input and output exchanged.
       const size_t rows = c.is_transposed ? c.height : output[1], columns = c.is_transposed ? c.width : output[2];
       const size_t other_rows = c.is_transposed ? output[1] : c.height;
       const size_t other_columns = c.is_transposed ? output[2] : c.width;
@@ -152,7 +153,8 @@ struct Size {
   size_t batch, height, width;
 };
 
-// Sizes of the input, whose outputs have numbers of pixels with many remainders modulo the kernels' tiles.
+// Returns input sizes. Kernels compute tiles of several output pixels, so the numbers of output pixels have many
+// different remainders modulo the tile sizes.
 std::vector<Size> test_sizes(Extent extent, uint32_t kernel) {
   if (extent == Extent::kShort) return {{1, kernel + 3, kernel + 4}};
   if (extent == Extent::kQuick) return {{1, kernel, kernel + 1}, {2, kernel + 4, kernel + 3}};

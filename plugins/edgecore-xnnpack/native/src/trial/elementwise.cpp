@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kAlpha = 0.75, kSlope = 0.125, kLimit = 1.5;
 
-// Kinds of special inputs.
+// Kinds of special inputs, as bits that can be combined.
 enum Special : unsigned { kNan = 1, kInfinite = 2, kLargest = 4, kZero = 8, kSubnormal = 16, kNegative = 32 };
 
 struct Function {
@@ -20,9 +20,9 @@ struct Function {
   xnn_unary_operator operation;
   double (*compute)(double x);
   double low, high;  // range of the inputs
-  double error;     // allowed relative error in fp32. 0: exact, also in fp16; else compare_floats has the bound in fp16
-  double absolute;  // allowed absolute error in fp32, for functions whose terms cancel; in fp16 2^13 times as much
-  double steps;     // allowed difference of int8 outputs, in steps
+  double error;      // allowed relative error in fp32. 0: exact, also in fp16; else see compare_floats for fp16
+  double absolute;   // allowed absolute error in fp32, for functions whose terms cancel; in fp16 2^13 times as much
+  double steps;      // allowed difference of int8 outputs, in steps
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
   unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
 };
@@ -73,7 +73,7 @@ std::vector<size_t> test_sizes(Extent extent) {
 
 bool is_float(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
 
-// Runs a node twice, with buffers at the start of pages and at their end; returns false on failure.
+// Runs a graph of one node twice, with buffers at the start of pages and at their end; returns false on failure.
 bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operation, const Tensor &input,
               Tensor *output) {
   xnn_unary_params params = {};
@@ -88,7 +88,7 @@ bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operati
   return false;
 }
 
-// Compares an fp32 or fp16 output with `expected`, which is rounded to the type. With `error` != 0, fp32 results may
+// Compares an fp32 or fp16 output with `expected`, rounded to the output's type. With `error` != 0, fp32 results may
 // differ by that relative error and by the smallest denormal. fp16 results may differ by four units in the last place
 // (2^-8 relative), and denormal ones by 2^-14, the smallest normal number, because kernels flush denormals to zero.
 void compare_floats(Trial *trial, const std::string &shape, const Tensor &output, std::vector<double> expected,
@@ -123,7 +123,7 @@ std::vector<double> special_numbers(xnn_datatype type) {
   return numbers;
 }
 
-// Returns the kinds of a special input, a combination of Special.
+// Returns the kinds of a special input, a combination of bits of Special.
 unsigned kind_of(double number, xnn_datatype type) {
   const bool is_fp16 = type == xnn_datatype_fp16;
   const double magnitude = std::fabs(number);
@@ -204,8 +204,8 @@ void elementwise(Trial *trial) {
   is_float(type) ? run_float(trial, kFunctions[kIndex], type) : run_int8(trial, kFunctions[kIndex], type);
 }
 
-// Converts between types. `steps` is the allowed difference of int8 outputs: 0.5 for rounding to integers, the rest for
-// rounding the ratio of the scales.
+// Tests a conversion between the types of `input` and `output`. `steps` is the allowed difference of int8 outputs: 0.5
+// for rounding to integers, the rest for rounding the ratio of the scales.
 void run_conversion(Trial *trial, Tensor input, Tensor output, double low, double high, double steps) {
   for (size_t size : test_sizes(trial->extent)) {
     input.dims = output.dims = {size};

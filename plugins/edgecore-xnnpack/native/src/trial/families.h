@@ -1,5 +1,6 @@
-// Trials of the kernels: runs every kind of kernel that the delegate can use on small shapes, and compares the results
-// with a reference that is computed in double precision from the definition of the operation.
+// Trials (tests) of the kernels: run every kind of kernel that the delegate can use on small shapes, and compare the
+// results with a reference that is computed in double precision from the definition of the operation. A family is an
+// operation with the types of its inputs and outputs.
 //
 // The reference does not imitate XNNPACK's way of computing. Where a kernel rounds, either the inputs are chosen so
 // that the rounding is exact (with dynamic quantization: every element is an integer multiple of its row's scale), or
@@ -15,21 +16,21 @@
 namespace edgecore::xnnpack::trial {
 
 enum class Extent {
-  kShort,  // on a user's machine (edgecore doctor): all families in a second
-  kQuick,  // in every test run
-  kFull,   // every shape: minutes
+  kShort,  // few shapes, for `edgecore doctor`: all families in a second
+  kQuick,  // more shapes, for every test run
+  kFull,   // every shape: takes minutes
 };
 
-// The result of a family.
+// The result of the trials of one family.
 struct Outcome {
   std::string family;
   uint64_t cases = 0;  // shapes that were run
   uint64_t errors = 0;
-  std::string first_error;   // its shape, element, number and reference
+  std::string first_error;   // shape, element, wrong number and reference of the first error
   bool unsupported = false;  // XNNPACK has no such kernels for this processor
 };
 
-// Draws the numbers of a family, compares its results and collects its outcome.
+// Draws random inputs for the trials of a family, compares the results with the reference and collects the outcome.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}
@@ -37,7 +38,8 @@ class Trial {
   const Extent extent;
   Outcome outcome;
 
-  // Draw pseudo-random numbers, the same in each run: reals in [low, high), integers in [low, high].
+  // Draw pseudo-random numbers: reals from [low, high), integers from [low, high]. Every run of the program draws the
+  // same numbers.
   double uniform(double low, double high);
   int uniform_int(int low, int high);
   std::vector<double> uniforms(size_t count, double low, double high);
@@ -66,7 +68,7 @@ struct Family {
 void add_each_type(const std::string &name, decltype(Family::run) f32, decltype(Family::run) f16,
                    decltype(Family::run) int8, decltype(Family::run) uint8, std::vector<Family> *families);
 
-// Families of all files, and of each file in this folder.
+// families() returns all families; each of the other functions returns those of one file in this folder.
 std::vector<Family> families();
 std::vector<Family> matrix_families();
 std::vector<Family> convolution_families();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-// Truncates to bf16; every drawn scale is used in its truncated form.
+// Truncates a number to bf16. The reference uses the truncated scales, too.
 uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -31,7 +31,7 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Draws an integer filter with a scale per tensor, per channel or per block.
+// Draws an integer filter and its scales: a single scale, or one for each channel or each block of elements.
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
   const size_t count = element_count(filter.dims);

@@ -30,7 +30,7 @@ std::vector<Layer> layer_cases(Extent extent) {
     }
   }
   if (extent == Extent::kShort) return {{64, 65}, {35, 17}};
-  if (extent == Extent::kFull) layers.push_back({520, 1030});  // larger than half of many L2 caches: several blocks
+  if (extent == Extent::kFull) layers.push_back({520, 1030});  // weights above half of many L2 caches
   return layers;
 }
 
@@ -77,8 +77,8 @@ void first_rows(const Tensor &all, size_t rows, Tensor *some) {
   some->dims[0] = rows;
 }
 
-// Runs a layer with different numbers of rows, from 70 down to 1, in the same runtime, as the delegate does when shapes
-// change. `index` selects the variant: transposed weights, no bias, an output range.
+// Tests a linear layer with different numbers of rows, from 70 down to 1, in the same runtime, as the delegate does
+// when shapes change. `index` selects the variant: transposed weights, no bias, an output range.
 void run_layer(Trial *trial, const LayerTypes &types, size_t index, Layer layer, bool is_dynamic,
                const LayerScales &scales) {
   size_t block = 0;
@@ -150,7 +150,7 @@ void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
 }
 
 // Runs layers at the limits of the requantization scale (input scale * filter scale / output scale), which a node
-// accepts from 2^-32 to below 2^8; checks that 2^8 is refused.
+// accepts from 2^-32 to below 2^8, and checks that XNNPACK refuses 2^8.
 void run_scales(Trial *trial, const LayerTypes &types) {
   const Layer layer = {19, 21};
   for (float ratio : {0x1.0p-32f, 0x1.0p-20f, 255.0f}) {
@@ -173,8 +173,8 @@ void run_scales(Trial *trial, const LayerTypes &types) {
   if (graph.build()) trial->add_error("a requantization scale of 256 is not refused");
 }
 
-// Runs a batched matmul: [batch, m, k] x [batch, k, n]. The second operand may be transposed; if the first is quantized
-// dynamically, the second is a constant matrix.
+// Tests a batched matmul: [batch, m, k] x [batch, k, n]. The second operand may be transposed; if the first is
+// quantized dynamically, the second is a constant matrix.
 void run_batch(Trial *trial, const LayerTypes &types, size_t index, const Layer &layer) {
   const bool transposed = index % 2 == 1, is_constant = types.quantizes_input;
   const size_t batch = index % 3 + 1, m = index * 11 % 37 + 1;

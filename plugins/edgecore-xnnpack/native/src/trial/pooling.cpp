@@ -132,7 +132,7 @@ void pooling(Trial *trial) {
   }
 }
 
-// Averages over height and width: of few pixels, and of more pixels than a kernel processes in one pass.
+// Tests averages over height and width, of few pixels and of more pixels than a kernel processes in one pass.
 template <int kType>
 void global_average(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);
@@ -166,7 +166,8 @@ void global_average(Trial *trial) {
   }
 }
 
-// Resizes with aligned corners (the corner pixels' centers coincide), and without (the corners of the areas do).
+// Tests resizing with aligned corners (the centers of the corner pixels of input and output coincide), and without (the
+// corners of the whole images coincide).
 template <int kType>
 void resize(Trial *trial) {
   const auto type = static_cast<xnn_datatype>(kType);

@@ -18,7 +18,7 @@ using Dims = std::vector<size_t>;
 size_t element_count(const Dims &dims);
 std::string shape_text(const Dims &dims);
 
-// A value of a graph. `bytes` is empty if the value is only declared.
+// A tensor of a graph: its type, shape and quantization, and the elements in `bytes`, which is empty for a declaration.
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;
@@ -44,7 +44,8 @@ Tensor quantized_tensor(xnn_datatype type, Dims dims, float scale, int32_t zero)
 
 double round_to_fp16(double number);
 
-// A graph whose definition, build and run stop at the first failed status, so that callers check only at the end.
+// An XNNPACK graph. It keeps the first failed status of all calls, and build() and run() then return false, so that
+// callers need not check the calls that define the graph.
 class TestGraph {
  public:
   TestGraph();

@@ -1,5 +1,5 @@
-// Compares the emulated intrinsics with the definitions of the instructions in Intel's manuals: our intrinsics, and
-// those of SIMDe that the kernels use.
+// Compares emulated intrinsics with the definitions of the instructions in Intel's manuals: the intrinsics that this
+// plugin emulates, and those of the library SIMDe that XNNPACK's kernels use.
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -179,7 +179,7 @@ TEST(Integers, DotProductsOfFourBytesAreExact) {
   }
 }
 
-// The largest products with equal signs: VPMADDUBSW saturates, but these instructions do not.
+// Uses the largest products of equal signs, for which VPMADDUBSW saturates, but the dot product instructions do not.
 TEST(Integers, DotProductsDoNotSaturate) {
   const __m512i uint8_max = _mm512_set1_epi8(-1), int8_min = _mm512_set1_epi8(-128);
   EXPECT_EQ(elements_of<int32_t>(_mm512_dpbusd_epi32(_mm512_setzero_si512(), uint8_max, int8_min))[0], -4 * 255 * 128);

@@ -25,7 +25,7 @@ def _times(low: Lowering, value: SubgraphValue, factor: float) -> SubgraphValue:
 def _gelu(low: Lowering, node: Node) -> SubgraphValue:
     """Emit XNNPACK's exact gelu, or for `approximate="tanh"` x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x^3)).
 
-    The latter equals PyTorch's formula x * 0.5 * (1 + tanh(y)), because 0.5 * (1 + tanh(y)) = sigmoid(2 * y).
+    The second formula equals PyTorch's x * 0.5 * (1 + tanh(y)), because 0.5 * (1 + tanh(y)) = sigmoid(2 * y).
     """
     value = low.input()
     if low.argument("approximate") == "none":

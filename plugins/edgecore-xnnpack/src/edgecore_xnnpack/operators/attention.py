@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 MIN_FINITE = float(np.finfo(np.float32).min)
 MIN_NORMAL = 2.0**-126
-"""The minimum positive normal float32. Any finite float32 times this is between -4 and 4; -inf stays -inf. See `_seen`."""
+"""The smallest positive normal float32. Its product with a finite float32 is between -4 and 4, with -inf it is -inf."""
 
 
 def _check_attention(query: Query) -> str | None:
@@ -47,9 +47,9 @@ def _check_attention(query: Query) -> str | None:
 def _attention(low: Lowering, node: Node) -> SubgraphValue:
     """Emit softmax(scale * q k^T + mask) v.
 
-    A row with a mask of -inf everywhere must give zeros, as in ATen, but its softmax is NaN. So scores are clamped to
-    finite numbers, which avoids NaN, and the row's result is multiplied by 0 (`_seen`). In grouped-query attention,
-    query heads that share a key head become rows of the same matmul.
+    If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but its softmax is NaN. So
+    scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0 (`_seen`).
+    In grouped-query attention, query heads that share a key head become rows of the same matmul.
     """
     q, k, v = (low.value(low.argument(name)) for name in ("query", "key", "value"))
     scale = low.argument("scale")
@@ -96,9 +96,9 @@ def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:
 
 
 def _seen(low: Lowering, mask: SubgraphValue) -> SubgraphValue | None:
-    """Return 0 for each row of a mask that is -inf everywhere, and 1 for other rows; None if there is no such row.
+    """Return a factor for each row of a mask: 0 if the row is -inf everywhere, else 1; None if all are known to be 1.
 
-    For a mask that is computed at run time, XNNPACK has no comparison, so the identity is
+    XNNPACK has no comparison, so the factor for a mask that is computed at run time is
     min(1, sum over a row of 64 * exp(m * 2^-126)). exp(-inf) is 0. For a finite m, the exponent is above -4, and
     64 * exp(-4) = 1.17, so that one finite element suffices for 1. This includes the minimum finite float32, which
     some masks use in place of -inf: such a row counts as seen, as in ATen. A NaN in the mask is not supported.

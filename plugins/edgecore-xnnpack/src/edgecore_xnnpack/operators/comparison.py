@@ -24,7 +24,7 @@ from edgecore_xnnpack.subgraph import SubgraphValue
 aten = torch.ops.aten
 
 _STEEP = 2.0**75
-"""Factor of `_saturate`; its square, 2^150, times the smallest denormal, 2^-149, is 2, which is above 1."""
+"""The factor by which `_saturate` multiplies twice: 2^150 times the smallest denormal, 2^-149, is 2, more than 1."""
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 _FIRST_INTEGER = 2.0**23
@@ -40,10 +40,11 @@ def _saturate(low: Lowering, value: SubgraphValue, lower: float) -> SubgraphValu
     """Emit `lower` (-1 or 0) for negative numbers, 0 for 0, and 1 for positive numbers.
 
     The formula is clamp(2^75 * clamp(2^75 * x, lower, 1), lower, 1). 0 stays 0. Every other x reaches a limit: two
-    factors of 2^75 increase even the smallest denormal above 1. One factor cannot, as float32 ends below 2^128; in
-    fp16 the factor becomes 65504, of which denormals need two as well. Infinities reach a limit. A denormal counts as
-    0 where XNNPACK flushes denormals, as on x86-64 and Arm. The result for NaN is undefined. Multiplication nodes
-    clamp their output at no cost, so that a comparison is three nodes: a subtraction and two multiplications.
+    factors of 2^75 increase even the smallest denormal above 1. One factor would have to be 2^149, but float32 numbers
+    are below 2^128. In fp16 the factor becomes 65504, and two multiplications are again enough for every denormal.
+    Infinities reach a limit. A denormal counts as 0 where XNNPACK flushes denormals, as on x86-64 and Arm. The result
+    for NaN is undefined. Multiplication nodes clamp their output at no cost, so that a comparison is three nodes: a
+    subtraction and two multiplications.
     """
     for _ in range(2):
         value = binary(low, g.Multiply, value, low.scalar(_STEEP), clamp=(lower, 1.0))

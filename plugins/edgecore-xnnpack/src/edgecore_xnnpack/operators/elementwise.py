@@ -163,7 +163,7 @@ _POWERS: dict[float, Callable[[Lowering, SubgraphValue], SubgraphValue]] = {
     3: _cube,
     4: lambda low, value: unary(low, g.Square, unary(low, g.Square, value)),
 }
-"""Functions that emit a power, by exponent."""
+"""Maps each supported exponent to the function that emits this power."""
 
 
 def _check_power(query: Query) -> str | None:

@@ -38,7 +38,7 @@ def take(low: Lowering, value: SubgraphValue, dim: int, indices: Sequence[int]) 
 
 
 def _numbers(tensor: torch.Tensor, size: int) -> list[int]:
-    """Return indices into a dimension of `size` as numbers from 0 on."""
+    """Return the indices in `tensor` as a list, with negative indices counted from the end of a dimension of `size`."""
     return [int(index) % size for index in tensor.tolist()]
 
 
@@ -125,9 +125,9 @@ def _pixel_unshuffle(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _nearest(size: int, out: int, factor: float | None) -> list[int]:
-    """Return the input index of each output element as PyTorch computes it, floor(i * scale) in float32.
+    """Return for each output element i the index of its input element, which PyTorch computes as floor(i * scale).
 
-    The scale is size / out, or 1 / factor if the call has a scale factor.
+    The product is a float32. The scale is size / out, or 1 / factor if the call has a scale factor.
     """
     scale = torch.tensor(size / out if factor is None else 1 / factor, dtype=torch.float32)
     return (torch.arange(out, dtype=torch.float32) * scale).long().clamp(max=size - 1).tolist()
@@ -163,7 +163,7 @@ def _check_nearest(query: Query) -> str | None:
 @lowers(aten.upsample_nearest2d.vec, aten.upsample_nearest1d.vec, check=_check_nearest, do_not_decompose=True,
         constraints=f"integer factors, or at most {MAX_PIECES} runs of consecutive pixels")  # fmt: skip
 def _upsample_nearest(low: Lowering, node: Node) -> SubgraphValue:
-    """Resize images with channels last, the layout that the operations around are likely to have."""
+    """Emit the resizing of images in channels last, because neighbouring operations are likely to have this layout."""
     shape, factors = low.shape, _factors(low)
     is_image = len(shape) == 4
     value = low.permute(low.input(), (0, 2, 3, 1)) if is_image else low.input()

@@ -29,7 +29,7 @@ def fully_connected(
 ) -> SubgraphValue:
     """Emit `value` [..., I] times the transpose of `weight` [O, I], plus `bias` [O].
 
-    `scales` and `bits` are those of a dequantized weight, see `SubgraphValue`.
+    `scales` and `bits` describe the quantization of a dequantized weight, see `SubgraphValue`.
     """
     inputs = [value, low.constant(weight, scales, bits=bits)] + ([] if bias is None else [bias])
     return low.emit(g.FullyConnected, inputs, (*value.shape[:-1], weight.shape[0]), FIRST)
@@ -66,7 +66,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
 @lowers(aten.linear.default, check=_check_linear, do_not_decompose=True,
         constraints="rank-2 weights; if quantized, a scale for each row, or for each group of 4-bit weights")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> SubgraphValue:
-    """Emit a fully connected node; a bias that is computed at run time is added to its result."""
+    """Emit a fully connected node. If the bias is computed at run time, an addition node adds it to the result."""
     weight = low.array(low.argument("weight"))
     bias = None if low.argument("bias") is None else low.value(low.argument("bias"))
     packed = bias if bias is not None and bias.constant is not None and weight is not None else None

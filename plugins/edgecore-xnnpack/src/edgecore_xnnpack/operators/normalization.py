@@ -52,7 +52,7 @@ def _check_layer_norm(query: Query) -> str | None:
 
 @lowers(aten.native_layer_norm.default, check=_check_layer_norm, constraints="constant weight and bias")
 def _layer_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """View the normalized dimensions as one, and average it by a fully connected node with a weight [1, n] of 1/n."""
+    """Emit a layer norm: join its n dimensions' elements to rows, averaged by a fully connected node of weights 1/n."""
     value, count = low.input(), prod(low.argument("normalized_shape"))
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     rank = len(low.argument("normalized_shape"))
@@ -93,7 +93,7 @@ def _check_group_norm(query: Query) -> str | None:
 
 @lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 3 or 4, constant weight and bias")
 def _group_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """Average each channel by pooling, then the channels of a group by a grouped 1 x 1 convolution with weights 1/n."""
+    """Emit a group norm: pooling averages each channel, a 1 x 1 convolution averages the channels of each group."""
     value, groups, eps = image_of(low, low.input()), int(low.argument("group")), float(low.argument("eps"))
     channels = value.shape[1]
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))

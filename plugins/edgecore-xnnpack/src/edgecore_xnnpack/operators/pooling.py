@@ -20,7 +20,7 @@ from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, Array, Shape, SubgraphV
 aten = torch.ops.aten
 
 MAX_IN_WINDOW = 2**16
-"""Maximum height, and width, of a pooling window."""
+"""Maximum height and maximum width of a pooling window, as the delegate accepts them."""
 
 Pair = tuple[int, int]
 
@@ -37,9 +37,9 @@ def _window(source: Any) -> tuple[Pair, Pair, Pair]:
 
 
 def _excess(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """Return the padding at the end of a dimension with which `out` windows fit.
+    """Return the padding that a dimension needs at its end, so that `out` windows fit.
 
-    XNNPACK rounds the number of windows down, so that rounding up (`ceil_mode`) needs more padding than `padding`.
+    XNNPACK rounds the number of windows down. So a call that rounds up (`ceil_mode`) needs more padding at the end.
     """
     return max((out - 1) * stride + dilation * (kernel - 1) + 1 - size - padding, padding)
 
@@ -54,7 +54,7 @@ def _pooling(
     pads: Any,
     dilation: Any = (1, 1),
 ) -> SubgraphValue:
-    """Emit a pooling to `shape`; `pads` is (top, bottom, left, right)."""
+    """Emit a pooling node of class `kind` whose output has `shape`; `pads` is (top, bottom, left, right)."""
     return low.emit(
         kind, [value], shape, LAST,
         padding_top=pads[0], padding_right=pads[3], padding_bottom=pads[1], padding_left=pads[2],
@@ -134,7 +134,7 @@ def _check_avg_pool(query: Query) -> str | None:
 def average_problem(sizes: Shape, outputs: Shape, kernel: Pair, stride: Pair, padding: Pair) -> str | None:
     """Return why XNNPACK does not support an average pooling of images; None if it does.
 
-    `sizes` and `outputs` are the height and width of its input and its output.
+    `sizes` is the height and width of the input, `outputs` those of the output.
     """
     if kernel == (1, 1):
         return "kernel 1x1"

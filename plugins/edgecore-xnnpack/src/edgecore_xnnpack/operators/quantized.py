@@ -1,4 +1,4 @@
-"""Quantize and dequantize nodes. `passes/quantize.py` then makes the operations between them integer operations."""
+"""Lower quantize and dequantize nodes; the pass `passes/quantize.py` computes operations between them in integers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _check_dynamic(query: Query) -> str | None:
     limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
     if argument(node, "dtype") != torch.int8 or limits not in ([-128, 127], []):
         return "dynamic quantization to another type than int8"
-    ends = [node]  # followed from `node` to the dequantize nodes
+    ends = [node]  # becomes the list of dequantize nodes that use the result of `node`
     if node.target in _CHOOSE:
         ends = [user for item in node.users for user in item.users]
     ends = [user for end in ends for user in (end.users if end.target in _QUANTIZE else [end])]
@@ -96,7 +96,7 @@ def _feeds_linear_layers(dequantize: Node, query: Query) -> bool:
 @lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers of integer weights",
         dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
-    """Mark the dequantized value; the computed parameters are ignored, because XNNPACK computes those of each row itself."""
+    """Mark a dynamically quantized value with `QuantizePerToken`; XNNPACK itself computes the scale of each row."""
     if node.target in _CHOOSE:
         return [None, None]
     value = low.input()

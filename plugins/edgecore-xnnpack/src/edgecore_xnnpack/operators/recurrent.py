@@ -26,9 +26,9 @@ States = tuple[SubgraphValue, ...]
 
 
 class Cell:
-    """One layer in one direction.
+    """The weights of one recurrent layer in one direction, with methods that emit its computation.
 
-    Its weights are [gates * hidden, inputs] and [gates * hidden, hidden], and optionally two biases [gates * hidden].
+    The matrices are [gates * hidden, inputs] and [gates * hidden, hidden]; two biases [gates * hidden] are optional.
     """
 
     def __init__(self, weights: Sequence[Array]) -> None:
@@ -37,16 +37,16 @@ class Cell:
         self.input_bias, self.state_bias = weights[2:] if len(weights) == 4 else (np.zeros(size, np.float32),) * 2
 
     def inputs(self, low: Lowering, sequence: SubgraphValue) -> SubgraphValue:
-        """Emit what the inputs contribute to the gates in all steps: [steps, batch, gates * hidden]."""
+        """Emit the part of the gates that depends on the inputs, for all steps: [steps, batch, gates * hidden]."""
         raise NotImplementedError
 
     def step(self, low: Lowering, inputs: SubgraphValue, states: States) -> States:
-        """Emit the states after one step; `inputs` is this step of the result of `inputs()`. The first state is the output."""
+        """Emit the states after one step, output first; `inputs` is this step's slice of the result of `inputs()`."""
         raise NotImplementedError
 
 
 def _matmul(low: Lowering, state: SubgraphValue, weight: Array, bias: Array | None = None) -> SubgraphValue:
-    """Emit what the state contributes to the gates; for a constant state, such as initial zeros, compute it now."""
+    """Emit the part of the gates that depends on the state; compute it at compile time if the state is constant."""
     if state.constant is not None:
         result = state.constant @ weight.T
         return low.constant(result if bias is None else result + bias)
@@ -159,7 +159,7 @@ def _unroll(
 
 
 def _row(low: Lowering, value: SubgraphValue, index: int) -> SubgraphValue:
-    """Slice index `index` of the first dimension, which becomes a size of 1."""
+    """Return the element `index` of the first dimension, which is kept with a size of 1."""
     if value.constant is not None:
         return low.constant(value.constant[index : index + 1])
     return slice_of(low, value, 0, index, 1)

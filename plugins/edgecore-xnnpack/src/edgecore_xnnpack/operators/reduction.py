@@ -45,7 +45,7 @@ def _softmax(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _dims(source: Any, rank: int) -> list[int]:
-    """Return the dims that a call reduces, sorted and from 0 on; `source` is its `Query` or `Lowering`."""
+    """Return the dims that a call reduces, sorted and not negative; `source` is the call's `Query` or `Lowering`."""
     dims = source.argument("dim")
     if dims is None or dims == []:
         return list(range(rank))
@@ -99,8 +99,8 @@ def _as_column_image(low: Lowering, value: SubgraphValue, dims: list[int]) -> Su
 def _mean_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
     """Average over adjacent dims, which become sizes of 1.
 
-    Two ways need no transpose: if the dims are the last in memory, each row is multiplied by a weight [1, n] of 1/n
-    (a fully connected node); if other dims follow in memory, the dims are viewed as an image and pooled.
+    Both ways avoid a transpose. If the n elements are adjacent in memory, a fully connected node with a weight [1, n]
+    of 1/n averages them. Otherwise, and for the pixels of an image, a global average pooling does.
     """
     shape = _keepdim_shape(value, dims)
     is_last = value.has_layouts and comes_from_last(value, low.subgraph.producers())
@@ -155,7 +155,7 @@ def _sum(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _check_window(query: Query) -> str | None:
-    """Refuse a maximum over more elements than a pooling window may have."""
+    """Return why a maximum is not supported: it has more elements than a pooling window may have. Else return None."""
     count = prod(query.shape[dim] for dim in _dims(query, len(query.shape)))
     return None if count <= MAX_IN_WINDOW else f"a maximum of {count} elements, more than {MAX_IN_WINDOW}"
 
@@ -177,7 +177,7 @@ def _is_used(node: Node, index: int) -> bool:
 
 
 def _check_amax(query: Query) -> str | None:
-    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # the row has int64 only for the indices
+    if query.node.all_input_nodes[0].meta["val"].dtype == torch.int64:  # int64 is in `dtypes` for the indices only
         return "maxima of integers"
     return _check_window(query)
 
@@ -232,7 +232,7 @@ def _any_all(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _correction(source: Any) -> float:
-    """Return the c of a variance, whose divisor is n - c; `source` is the call's `Query` or `Lowering`."""
+    """Return the correction c of a variance with divisor n - c; `source` is the call's `Query` or `Lowering`."""
     if source.node.target is aten.var.dim:
         return float(bool(source.argument("unbiased")))
     correction = source.argument("correction")
@@ -266,7 +266,7 @@ def _finite_amax(low: Lowering, value: SubgraphValue, dims: list[int]) -> Subgra
 
 
 def _log_of_sum(low: Lowering, shifted: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Emit log(sum(exp(shifted))) over `dims`, which become sizes of 1; the sum is the mean times the number of elements."""
+    """Emit log(sum(exp(shifted))) over `dims`, which become sizes of 1. The sum is the mean times the element count."""
     exponentials = unary(low, g.Exp, shifted)
     average = mean(low, exponentials, dims, _keepdim_shape(shifted, dims))
     count = prod(shifted.shape[dim] for dim in dims)

@@ -43,9 +43,10 @@ def _limited(low: Lowering, value: SubgraphValue, limit: np.ndarray) -> Subgraph
 def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: SubgraphValue) -> SubgraphValue:
     """Emit `chosen` where `mask` is 1 and `other` where it is 0; `mask` is a boolean tensor computed at run time.
 
-    The limit that the module's docstring needs is (mask - 0.5) / 0: by IEEE 754, 0.5 / 0 = +inf and -0.5 / 0 = -inf,
-    and XNNPACK's division follows IEEE 754. The mask is 0 or 1, so that 0 / 0 does not occur. Multiplying by a large
-    number instead is not exact: 0.5 times the largest float32 is 1.7e38, and the minimum would clip larger numbers.
+    The limit (see the identity in the module's docstring) is (mask - 0.5) / 0: by IEEE 754, 0.5 / 0 = +inf and
+    -0.5 / 0 = -inf, and XNNPACK's division follows IEEE 754. The mask is 0 or 1, so that 0 / 0 does not occur.
+    Multiplying by a large number instead is not exact: 0.5 times the largest float32 is 1.7e38, and the minimum would
+    clip larger numbers.
     If `other` is -inf everywhere, as in an attention mask, the first minimum already is the result.
     """
     limit = binary(low, g.Div, binary(low, g.Subtract, mask, low.scalar(0.5)), low.scalar(0.0))
@@ -56,7 +57,7 @@ def choose(low: Lowering, mask: SubgraphValue, chosen: SubgraphValue, other: Sub
 
 
 def _check_constants(query: Query) -> str | None:
-    """Refuse constants with NaN, which cannot be selected: see the docstring of the module."""
+    """Return why a call is not supported if a constant contains NaN, which this lowering cannot select; else None."""
     value = query.node.args[2] if query.node.target is aten.masked_fill.Scalar else None
     if isinstance(value, float) and isnan(value):
         return "selects from a constant with NaN"

@@ -19,7 +19,7 @@ from edgecore_xnnpack.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue
 aten = torch.ops.aten
 
 MAX_PIECES = 64
-"""Maximum number of slices for one call; with more, the core's kernel, which copies elements one by one, is faster."""
+"""Maximum number of slices that one call may become; above it, edgecore's own kernel for the operator is faster."""
 
 _CONCATENATE = {2: g.Concatenate2, 3: g.Concatenate3, 4: g.Concatenate4, 5: g.Concatenate5}
 
@@ -58,7 +58,7 @@ def _view(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _sizes(node: Any) -> list[Any]:
-    """Return the sizes of a node's result; symbolic sizes as sympy expressions, which are equal if their formulas are."""
+    """Return the sizes of a node's result: integers, or for symbolic sizes their sympy expressions, to compare them."""
     return [size if isinstance(size, int) else size.node.expr for size in node.meta["val"].shape]
 
 
@@ -72,8 +72,8 @@ def _split_or_joined(low: Lowering, value: SubgraphValue, before: list[Any], aft
     Args:
         low: The lowering.
         value: The value to view.
-        before: Its sizes, as `_sizes` returns them.
-        after: The sizes of the view.
+        before: The sizes of `value`, as `_sizes` returns them.
+        after: The sizes of the view, as `_sizes` returns them.
 
     Returns:
         The view; None if the view has fewer than two symbolic sizes or is of another kind.
@@ -156,7 +156,7 @@ def _write(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten.repeat.default, dtypes=FLOAT_OR_BOOL)
 def _repeat(low: Lowering, node: Node) -> SubgraphValue:
-    """Repeat one dimension after the other: reshape to [before, 1, size * after], broadcast the 1, and reshape back."""
+    """Repeat one dimension after the other: reshape to [before, 1, size * after], broadcast the dimension of size 1."""
     value = low.input()
     repeats = [int(times) for times in low.argument("repeats")]
     value = low.reshape(value, (1,) * (len(repeats) - len(value.shape)) + value.shape)
@@ -219,7 +219,7 @@ def _check_pad(query: Query) -> str | None:
 
 @lowers(aten.constant_pad_nd.default, check=_check_pad, constraints="negative padding leaves at least one element")
 def _constant_pad(low: Lowering, node: Node) -> SubgraphValue:
-    """Slice where the padding is negative, then pad where it is positive."""
+    """Emit slices for dimensions with negative padding, then a pad node for the positive padding."""
     value = low.input()
     before, after = _pads(low.argument("pad"), len(value.shape))
     for dim, (start, end) in enumerate(zip(before, after, strict=True)):

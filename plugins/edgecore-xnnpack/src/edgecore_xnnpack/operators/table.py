@@ -22,17 +22,17 @@ Lower = Callable[[Lowering, Node], Any]
 
 
 class Query(NodeQuery):
-    """A call that the table checks. Symbolic sizes are replaced by the numbers of the sample `sizes`, first the upper bounds."""
+    """A call that the table checks. `sizes` gives numbers for its symbolic sizes, at first the upper bounds."""
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
         self.symbols = symbols
         self.sizes = symbols.samples[0]
         self.arrays: dict[Any, Any] = {}
-        """Cache of contiguous copies of weights, shared by the lowerings that `_size_reason` makes."""
+        """Cache of contiguous copies of weights, shared by the trial lowerings of `XnnpackTable._size_reason`."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
-        """Return the same query with the sample `sizes` of the symbolic sizes."""
+        """Return a query about the same call, with symbolic sizes replaced by the numbers in `sizes`."""
         other = self.about(self.node)
         other.sizes = sizes
         return other
@@ -46,7 +46,7 @@ class Query(NodeQuery):
         return is_weight(node, self.constants)
 
     def becomes_constant(self, node: Node) -> bool:
-        """Return True for a weight, and for a node that will be folded into one because it reads only weights."""
+        """Return True for a weight, and for a node that is computed at compile time because it reads only weights."""
         if node.op == "placeholder":
             return self.is_constant(node)
         random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
@@ -85,9 +85,9 @@ class Row(OperatorRow[Lower]):
 class XnnpackTable(OperatorTable[Lower]):
     """edgecore's `OperatorTable` with the requirements that XNNPACK has for every call.
 
-    A dequantize node of a weight is supported only if all its readers are: XNNPACK has weights, but no node that
-    dequantizes them. A call with symbolic sizes is supported only if its lowering does not depend on their values
-    (`symbolic_shapes.py`).
+    A dequantize node of a weight is supported only if all readers of this node are: XNNPACK layers read integer
+    weights, but XNNPACK has no node that dequantizes them. A call with symbolic sizes is supported only if its lowering
+    does not depend on their values (`symbolic_shapes.py`).
     """
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
@@ -162,7 +162,7 @@ class XnnpackTable(OperatorTable[Lower]):
 
 
 def _supported_strides(query: Query) -> str | None:
-    """Return a constraint of every row: tensors computed at run time must be contiguous or channels last."""
+    """Return why the strides of a tensor are not supported: it must be contiguous or channels last, unless constant."""
     row = TABLE.rows[query.node.target]
     sources = [source for source in _sources(query, row) if not query.is_constant(source)]
     for tensor in [source.meta["val"] for source in sources] + _used_results(query.node):

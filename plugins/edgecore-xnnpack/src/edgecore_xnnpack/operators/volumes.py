@@ -43,12 +43,12 @@ def columns_shape(shape: Shape) -> Shape:
 
 
 def as_planes(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """View a volume as its planes."""
+    """View a volume [N, C, D, H, W] as the images of its planes, [N * D, C, H, W]."""
     return _as(low, value, planes_shape(value.shape))
 
 
 def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
-    """View a volume as its columns."""
+    """View a volume [N, C, D, H, W] as one image per sample, [N, C, D, H * W], whose height is the depth."""
     return _as(low, value, columns_shape(value.shape))
 
 
@@ -58,19 +58,19 @@ def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValu
 
 
 def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """Emit a reshape from channels last to channels last."""
+    """Emit a reshape whose input and output both have channels last."""
     return low.emit(g.StaticReshape, [value], shape, LAST, new_shape=shape)
 
 
 def depth_taps(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return, for each depth of a 3-d kernel, the planes that this depth of the kernel reads.
+    """Return, for each depth index of a 3-d kernel, the input planes by which this slice of the kernel is multiplied.
 
     Args:
         low: The lowering.
         volume: The volume, [N, C, D, H, W].
-        outputs: Depth of the convolution's result.
+        outputs: Depth of the result.
         kernel: Depth of the kernel.
         stride: Stride along the depth.
         padding: Zeros before and after the depth.
@@ -104,7 +104,7 @@ def _triple(value: Any) -> tuple[int, int, int]:
 
 
 class _Window:
-    """The window of a 3-d pooling, split into a window of each plane and a window along the depth."""
+    """The window of a 3-d pooling, split into two 2-d windows: one within each plane, and one along the depth."""
 
     def __init__(self, source: Any, has_dilation: bool = False) -> None:
         kernel, padding = (_triple(source.argument(name)) for name in ("kernel_size", "padding"))
@@ -179,7 +179,7 @@ def _check_adaptive(query: Query) -> str | None:
 @lowers(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default, check=_check_adaptive,
         constraints="with a batch", do_not_decompose=True)  # fmt: skip
 def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
-    """Average the windows of each plane, then along the depth: a window is a product of three ranges."""
+    """Average the windows of each plane, then these averages along the depth, which averages each whole window."""
     value = low.input()
     between = (*value.shape[:3], *low.shape[3:])
     if low.shape[2:] == (1, 1, 1):

@@ -1,4 +1,4 @@
-"""Convert operations, values and weights of a subgraph to fp16; inputs and outputs keep the dtypes of the model."""
+"""Convert operations, values and weights of a subgraph to fp16; the delegate's inputs and outputs keep their dtypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import SAME_LAYOUT, Alias, Subgraph, SubgraphNode, SubgraphValue
 
 HEAVY = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.BatchMatrixMultiply})
-"""Kinds that become faster in fp16. A subgraph without any of them is not converted."""
+"""Kinds of operations that are faster in fp16. A subgraph without any of these is not converted."""
 
 FP16_KINDS = HEAVY | {
     Alias, g.Abs, g.Add, g.AvgPooling2d, g.Clamp, g.Concatenate2, g.Concatenate3, g.Concatenate4, g.Concatenate5, g.Copy,
@@ -18,10 +18,10 @@ FP16_KINDS = HEAVY | {
     g.PReLU, g.Sigmoid, g.Softmax, g.StaticConstantPad, g.StaticReshape, g.StaticResizeBilinear2D, g.StaticSlice,
     g.StaticTranspose, g.Subtract, g.Tanh,
 }  # fmt: skip
-"""Kinds that XNNPACK has in fp16, and whose results rarely leave the range of fp16 if their inputs are inside."""
+"""Kinds of operations that XNNPACK has in fp16, and whose results rarely exceed the range of fp16."""
 
 WIDE = frozenset({g.Convert, g.Div, g.Exp, g.ReciprocalSquareRoot, g.Square, g.SquareRoot})
-"""Kinds whose results may exceed 65504, the maximum of fp16, or vanish. `Convert`: dequantized numbers have any size."""
+"""Kinds whose results may exceed 65504, the maximum of fp16, or round to 0; of `Convert`, the dequantized numbers."""
 
 FP16_MAX = float(np.finfo(np.float16).max)
 
@@ -59,15 +59,16 @@ def _in_fp16_range(limit: float) -> float:
 class _Fp16Converter:
     """Converts a subgraph, operation by operation.
 
-    A value is wide if it may exceed the range of fp16. The results of `WIDE` kinds are wide, and those of operations
-    that read only wide values, such as an average of squares. An operation that reads a wide value stays in fp32. Its
-    result is not wide if it also reads a value that is not, as the multiplication at the end of a normalization does.
+    A value is called wide if it may exceed the range of fp16: the result of a `WIDE` kind, or of an operation that
+    reads only wide values, such as an average of squares. An operation that reads a wide value stays in fp32. The
+    result of an operation that reads both wide and other values is not wide, such as the product at the end of a
+    normalization.
 
     Attributes:
-        fp16_values: Maps each fp32 value of the original subgraph to its fp16 form, if it has one.
-        pending: Values that have only an fp16 form so far; the fp32 form is made when an operation needs it.
+        fp16_values: Maps fp32 values of the original subgraph to the fp16 values that replace them or are their copies.
+        pending: fp32 values that are computed in fp16 only so far; a conversion is inserted before an fp32 reader.
         wide: Values that may exceed the range of fp16.
-        results: Maps fp16 outputs of the model to the fp16 value that is returned without conversion.
+        results: Maps fp16 outputs of the delegate to the fp16 values that are returned in their place.
     """
 
     def __init__(self, subgraph: Subgraph, everything: bool) -> None:
@@ -98,7 +99,7 @@ class _Fp16Converter:
                 (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
             )
             if is_wanted and not wide and not is_average and not has_computed_filter:
-                keeps_weight = op.kind is g.ConvTranspose2d  # for which executorch 1.5 supports fp32 weights only
+                keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5 supports only fp32 weights for it
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
                 if op.clamp is not None:
                     op.clamp = (_in_fp16_range(op.clamp[0]), _in_fp16_range(op.clamp[1]))
@@ -115,7 +116,7 @@ class _Fp16Converter:
         self.subgraph.nodes = self.nodes
 
     def _output(self, op: SubgraphNode) -> None:
-        """Return an fp16 output without conversion: the fp16 form of the value; a copy if it is an input or output already."""
+        """Remove the conversion `op` to an fp16 output if its input exists in fp16; copy an input or earlier output."""
         fp16_value = self.fp16_values.get(op.inputs[0])
         if fp16_value is None:
             self.nodes.append(op)
@@ -125,7 +126,7 @@ class _Fp16Converter:
             self.results[op.output] = fp16_value
 
     def _to_fp16(self, value: SubgraphValue, reader: SubgraphNode) -> SubgraphValue:
-        """Return the fp16 form of `value`; `reader` is the first operation that needs it."""
+        """Return `value` in fp16, converted before `reader`, the first operation that needs it in fp16."""
         if value not in self.fp16_values:
             if value.constant is not None:
                 numbers = np.clip(value.constant, -FP16_MAX, FP16_MAX).astype(np.float16)
@@ -138,7 +139,7 @@ class _Fp16Converter:
         return self.fp16_values[value]
 
     def _to_fp32(self, value: SubgraphValue, reader: SubgraphNode) -> None:
-        """Make the fp32 form of `value` if it has only an fp16 form; `reader` is the first operation that needs it."""
+        """Insert a conversion to fp32 before `reader`, the first fp32 reader of `value`, if it exists in fp16 only."""
         if value in self.pending:
             self.pending.remove(value)
             self.nodes.append(

@@ -18,14 +18,14 @@ HAS_CLAMP = frozenset({
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Fuse operations of `subgraph`, which is edited. A value with a second reader is not fused away."""
+    """Fuse operations of `subgraph`, which is edited; operations whose intermediate result has other readers stay."""
     _clamp_before_reshapes(subgraph)
     _drop(subgraph, _fuse_clamp)
     _drop(subgraph, _fuse_pad)
 
 
 def _clamp_before_reshapes(subgraph: Subgraph) -> None:
-    """Move a clamp from behind a reshape to before it, if the clamp can then be fused into the producer."""
+    """Swap a reshape and the clamp that reads it, if the clamp can then be fused into the operation before both."""
     producers, uses = subgraph.producers(), subgraph.uses()
     positions = {op: index for index, op in enumerate(subgraph.nodes)}
     for index, op in enumerate(subgraph.nodes):
@@ -43,9 +43,10 @@ def _clamp_before_reshapes(subgraph: Subgraph) -> None:
 
 
 def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bool]) -> None:
-    """Call `rewrite` with each operation and the producer of its first input, if the operation is the only reader.
+    """Call `rewrite` with each operation and the producer of its first input, if nothing else reads this input.
 
-    If `rewrite` returns True, the two are fused: a clamp disappears into its producer, a padding into its reader.
+    If `rewrite` returns True, one of the two operations is removed: a clamp after its producer, or a padding before
+    its reader.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -61,7 +62,7 @@ def _drop(subgraph: Subgraph, rewrite: Callable[[SubgraphNode, SubgraphNode], bo
 
 
 def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
-    """Let `producer` clamp its output, to the intersection of both ranges if it has a clamp already."""
+    """Give `producer` the output range of the clamp `op`; intersect it with a range that `producer` has already."""
     if op.kind is not g.Clamp or producer.kind not in HAS_CLAMP:
         return False
     assert op.clamp is not None
@@ -70,7 +71,7 @@ def _fuse_clamp(op: SubgraphNode, producer: SubgraphNode) -> bool:
         low, high = (min(max(bound, low), high) for bound in producer.clamp)
         if low >= high:
             # The ranges do not overlap, so that the result is the constant `low`. XNNPACK refuses an empty range, and
-            # its release of 2024-11 fuses two such clamps into wrong results. So make a minimum or maximum of `op`.
+            # its release of 2024-11 fuses two such clamps into wrong results. So `op` becomes a minimum or maximum.
             op.kind = g.Maximum if low == op.clamp[0] else g.Minimum
             op.inputs.append(SubgraphValue((1,), constant=np.full(1, low, np.float32)))
             op.clamp = None

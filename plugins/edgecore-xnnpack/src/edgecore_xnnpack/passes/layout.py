@@ -43,15 +43,15 @@ BY_DIMENSION = frozenset({"pre_paddings", "post_paddings", "offsets", "sizes"})
 """Attributes of operations that have a number for each dimension."""
 
 FEW_CHANNELS = 4
-"""Maximum number of channels of an int8 image that is slow to transpose."""
+"""An int8 image with at most this number of channels is slow to transpose."""
 
 _SCALE = 64
-"""Cost of transposing one element. A tensor whose bytes are the same in both layouts needs a reshape only, which costs
-1 for each element."""
+"""Cost of transposing one element. The cost is 1 instead for a tensor whose bytes are the same in both layouts, because
+it only needs a reshape."""
 
 
 def assign_layouts(subgraph: Subgraph) -> None:
-    """Set the layout of every value, insert transposes, and permute attributes and constants to the order in memory."""
+    """Choose the layout of every value, insert transposes, and permute attributes and constants to the memory order."""
     last = _choose(subgraph)
     for op in subgraph.nodes:
         if op.output in last:
@@ -60,13 +60,13 @@ def assign_layouts(subgraph: Subgraph) -> None:
 
 
 def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Return the values that get channels last, among those whose layout is free; set layouts that are fixed."""
+    """Set the layouts that operations fix; of all other values, return those that are chosen to have channels last."""
     cut = _Cut()
     free: set[SubgraphValue] = {op.output for op in subgraph.nodes if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
 
     def cut_node(value: SubgraphValue) -> Any:
-        """Return the node of the graph to cut that represents the layout of a value."""
+        """Return the node that represents the layout of a value in the graph of the minimum cut."""
         return value if value in free else last if value.layout == Layout.LAST else first
 
     for op in subgraph.nodes:
@@ -108,8 +108,8 @@ def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
 def _cost(value: SubgraphValue) -> int:
     """Return the cost of transposing a value.
 
-    An int8 image with few channels costs 1 more: of two equal choices, the float image of the same size is transposed,
-    which is faster.
+    An int8 image with few channels costs 1 more than a float image of the same size, which is faster to transpose: so
+    the float image is transposed if there is a choice between the two.
     """
     is_slow = value.quantization is not None and value.shape[1] <= FEW_CHANNELS
     return value.size * (1 if value.has_one_order else _SCALE) + is_slow
@@ -156,7 +156,7 @@ class _Cut:
         return set(self._search(source, None))
 
     def _search(self, source: Any, sink: Any) -> dict[Any, Any]:
-        """Search a path of free capacity; return the predecessor of each node that was reached, breadth first."""
+        """Search edges with capacity left, breadth first from `source`; map each reached node to its predecessor."""
         previous = {source: source}
         queue = deque([source])
         while queue:

@@ -1,4 +1,4 @@
-"""Make integer operations of operations between dequantize and quantize nodes, where XNNPACK has them.
+"""Replace float operations between dequantize and quantize nodes by integer operations, where XNNPACK has them.
 
 All other operations stay in floating point, between conversions inside the delegate. Quantize and dequantize nodes
 are `Convert` operations here.
@@ -41,17 +41,17 @@ MOVING = frozenset({
 """Kinds whose integer form needs the same quantization parameters for inputs and output."""
 
 MOVES_ONE_INPUT = frozenset({g.Copy, g.StaticReshape, g.StaticTranspose, g.StaticSlice})
-"""Kinds that only move the elements of one input, and therefore commute with conversions."""
+"""Kinds that only move the elements of one input; a conversion may come before or after, with equal results."""
 
 FIXED_OUTPUT = {g.Sigmoid: Quantization(1 / 256, -128), g.Tanh: Quantization(1 / 128, 0)}
 """Kinds whose integer form has a fixed output scale and zero point in XNNPACK."""
 
 MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
-"""Limits in XNNPACK of an input's scale divided by the output's; for a multiplication, of the product of both inputs'."""
+"""XNNPACK's limits for input scale / output scale; for a multiplication, for the product of both input scales."""
 
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
-    """Make integer operations; edits `subgraph`. With symbolic sizes, a call may be larger than the previous one."""
+    """Replace operations of `subgraph` by integer operations; sizes may vary between calls if `has_symbolic_sizes`."""
     _quantize_per_token(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
@@ -64,7 +64,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     elided: set[SubgraphNode] = set()
     for op in subgraph.nodes:
         if has_symbolic_sizes and op.kind is g.GlobalAvgPooling2d:
-            continue  # executorch 1.5 allocates memory for integer sums in the first call; a larger call would overrun it
+            continue  # executorch 1.5 allocates its integer sums in the first call; a larger call would overrun them
         following = readers.get(op.output, [])
         if len(following) != 1 or uses[op.output] != 1 or not _is_quantize(following[0]):
             continue
@@ -110,9 +110,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 
     Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times those of clamp. An
     integer q with a scale s represents q * s, so that b * x has the same integers as x and the scale b * s: the
-    multiplication needs no operation. x must be the result of an integer layer that nothing else reads; the scales of
-    its weight, bias and output, and its clamp, are multiplied by b. a * b becomes the int8 constant 127 or -127 with a
-    scale of |a * b| / 127.
+    multiplication needs no operation. x must be the result of an integer layer, without another reader; the scales of
+    the weight, bias and output of this layer, and the limits of its clamp, are multiplied by b. a * b becomes the int8
+    constant 127 or -127 with a scale of |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -141,9 +141,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 def _sum_between_conversions(
     op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode], uses: dict[SubgraphValue, int]
 ) -> tuple[SubgraphNode, SubgraphNode, SubgraphNode, SubgraphNode] | None:
-    """Return the integer layer, dequantize, addition and multiplication before the quantize operation `op`.
+    """Return the integer layer, dequantize, addition and multiplication that precede the quantize operation `op`.
 
-    Return None if other operations precede `op`, or if one of these has a second reader.
+    Return None if other operations precede `op`, or if the result of one of these four has a second reader.
     """
     chain: list[SubgraphNode] = []
     last = op
@@ -209,7 +209,7 @@ def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
 
 
 def _drop_unused_quantization(subgraph: Subgraph) -> None:
-    """Remove marks of dynamic quantization: readers that are no linear layer with integer weights read float32."""
+    """Remove the remaining `QuantizePerToken` marks: operations other than integer linear layers read float32."""
     unquantized = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
     for op in subgraph.nodes:
         op.inputs = [unquantized.get(value, value) for value in op.inputs]
@@ -237,7 +237,7 @@ def _dequantize_later(subgraph: Subgraph) -> None:
 
 
 def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode]) -> list[SubgraphValue]:
-    """Return the int8 values that an operation can move instead of its dequantized inputs.
+    """Return the int8 values from which the inputs of an operation were dequantized, if it can move those instead.
 
     The list is empty if the operation does more than move elements, or if its inputs have different quantization
     parameters. Padding with 0 counts as moving, because the zero point represents 0 exactly.
@@ -335,7 +335,8 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
 def _weights(op: SubgraphNode, source: Quantization, output: Quantization) -> list[SubgraphValue] | None:
     """Return the integer weight and bias of `op`; None if the weight is not quantized or its scale is out of range.
 
-    The bias is added to sums of products of an input and a weight, so that its scale is the product of their scales.
+    Kernels add the bias to sums of integer products of inputs and weights. So the scale of the bias is the product of
+    the input scale and the weight scale.
     """
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight.scales is None or weight.constant is None:
@@ -359,7 +360,7 @@ def _integer_weight(weight: SubgraphValue) -> NDArray[np.int8]:
 
 
 def _along(scales: Array, weight: SubgraphValue) -> Array:
-    """Return the scales in a shape that broadcasts to the weight's."""
+    """Return the scales in a shape that broadcasts to the shape of `weight`."""
     if scales.ndim == 2:
         return np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
     shape = [1] * len(weight.shape)

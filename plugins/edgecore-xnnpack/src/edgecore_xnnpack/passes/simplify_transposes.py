@@ -23,10 +23,10 @@ _ROWS = (0, 2, 1)
 
 
 def simplify_transposes(subgraph: Subgraph) -> None:
-    """Edit `subgraph`, before layouts are chosen.
+    """Remove redundant transposes from `subgraph`, whose layouts are not chosen yet.
 
     - Pixels as rows: reshape [N, C, H, W] -> [N, C, HW], then transpose -> [N, HW, C]. The result has the bytes of the
-      image with channels last, so that a reshape of that image replaces both operations. The same for the reverse.
+      image with channels last, so that a reshape of that image replaces both operations. The reverse is treated alike.
     - Two transposes in a row are merged into one. Attention has such a pair for its keys.
     - A linear layer that reads a flattened image: the image is flattened with channels last instead, without a
       transpose, and the columns of the layer's weight are permuted to match.
@@ -132,7 +132,7 @@ def _permute_flattened_weights(subgraph: Subgraph) -> None:
 def _layers(
     value: SubgraphValue, readers: dict[SubgraphValue, list[SubgraphNode]], results: set[SubgraphValue]
 ) -> list[SubgraphNode]:
-    """List the linear layers that read a value, also through conversions; empty if it has any other reader."""
+    """List the linear layers that read a value, also through conversions; an empty list if other operations read it."""
     layers: list[SubgraphNode] = []
     for op in readers.get(value, []):
         if op.kind is g.Convert:

@@ -1,4 +1,4 @@
-"""The part of the recipe `fp16` outside of delegates: fp16 embedding tables."""
+"""Convert embedding tables to fp16: the part of the recipe `fp16` that changes operators outside of delegates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def convert_embeddings_to_fp16(program: ExportedProgram) -> ExportedProgram:
-    """Return a copy of `program` with fp16 embedding tables; XNNPACK does not run embeddings, the core does."""
+    """Return a copy of `program` with fp16 embedding tables, which edgecore's own kernels read: XNNPACK has none."""
     program = functionalize(copy_program(program))
     constants = Constants(program)
     fp16_tables: dict[str | None, Node] = {}

@@ -21,7 +21,7 @@ library = torch.ops.quantized_decomposed
 GROUP = 32
 LIMITS = (-8, 7)
 STEPS = tuple(7 + 0.5 * step for step in range(7))
-"""Candidates for the scale of a group: the maximum magnitude in the group divided by each of these numbers."""
+"""Divisors for the scale of a group: each candidate is the maximum magnitude in the group divided by one of these."""
 
 
 def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
@@ -58,7 +58,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
     matrices: dict[str | None, Node] = {}
 
     def add_matrix(weight: Node, tensor: torch.Tensor) -> Node:
-        """Add the matrix of a linear layer as a constant, once for all calls that read `weight`."""
+        """Return the constant for a linear layer's matrix; calls with the same `weight` share one constant."""
         target = constants.specs[weight.name].target
         if target not in matrices:
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
@@ -106,7 +106,7 @@ def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
 
 
 def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
-    """Add the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
+    """Add and return the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
     values = constants.get(weight)
     if values.shape[1] % GROUP == 0:
         integers, scales = quantize_groups(values)
@@ -119,7 +119,7 @@ def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
 
 
 def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ...]) -> Node:
-    """Insert the dequantize node of a weight before `node`; `integers` are the constants of `_integers`."""
+    """Insert the dequantize node of a weight before `node`; `integers` are the constants that `_integers` returned."""
     editor = Editor(graph_module, node, fake_mode(graph_module))
     if len(integers) == 3:
         return editor.call(library.dequantize_per_channel.default, *integers, 0, -127, 127, torch.int8)

@@ -88,7 +88,7 @@ class _Pooling:
 
 @dataclass(slots=True)
 class _Convolution:
-    """Filters have the shape [O, H, W, I / groups]; those of depthwise convolutions [1, H, W, O]."""
+    """Fields of all convolutions. Filters have the shape [O, H, W, I / groups], depthwise filters [1, H, W, O]."""
 
     padding_top: int = scalar(0, "u32")
     padding_right: int = scalar(1, "u32")
@@ -114,7 +114,7 @@ class _Convolution:
 
 @dataclass(slots=True)
 class FullyConnected:
-    """The filter has the shape [out, in]."""
+    """A linear layer, whose filter has the shape [outputs, inputs]."""
 
     input1_id: int = scalar(0, "u32")
     filter_id: int = scalar(1, "u32")
@@ -346,7 +346,7 @@ class OutputMinMax:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the graph; `debug_handle` is its index in `Graph.nodes`."""
+    """A node of the graph; `debug_handle` is the node's index in `Graph.nodes`."""
 
     node: object | None = union(0, NODE_TYPES)
     debug_handle: int = scalar(2, "u32")
@@ -416,7 +416,7 @@ class Value:
 
 @dataclass(slots=True)
 class ConstantDataOffset:
-    """Location and size in bytes of a constant; if `offset` is NAMED_OFFSET, it is the named data `named_key` of the file."""
+    """Location and size in bytes of a constant; NAMED_OFFSET stands for the named data of the file with `named_key`."""
 
     offset: int = scalar(0, "u64")
     size: int = scalar(1, "u64")
