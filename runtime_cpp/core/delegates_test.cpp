@@ -210,7 +210,7 @@ TEST_F(Delegate, IsDestroyedWhenASecondDelegateFailsToLoad) {
   pte.delegate(0, {x, y});
   Loaded loaded(pte.finish());
   EXPECT_FALSE(loaded.load_method());
-  EXPECT_EQ(null_backend_live_handles(), 2u);  // driver and program of the session
+  EXPECT_EQ(null_backend_live_handles(), 2u);  // the driver and the program of the NullSession
 }
 
 TEST_F(Delegate, TracerSeesPrepareKernelsAndDelegates) {

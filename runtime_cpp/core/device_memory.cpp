@@ -169,7 +169,8 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     Uses uses(method);
     EDGECORE_TRY(uses.find(error));
-    // can_move looks at all values. This bounds the work for a damaged file: values beyond the bound are copied.
+    // can_move compares a value with all others. `steps` limits that work for a damaged file; values past the limit
+    // stay in host memory and are copied for each call.
     uint64_t steps = method.owner->limits().items;
     for (size_t value = 0; value < method.bindings.values.size() && steps >= method.bindings.values.size(); ++value) {
       if (uses.call(value) == kUnused) continue;

@@ -7,11 +7,11 @@
 namespace edgecore {
 namespace {
 
-// Several keys may refer to the same bytes, in a valid file to few of them. A damaged file could refer to the same
-// bytes millions of times, so hashing stops after this multiple of the bytes of all files.
+// Two keys may refer to the same bytes, which are then hashed twice. A damaged file could refer to the same bytes
+// millions of times, so hashing stops after this multiple of the bytes of all files.
 constexpr uint64_t kMaxReads = 64;
 
-// The bytes that are compared, for error messages.
+// Names the data whose hash is compared, for error messages.
 struct Subject {
   StringView kind;
   StringView name;
@@ -42,7 +42,7 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the entries that the metadata list; the program does not use the others.
+  // Compares the hashes of a .ptd file's entries that the metadata lists; the program does not use the other entries.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {

@@ -4,7 +4,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint8_t kWithEntries = 2;  // a used value whose entries are marked as well
+constexpr uint8_t kWithEntries = 2;  // in Bindings::used: a list that is read and whose entries are marked as read
 
 // Returns true if the last of `args` repeats the result of a kernel call, as a .pte does after the out arguments: the
 // same value (a tensor or a list of tensors), another list of the same tensors (ExecuTorch's split), or a list of the
@@ -158,7 +158,7 @@ Status MethodImpl::build_instructions(Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
-      rebinds[instruction.target] = 1;  // an instruction may bind it as a view under the name of the value moved to
+      rebinds[instruction.target] = 1;  // a later view instruction may rebind this tensor through the value moved to
     }
     if (!instruction.is_view) continue;
     rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;

@@ -58,7 +58,7 @@ TEST_F(PendingRunTest, ContinuesWhenTheDeviceIsDone) {
   for (int run = 1; run <= 2; ++run) {
     EXPECT_EQ(loaded.method->start(ready_, loaded.error).code(), EDGECORE_PENDING);
     EXPECT_TRUE(loaded.method->pending());
-    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // too early
+    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the device is not done yet
     EXPECT_EQ(null_backend_drain(), 1u);
     EXPECT_EQ(ready_.count, 2 * run - 1);
     EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the second delegate

@@ -8,7 +8,8 @@
 namespace edgecore {
 namespace {
 
-// x [2, 3] -> scale by a constant int -> out; with a constant, a state, a delegate and named data.
+// Builds a program that scales x [2, 3] by a constant int; it also has a constant tensor, a mutable buffer, a delegate
+// and named data.
 PteBuilder full_builder() {
   PteBuilder pte;
   pte.arenas = {256};

@@ -1,4 +1,5 @@
-// Runs that wait for a device while other threads use the method. With EDGECORE_SANITIZE=thread this looks for races.
+// Tests runs that wait for a device while other threads use the method. A build with EDGECORE_SANITIZE=thread detects
+// data races in these tests.
 #include "host/execution_lock.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ std::vector<uint8_t> program(uint32_t flags) {
   return pte.finish();
 }
 
-// A run with its input and output.
+// The tensors of one run: the input x, the output memory y, and `result`, a copy of y made when the run succeeded.
 struct Call {
   std::vector<float> x, y, result;
 };

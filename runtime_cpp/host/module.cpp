@@ -35,7 +35,7 @@ struct OpenBackend {
   }
 };
 
-// A data file and the memory for its tables.
+// An external weights file (.ptd) and the allocator for the private copy of its tables.
 struct DataPart {
   File file;
   std::string name;
@@ -104,12 +104,12 @@ edgecore_option to_option(const JsonItem &item) {
 struct Module::State {
   Limits limits = default_limits();
   std::deque<DataPart> data;
-  std::vector<const DataFile *> data_files;  // of `data`
+  std::vector<const DataFile *> data_files;  // one for each entry of `data`
   File file;
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
-  std::vector<LoadedBackend> loaded;  // of `backends`, as the methods see them
+  std::vector<LoadedBackend> loaded;  // for each entry of `backends`, what the core needs of it
   std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
   HeapAllocator state_memory;
   StateStore state{&state_memory};

@@ -1,4 +1,5 @@
-// Methods of one program, and programs, in several threads. With EDGECORE_SANITIZE=thread this looks for data races.
+// Tests that threads can run different methods of one program, and load and run several programs, at the same time. A
+// build with EDGECORE_SANITIZE=thread detects data races in these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -151,7 +151,8 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// Borrows the bytes of an object with the buffer protocol while this object exists.
+// Gives access to the bytes of a Python object through the buffer protocol. Holds the Python buffer until the BytesOf
+// is destroyed.
 class BytesOf {
  public:
   explicit BytesOf(nb::handle object) {
