@@ -163,12 +163,13 @@ inline C remainder_trunc(C a, C b) {
   return fmod_of(a, b);
 }
 inline int64_t remainder_trunc(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-// A square is a multiplication, because pow() of libm does not vectorize.
+// Computes a power of floats. A square is computed as a * a, because pow() of libm does not vectorize.
 template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// By squaring, modulo 2^64. A negative exponent gives the integer part of the result, as in ATen.
+// Computes a power of an integer by repeated squaring, modulo 2^64. With a negative exponent it returns the integer
+// part of the result, as in ATen.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;

@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Copies depthwise weights to [taps, channels].
+// Copies depthwise weights from the layout [channels, 1, taps] to [taps, channels]. Taps are the kernel's positions.
 template <class C>
 const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
