@@ -1,4 +1,4 @@
-// Checks of plugins: versions, sizes of tables, required members.
+// Tests the checks of a plugin's table: its version, its size and its required members.
 #include <string.h>
 
 #include "loaded.h"

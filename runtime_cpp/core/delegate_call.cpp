@@ -28,8 +28,8 @@ Need returned_need(const edgecore_prepared &prepared, size_t i) {
   return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
 }
 
-// Sums the bytes of all needs of one kind, on the host or on a device. A shared group counts as its largest member.
-// Saturates at UINT64_MAX.
+// Sums the bytes of all memory needs of one kind, on the host or on a device. A shared group counts as its largest
+// need. Returns UINT64_MAX if the sum is larger.
 template <typename NeedAt>
 uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
   uint64_t total = 0;

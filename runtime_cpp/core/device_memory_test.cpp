@@ -1,4 +1,4 @@
-// Values and arguments of delegates in device memory.
+// Tests values and arguments of delegates that are in device memory.
 #include "copies.h"
 
 namespace edgecore {
@@ -15,7 +15,8 @@ NullBlob on_device(uint32_t flags = 0) {
   return blob;
 }
 
-// z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the tensor between them.
+// Builds the program z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the result of the
+// first delegate.
 std::vector<uint8_t> chain(bool kernel, bool dynamic = false, NullBlob second = on_device()) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -1,4 +1,4 @@
-// Hashes of weights, state and blobs in edgecore.meta.v1.
+// Tests Program::check_digests with the hashes of weights, state and blobs in the metadata (edgecore.meta.v1).
 #include "core/sha256.h"
 #include "file_builder.h"
 #include "input_metas.h"

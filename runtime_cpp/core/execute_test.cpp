@@ -1,4 +1,5 @@
-// Programs that no compiler writes: aliases between values, and views and moves that could leave invalid pointers.
+// Tests programs that no compiler writes: aliases between values, and views and moves that could leave invalid
+// pointers.
 #include "loaded.h"
 
 namespace edgecore {

@@ -100,7 +100,7 @@ struct DelegateCall {
   uint32_t *flags;   // the flags of all arguments at the last prepare
 };
 
-// Memory that delegates share by the name of a group.
+// Memory that is shared by all delegates of the method whose memory needs name the same group.
 struct MemoryGroup {
   edgecore_memory_block block;
   uint32_t kind;

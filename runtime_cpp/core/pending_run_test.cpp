@@ -1,4 +1,4 @@
-// Runs that wait for a device, and the calls that fail meanwhile.
+// Tests runs that wait for a device, and the calls that must fail while a run waits.
 #include <thread>
 
 #include "loaded.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// Two delegates with a kernel between them: z = 2 * (10 * (2 * x)).
+// Builds a program of two delegates with a kernel between them: z = 2 * (10 * (2 * x)).
 std::vector<uint8_t> program(const NullBlob &first, const NullBlob &second) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -1,4 +1,4 @@
-// Program::load: valid files, damaged files and limits.
+// Tests Program::load with valid and damaged files and with limits.
 #include "edgecore/program.h"
 
 #include <random>

@@ -1,4 +1,4 @@
-// Copies of delegates' arguments that do not meet a buffer requirement.
+// Tests the copies of delegate arguments whose memory does not meet the backend's buffer requirement.
 #include <sys/mman.h>
 #include <unistd.h>
 

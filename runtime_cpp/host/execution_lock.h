@@ -1,4 +1,4 @@
-// Exclusive use of methods, and runs that stay pending while a device works.
+// ExecutionLock lets one call at a time use a method; a Run is a call that may stay pending while a device works.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNoTimeout(0), kTimeout(10000);
 
-// y = 4 x, computed by two delegates, each of which leaves its work pending.
+// Builds the program y = 4 x, computed by two delegates, each of which leaves its work pending.
 std::vector<uint8_t> program(uint32_t flags) {
   NullBlob blob;
   blob.flags = kNullPending | flags;

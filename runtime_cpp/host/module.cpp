@@ -24,7 +24,7 @@
 namespace edgecore {
 namespace {
 
-// A backend that is open for this file. The backend keeps the address of `scope`.
+// A backend that was opened for the module's file. The backend keeps the address of `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;
@@ -42,7 +42,7 @@ struct DataPart {
   HeapAllocator memory;
 };
 
-// A method and its memory. The destructor destroys the method before the memory is freed.
+// A loaded method and its memory. The destructor destroys the method before the memory is freed.
 struct OpenMethod {
   HeapAllocator memory;
   HeapScratch scratch;

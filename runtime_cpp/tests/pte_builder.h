@@ -248,7 +248,7 @@ class PteBuilder {
     return static_cast<uint32_t>(segments_.size()) - 1;
   }
 
-  // Inserts the extended header after the identifier and appends the segments.
+  // Inserts ExecuTorch's extended header after the flatbuffer's file identifier and appends the segments.
   std::vector<uint8_t> with_header(const std::vector<uint8_t> &data) const {
     constexpr size_t kHeader = 32;
     const uint8_t *program = builder_.GetBufferPointer();

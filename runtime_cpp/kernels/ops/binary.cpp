@@ -83,7 +83,7 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// A kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no alpha.
+// Runs a kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no argument alpha.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -97,7 +97,7 @@ int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t o
   return run(call, binary, a, b, promotion, out, params);
 }
 
-// A kernel whose argument 0 is a tensor and argument 1 a number.
+// Runs a kernel whose argument 0 is a tensor and argument 1 a number.
 int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);

@@ -108,7 +108,7 @@ void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, 
   });
 }
 
-// Quantizes `input`. If `zero_first`, the zero point is added before rounding, else after it.
+// Quantizes `input`. The zero point is added before rounding if `zero_first` is true, else after rounding.
 template <class C>
 void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, int axis, Range range, bool zero_first) {
   affine<C>(call, out, input, inverse, axis,
