@@ -265,7 +265,7 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
 // Called by a backend, from any thread, when work that it left pending has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read first: another thread may destroy the method as soon as `fired` is set.
+  // Read the member before `fired` is set: as soon as it is, another thread may destroy the method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;

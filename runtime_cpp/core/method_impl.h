@@ -319,7 +319,8 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Counts the bytes of the slot at its maximum shape, with the granule and the tail padding that a delegate asks for.
+// Returns how many bytes the copy of a delegate argument needs at most: the bytes of the tensor at its maximum shape,
+// plus the granule and the tail padding that the backend requires.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Sets the strides of a dense tensor with the tensor's shape and dim order.

@@ -132,7 +132,7 @@ TEST(ExecutionLock, CallersShareAMethodWhileADeviceCompletes) {
     threads.emplace_back([&, thread] {
       for (int run = 0; run < 60; ++run) {
         const Started started = opened.start(static_cast<float>(100 * thread + run));
-        if (run % 3 == 0) continue;  // nobody waits for this one
+        if (run % 3 == 0) continue;  // nobody waits for this run
         while (!opened.lock.wait(*started.run, run % 3 == 1 ? kNoTimeout : kTimeout)) std::this_thread::yield();
         if (!started.succeeded()) ++wrong;
       }

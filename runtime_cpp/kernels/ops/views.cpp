@@ -60,7 +60,7 @@ int32_t view_copy_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// The output becomes a view of the memory of the input with another shape.
+// Makes the output a view of the input: it gets the input's memory and another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
