@@ -8,7 +8,7 @@ namespace {
 
 enum class Kind {
   kArithmetic,  // computes in the promoted type
-  kFloating,    // the promoted type, or float32 if that is an integer
+  kFloating,    // computes in the promoted type, or in float32 if the promoted type is an integer
   kCompare,     // compares in the promoted type; the result is bool
 };
 
