@@ -133,7 +133,7 @@ Status MethodImpl::build_instructions(Error &error) {
                       static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
           bindings.used[out.target] = 1;
           break;
-        default:  // validated: FreeCall
+        default:  // FreeCall: validate_program refuses any other type
           out.op = Op::kFree;
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;

@@ -64,7 +64,7 @@ struct Instruction {
   bool is_view;               // executorch_prim::et_view: the last argument gets the memory of the first
   uint32_t target;            // index of the operator or delegate, or of the value that is read
   uint32_t other;             // value that is written (kKernel: the result), or instruction to jump to
-  Span<const int32_t> args;   // values; without the result, which the file repeats at the end
+  Span<const int32_t> args;   // indices of values; without the result, which the file repeats at the end
   struct DelegateCall *call;  // of kDelegate; built by delegates.cpp
 };
 
@@ -239,7 +239,7 @@ struct MethodImpl : Method {
   DelegateSlots delegates;
   RunState run_state;
   MemoryTotals memory;
-  Error call_error;  // message of a kernel or backend in the current call; the caller adds the instruction to it
+  Error call_error;  // message of a kernel or backend in the current call; the core adds the instruction to it
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }

@@ -82,7 +82,7 @@ TEST_F(CpuCount, CountsLargeAndMiddleCoresByCapacity) {
 
 TEST_F(CpuCount, CountsFastCoresByFrequency) {
   cores(0, 8, 2, "cpufreq/cpuinfo_max_freq", "5600000");
-  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // preferred
+  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // performance cores that the system prefers
   cores(10, 18, 1, "cpufreq/cpuinfo_max_freq", "3700000");
   EXPECT_EQ(count(), 5u);
 }
