@@ -1,4 +1,4 @@
-// Programs inside .bpte files.
+// Tests finding the program inside a .bpte file.
 #include "edgecore/bundled.h"
 
 #include <gtest/gtest.h>

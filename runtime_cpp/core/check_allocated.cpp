@@ -1,4 +1,5 @@
-// Program::check_allocated: finds tensors that the file plans no memory for. Linked only if it is called.
+// Program::check_allocated: finds tensors for which the file plans no memory. This is a source file of its own so that
+// only applications that call the function contain its code.
 #include "core/program_tables.h"
 
 namespace edgecore {

@@ -1,4 +1,4 @@
-// Checks of plugins: versions, sizes of tables, required members.
+// Tests the checks of a plugin's table: its version, its size and its required members.
 #include <string.h>
 
 #include "loaded.h"
@@ -92,8 +92,8 @@ std::string verdict_of_size(uint32_t size) {
 
 TEST(CheckBackend, AcceptsTablesOfOtherSizes) {
   EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend)), "");
-  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");              // of a later release, with more members
-  EXPECT_EQ(verdict_of_size(offsetof(edgecore_backend, buffer_create)), "");  // without the optional ones at the end
+  EXPECT_EQ(verdict_of_size(sizeof(edgecore_backend) + 64), "");              // a table of a later release
+  EXPECT_EQ(verdict_of_size(offsetof(edgecore_backend, buffer_create)), "");  // without optional members
   EXPECT_TRUE(contains(verdict_of_size(offsetof(edgecore_backend, execute)), "bytes, less than"));
   EXPECT_TRUE(contains(verdict_of_size(sizeof(edgecore_header)), "bytes, less than"));
 }

@@ -13,8 +13,8 @@
 namespace edgecore {
 
 struct DataTables {
-  const fb::ptd::FlatTensor *root = nullptr;  // in the private copy
-  Bytes segments;                             // of the caller's bytes
+  const fb::ptd::FlatTensor *root = nullptr;  // the tables, in a private copy
+  Bytes segments;                             // the part of the caller's bytes that holds the data of all entries
 };
 
 namespace {
@@ -91,7 +91,7 @@ Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuf
   return Status();
 }
 
-// The parts of the file. The flatbuffer starts at the first byte of the file.
+// Positions of the two parts of the file: the flatbuffer, which starts at its first byte, and the segments.
 struct Extent {
   uint64_t flatbuffer_size = 0;
   Bytes segments;

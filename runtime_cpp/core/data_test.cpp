@@ -1,4 +1,4 @@
-// Data files, valid and damaged.
+// Tests loading of external weights files (.ptd), valid and damaged.
 #include "edgecore/data.h"
 
 #include <gtest/gtest.h>

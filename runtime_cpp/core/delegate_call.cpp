@@ -1,5 +1,5 @@
-// Runs one delegate instruction: prepare if shapes have changed, memory for the delegate's needs, copies of arguments
-// (staging), execute.
+// Runs one delegate instruction: calls prepare if shapes have changed, allocates the memory that prepare asks for,
+// copies arguments that do not meet buffer requirements (staging), and calls execute.
 #include <string.h>
 
 #include "core/checked.h"
@@ -28,8 +28,8 @@ Need returned_need(const edgecore_prepared &prepared, size_t i) {
   return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
 }
 
-// Sums the bytes of all needs of one kind, on the host or on a device. A shared group counts as its largest member.
-// Saturates at UINT64_MAX.
+// Sums the bytes of all memory needs of one kind, on the host or on a device. A shared group counts as its largest
+// need. Returns UINT64_MAX if the sum is larger.
 template <typename NeedAt>
 uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
   uint64_t total = 0;
@@ -40,7 +40,7 @@ uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_inde
     for (size_t j = 0; j < count && !need.group.empty(); ++j) {
       const Need other = need_at_index(j);
       if (other.group != need.group || other.kind != kind || other.on_host != on_host) continue;
-      if (j < i) bytes = 0;  // the group was added for its first member
+      if (j < i) bytes = 0;  // the bytes of the group were added at its first member
       if (j > i && bytes != 0 && other.bytes > bytes) bytes = other.bytes;
     }
     if (add_overflows(total, bytes, &total)) return UINT64_MAX;
@@ -158,7 +158,7 @@ class Preparation {
       const uint64_t wanted = need.alignment > kMinAlignment ? need.alignment : kMinAlignment;
       state_.blocks[i] = {nullptr, need.bytes};
       state_.scratch_offsets[i] = kNotScratch;
-      if (need.space != 0) continue;  // the backend's own memory: check_declared has counted it
+      if (need.space != 0) continue;  // device memory, which the backend allocates; check_declared has counted it
       if (need.kind == EDGECORE_MEMORY_SCRATCH) {
         scratch = (scratch + wanted - 1) & ~(wanted - 1);
         state_.scratch_offsets[i] = scratch;
@@ -265,7 +265,7 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
 // Called by a backend, from any thread, when work that it left pending has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read first: another thread may destroy the method as soon as `fired` is set.
+  // Read the member before `fired` is set: as soon as it is, another thread may destroy the method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;

@@ -1,4 +1,4 @@
-// Loading, preparing, running and destroying delegates; their memory; errors.
+// Tests loading, preparing, running and destroying delegates, the memory that they get, and error messages.
 #include "core/sha256.h"
 #include "loaded.h"
 
@@ -22,7 +22,7 @@ struct Meta {
   std::vector<uint8_t> sha256 = std::vector<uint8_t>(32);
 };
 
-// y = delegate(x); x and y have shape [2, 3] and memory of the caller.
+// Builds the program y = delegate(x). x and y have shape [2, 3] and memory of the caller.
 std::vector<uint8_t> delegate_program(const NullBlob &blob, const Meta *meta = nullptr, bool dynamic = false) {
   PteBuilder pte;
   TensorOptions options;
@@ -210,7 +210,7 @@ TEST_F(Delegate, IsDestroyedWhenASecondDelegateFailsToLoad) {
   pte.delegate(0, {x, y});
   Loaded loaded(pte.finish());
   EXPECT_FALSE(loaded.load_method());
-  EXPECT_EQ(null_backend_live_handles(), 2u);  // driver and program of the session
+  EXPECT_EQ(null_backend_live_handles(), 2u);  // the driver and the program of the NullSession
 }
 
 TEST_F(Delegate, TracerSeesPrepareKernelsAndDelegates) {

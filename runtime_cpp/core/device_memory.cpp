@@ -35,10 +35,10 @@ class Uses {
     return Status();
   }
 
-  // Returns true if the value can be moved from its arena to device memory: the method has no branches; only delegates
-  // of one backend and memory kind use the value; one of them writes it before the others read it; and no value at
-  // overlapping addresses of the arena is read without being written first, because such a value is an alias of this
-  // one.
+  // Returns true if the value can be moved from its arena to device memory. Conditions: the method has no branches and
+  // no moves; the value is not a mutable buffer; only delegates of one backend and memory kind use the value; the first
+  // of them writes it and another one reads it; and it has no aliases. An alias is a value at overlapping addresses of
+  // the arena that is used without being written first.
   bool can_move(size_t value) const {
     const Use &use = values_[value];
     const TensorSlot *slot = method_.bindings.tensor_of[value];
@@ -169,7 +169,8 @@ class Devices final : public DeviceMemory {
     if (!wanted) return Status();
     Uses uses(method);
     EDGECORE_TRY(uses.find(error));
-    // can_move looks at all values. This bounds the work for a damaged file: values beyond the bound are copied.
+    // can_move compares a value with all others. `steps` limits that work for a damaged file; values past the limit
+    // stay in host memory and are copied for each call.
     uint64_t steps = method.owner->limits().items;
     for (size_t value = 0; value < method.bindings.values.size() && steps >= method.bindings.values.size(); ++value) {
       if (uses.call(value) == kUnused) continue;

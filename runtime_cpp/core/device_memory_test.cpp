@@ -1,4 +1,4 @@
-// Values and arguments of delegates in device memory.
+// Tests values and arguments of delegates that are in device memory.
 #include "copies.h"
 
 namespace edgecore {
@@ -15,7 +15,8 @@ NullBlob on_device(uint32_t flags = 0) {
   return blob;
 }
 
-// z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the tensor between them.
+// Builds the program z = 2 * (2 * x), computed by two delegates. With `kernel`, a kernel also reads the result of the
+// first delegate.
 std::vector<uint8_t> chain(bool kernel, bool dynamic = false, NullBlob second = on_device()) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -39,7 +40,7 @@ TEST_F(DeviceBuffers, ATensorBetweenTwoPartitionsStaysOnTheDevice) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(run(loaded, x, z, {4})) << text_of(loaded.error);
     EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
-    EXPECT_EQ(copies_.count, 2);  // x in, z out
+    EXPECT_EQ(copies_.count, 2);  // x is copied to the device, z back
     EXPECT_EQ(maps_, 2u);
   }
   EXPECT_EQ(null_backend_live_buffers(), 3u);
@@ -52,7 +53,7 @@ TEST_F(DeviceBuffers, ATensorThatTheHostReadsIsCopied) {
   ASSERT_TRUE(run(loaded, x, z, {4})) << text_of(loaded.error);
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
   EXPECT_EQ(copies_.count, 4);
-  Loaded mixed(chain(false, false, padded()));  // the second computes in host memory
+  Loaded mixed(chain(false, false, padded()));  // the second delegate computes in host memory
   ASSERT_TRUE(load(mixed)) << text_of(mixed.error);
   ASSERT_TRUE(run(mixed, x, z, {4})) << text_of(mixed.error);
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));

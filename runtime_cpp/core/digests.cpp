@@ -7,11 +7,11 @@
 namespace edgecore {
 namespace {
 
-// Several keys may refer to the same bytes, in a valid file to few of them. A damaged file could refer to the same
+// If several keys refer to the same bytes, these are hashed once for each key. A damaged file could refer to the same
 // bytes millions of times, so hashing stops after this multiple of the bytes of all files.
 constexpr uint64_t kMaxReads = 64;
 
-// The bytes that are compared, for error messages.
+// Names the data whose hash is compared, for error messages.
 struct Subject {
   StringView kind;
   StringView name;
@@ -23,7 +23,8 @@ class DigestCheck {
       : tables_(tables), meta_(*tables.meta), remaining_(bytes * kMaxReads), error_(error) {}
 
   Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
-    // A file without such data has one offset at most, and the segment index has no meaning.
+    // If the file has no constants (or no initial state), there is at most one offset, and the segment index has no
+    // meaning.
     const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
     if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
     const Bytes data = tables_.segments[offsets->segment_index()];
@@ -42,7 +43,7 @@ class DigestCheck {
     return Status();
   }
 
-  // Compares the entries that the metadata list; the program does not use the others.
+  // Compares the hashes of a .ptd file's entries that the metadata lists; the program does not use the other entries.
   Status data_file(const DataFile &file) {
     uint32_t next = 0;
     for (size_t i = 0; i < file.count(); ++i) {

@@ -1,4 +1,4 @@
-// Hashes of weights, state and blobs in edgecore.meta.v1.
+// Tests Program::check_digests with the hashes of weights, state and blobs in the metadata (edgecore.meta.v1).
 #include "core/sha256.h"
 #include "file_builder.h"
 #include "input_metas.h"
@@ -12,7 +12,7 @@ std::vector<uint8_t> digest_of(Bytes data) {
   return {digest, digest + 32};
 }
 
-// A constant, initial state, a blob, named data, and a tensor of a data file.
+// A program that has a constant, initial state, a blob and named data, and uses a tensor of a .ptd file.
 struct Weights {
   PteBuilder pte;
   PtdBuilder data;
@@ -74,7 +74,7 @@ TEST(Digests, AFlippedByteOfAnySegmentIsFoundAndNamed) {
   EXPECT_EQ(Weights().check(std::string(64, 7)), "The bytes of delegate 'NullBackend'" + end);
   EXPECT_EQ(Weights().check(std::string("\1\2\3")), "The bytes of named data 'packed'" + end);
   EXPECT_EQ(Weights().check("\13\14\15", true), "The bytes of external data 'extra'" + end);
-  EXPECT_EQ(Weights().check("\16\17\20", true), "");  // the program does not use it
+  EXPECT_EQ(Weights().check("\16\17\20", true), "");  // an entry that the program does not use
 }
 
 TEST(Digests, DataWithoutAHashCannotBeVerified) {

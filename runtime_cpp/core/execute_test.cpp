@@ -1,4 +1,5 @@
-// Programs that no compiler writes: aliases between values, and views and moves that could leave invalid pointers.
+// Tests programs that no compiler writes: aliases between values, and views and moves that could leave invalid
+// pointers.
 #include "loaded.h"
 
 namespace edgecore {
@@ -30,7 +31,7 @@ TEST(Execute, AMovedViewLeavesNoPointerBehind) {
   std::vector<float> y(6);
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   for (int run = 0; run < 2; ++run) {
-    std::vector<float> data(6, 1.0f);  // another address, freed after the run
+    std::vector<float> data(6, 1.0f);  // allocated for this run and freed after it
     ASSERT_TRUE(loaded.set_floats(0, {2, 3}, data));
     ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
     EXPECT_EQ(y, std::vector<float>(6)) << "run " << run;
@@ -51,7 +52,8 @@ TEST(Execute, AnOutputMovedFromATensorWithoutMemoryIsAnError) {
   EXPECT_SENTENCE(loaded, "Output 0 of method 'forward' (value 1) was moved from a tensor that has no memory.");
 }
 
-// Callers give an output memory for its declared shape, and delegates are prepared for the declared layout.
+// A move must not change layout or maximum shape: the caller's memory for an output has the size of the declared shape,
+// and delegates are prepared for the declared layout.
 TEST(Execute, MovesKeepLayoutAndMaximumShape) {
   TensorOptions columns;
   columns.dim_order = {1, 0};
@@ -84,7 +86,7 @@ TEST(Execute, AViewHasThreeArguments) {
   EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
 }
 
-// The input would keep a shape that does not fit into the caller's memory.
+// If an input could be made a view, it would keep the view's shape, which may not fit into the caller's next tensor.
 TEST(Execute, AnInputCannotBeMadeAView) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({8}, bounded());
@@ -101,7 +103,8 @@ TEST(Execute, AnInputCannotBeMadeAView) {
   EXPECT_SENTENCE(loaded, "an input cannot be made a view.");
 }
 
-// A kernel read the shape of its input before it resized the output, which is the same tensor here.
+// Here input and output of a kernel are the same tensor. A new shape for the output is refused, because the kernel may
+// already have read the old shape through the input.
 TEST(Execute, AnOutputThatIsAnInputKeepsItsShape) {
   PteBuilder pte;
   pte.arenas = {128};

@@ -1,4 +1,4 @@
-// Checks of input shapes against the metadata of a file.
+// Tests the checks of input shapes against the symbolic sizes in a file's metadata.
 #include "input_metas.h"
 
 namespace edgecore {

@@ -4,7 +4,7 @@
 namespace edgecore {
 namespace {
 
-constexpr uint8_t kWithEntries = 2;  // a used value whose entries are marked as well
+constexpr uint8_t kWithEntries = 2;  // in Bindings::used: a list that is read and whose entries are marked as read
 
 // Returns true if the last of `args` repeats the result of a kernel call, as a .pte does after the out arguments: the
 // same value (a tensor or a list of tensors), another list of the same tensors (ExecuTorch's split), or a list of the
@@ -133,7 +133,7 @@ Status MethodImpl::build_instructions(Error &error) {
                       static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
           bindings.used[out.target] = 1;
           break;
-        default:  // validated: FreeCall
+        default:  // FreeCall: validate_program refuses any other type
           out.op = Op::kFree;
           out.target = static_cast<uint32_t>(source.instr_args_as_FreeCall()->value_index());
           break;
@@ -158,7 +158,7 @@ Status MethodImpl::build_instructions(Error &error) {
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
-      rebinds[instruction.target] = 1;  // an instruction may bind it as a view under the name of the value moved to
+      rebinds[instruction.target] = 1;  // a later view instruction may rebind this tensor through the value moved to
     }
     if (!instruction.is_view) continue;
     rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;

@@ -14,14 +14,14 @@ namespace edgecore {
 // The origin of a tensor's memory.
 enum class Storage : uint8_t {
   kPlanned,   // an arena of the method
-  kConstant,  // the file, or a data file
+  kConstant,  // the program file, or an external weights file (.ptd)
   kInput,     // the caller, through set_input
   kOutput,    // the caller, through set_output
-  kView,      // another tensor, bound by an instruction with executorch_prim::et_view
+  kView,      // another tensor: an executorch_prim::et_view instruction makes this tensor a view of that one
 };
 
-// The memory that a tensor has at the beginning of each run. An instruction that binds a view changes the tensor
-// itself.
+// The memory that a tensor has at the beginning of each run. A view instruction changes TensorSlot::tensor but not this
+// copy, from which the next run restores the tensor.
 struct BaseStorage {
   void *data;         // NULL: none yet
   uint64_t capacity;  // bytes that the tensor may use
@@ -42,7 +42,7 @@ static_assert(offsetof(TensorSlot, tensor) == 0);
 // A mutable buffer that belongs to one method.
 struct StateSlot {
   TensorSlot *slot;
-  const uint8_t *initial;  // its values after loading and reset; NULL: zeros
+  const uint8_t *initial;  // the buffer's bytes after loading and after a reset; NULL: zeros
   uint64_t bytes;
   StateSlot *next;
 };
@@ -50,8 +50,8 @@ struct StateSlot {
 // A list or string value of the method.
 struct ListSlot {
   edgecore_list list;
-  Span<const int64_t> int_values;     // of an integer list: the values that hold its entries
-  Span<const int32_t> tensor_values;  // of a tensor list; -1: none
+  Span<const int64_t> int_values;     // of an integer list: for each entry the index of the value that holds it
+  Span<const int32_t> tensor_values;  // of a tensor list: for each entry the index of its value; -1: no tensor
   int64_t *ints;                      // storage of list.items
   edgecore_tensor **tensors;
 };
@@ -64,7 +64,7 @@ struct Instruction {
   bool is_view;               // executorch_prim::et_view: the last argument gets the memory of the first
   uint32_t target;            // index of the operator or delegate, or of the value that is read
   uint32_t other;             // value that is written (kKernel: the result), or instruction to jump to
-  Span<const int32_t> args;   // values; without the result, which the file repeats at the end
+  Span<const int32_t> args;   // indices of values; without the result, which the file repeats at the end
   struct DelegateCall *call;  // of kDelegate; built by delegates.cpp
 };
 
@@ -74,16 +74,16 @@ struct Kernel {
   OperatorName name;
 };
 
-// A copy of one delegate argument, for calls in which the argument does not meet its buffer requirement. Its memory is
-// allocated when it is first needed.
+// A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
+// (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;  // set by delegates.cpp when the method is loaded
   void *buffer;                             // the copy in host memory; allocated by staging.cpp
-  edgecore_buffer *device;                  // the copy in device memory, for a memory kind; made by device_memory.cpp
+  edgecore_buffer *device;                  // the copy in device memory, if memory_kind is not 0: device_memory.cpp
   uint64_t capacity;                        // bytes of `buffer`
   void *original;  // the tensor's own data from stage_in to stage_out, while the copy replaces it; NULL otherwise
   bool written;    // the argument is an output: resize was called for it in the last prepare
-  bool repeated;   // `written`, and another argument is the same tensor. Set by resize, too
+  bool repeated;   // `written` is true, and another argument is the same tensor; also set by resize
 };
 
 // A device buffer that the method created. Destroyed after the instances.
@@ -93,14 +93,14 @@ struct OwnedBuffer {
   OwnedBuffer *next;
 };
 
-// One delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
+// State of one delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
 struct DelegateCall {
   Staging *staging;  // one per argument
   int64_t *shapes;   // the shapes of all tensor arguments at the last prepare, one after the other
   uint32_t *flags;   // the flags of all arguments at the last prepare
 };
 
-// Memory that delegates share by the name of a group.
+// Memory that is shared by all delegates of the method whose memory needs name the same group.
 struct MemoryGroup {
   edgecore_memory_block block;
   uint32_t kind;
@@ -121,7 +121,7 @@ struct DelegateState {
   edgecore_delegate *delegate;
   edgecore_instance *instance;
   const DelegateCall *prepared_for;    // the call for which the instance is prepared; NULL: none
-  Span<edgecore_memory_block> blocks;  // the memory for each need of the last prepare
+  Span<edgecore_memory_block> blocks;  // the memory for each need (request) that the last prepare returned
   size_t block_capacity;               // entries of the tables `blocks`, `owned` and `scratch_offsets`
   edgecore_memory_block *owned;        // for each need: persistent or staging memory outside of groups
   uint64_t *scratch_offsets;           // for each need: offset in the method's scratch area, or kNotScratch
@@ -141,9 +141,9 @@ struct PendingRun {
   int32_t fired;        // 1: the device is done. Set by the completion after `code`, with release order
   int32_t code;         // result of the delegate call; set by the completion
   size_t pc;            // instruction of the delegate call; set by call_delegate
-  uint64_t steps;       // instructions and list entries so far; set by execute.cpp when it leaves the run
+  uint64_t steps;       // instructions and list entries counted so far; set by execute.cpp when the run gets pending
   uint64_t run_event;   // event of the tracer for the run; set by start_run
-  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when it leaves the run
+  uint64_t call_event;  // event of the tracer for the delegate call; set by execute.cpp when the run gets pending
 };
 
 struct MethodImpl;
@@ -181,11 +181,11 @@ struct Bindings {
   Span<ListSlot *> list_of;        // for each value its slot; NULL if it is no list
   Span<MutableBytes> arenas;       // planned memory
   StateSlot *states = nullptr;     // mutable buffers of this method alone
-  bool shares_state = false;       // it also has buffers of the StateStore
-  Span<uint8_t> used;              // for each value: an instruction reads it. Built by instructions.cpp
+  bool shares_state = false;       // the method also uses mutable buffers of the StateStore
+  Span<uint8_t> used;              // for each value: not 0 if an instruction reads it. Built by instructions.cpp
   Span<TensorSlot *> rebound;      // slots whose base storage is restored before each run. Built by instructions.cpp
   Span<int32_t> moved;             // tensor values that a MoveCall rebinds. Built by instructions.cpp
-  Span<uint8_t> input_set;         // for each input: it may be used by a run. Written by set_input and finish_run
+  Span<uint8_t> input_set;         // for each input: 1 if a run may use it. Written by set_input and finish_run
   Span<SymbolValue> symbols;       // symbolic sizes of inputs. Written by check_relations
   bool symbols_unchecked = false;  // set by set_input, cleared by check_relations
 };
@@ -210,7 +210,7 @@ struct RunState {
   PendingRun pending = {};
 };
 
-// Bytes of memory for Method::planned_bytes, delegate_bytes and staging_bytes.
+// The numbers of bytes that Method::planned_bytes, delegate_bytes and staging_bytes return.
 struct MemoryTotals {
   uint64_t planned = 0;    // added by values.cpp
   uint64_t delegates = 0;  // added by delegate_call.cpp and device_memory.cpp
@@ -239,7 +239,7 @@ struct MethodImpl : Method {
   DelegateSlots delegates;
   RunState run_state;
   MemoryTotals memory;
-  Error call_error;  // message of a kernel or backend in the current call; the caller adds the instruction to it
+  Error call_error;  // message of a kernel or backend in the current call; the core adds the instruction to it
 
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
@@ -295,7 +295,7 @@ struct MethodImpl : Method {
   }
 };
 
-// Begins an error: "Input 'x' (0) of method 'forward'".
+// Begins an error message with the name of an input: "Input 'x' (0) of method 'forward'".
 void name_input(const MethodImpl &method, size_t index, Error &error);
 
 // Compares two spans of integers item by item.
@@ -319,7 +319,8 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
-// Counts the bytes of the slot at its maximum shape, with the granule and the tail padding that a delegate asks for.
+// Returns how many bytes the copy of a delegate argument needs at most: the bytes of the tensor at its maximum shape,
+// plus the granule and the tail padding that the backend requires.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Sets the strides of a dense tensor with the tensor's shape and dim order.

@@ -1,4 +1,5 @@
-// Names and symbolic sizes of inputs and outputs in edgecore.meta.v1, and damaged metadata.
+// Tests reading names and symbolic sizes of inputs and outputs from the metadata (edgecore.meta.v1), also from damaged
+// metadata.
 #include "input_metas.h"
 
 namespace edgecore {

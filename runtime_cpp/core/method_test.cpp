@@ -1,4 +1,4 @@
-// Values, inputs and outputs, kernels and instructions.
+// Tests loading and running methods: values, inputs and outputs, kernels and instructions.
 #include "edgecore/method.h"
 
 #include "loaded.h"
@@ -18,7 +18,7 @@ TensorOptions boolean() {
   return options;
 }
 
-// y = 3 x; `x` is planned or not.
+// Builds the program y = 3 x. x has memory in an arena if `planned`, else memory of the caller.
 std::vector<uint8_t> scale_program(bool planned, TensorOptions options = {}) {
   PteBuilder pte;
   pte.arenas = {128};

@@ -1,4 +1,4 @@
-// Runs that wait for a device, and the calls that fail meanwhile.
+// Tests runs that wait for a device, and the calls that must fail while a run waits.
 #include <thread>
 
 #include "loaded.h"
@@ -6,7 +6,7 @@
 namespace edgecore {
 namespace {
 
-// Two delegates with a kernel between them: z = 2 * (10 * (2 * x)).
+// Builds a program of two delegates with a kernel between them: z = 2 * (10 * (2 * x)).
 std::vector<uint8_t> program(const NullBlob &first, const NullBlob &second) {
   PteBuilder pte;
   pte.arenas = {256};
@@ -58,7 +58,7 @@ TEST_F(PendingRunTest, ContinuesWhenTheDeviceIsDone) {
   for (int run = 1; run <= 2; ++run) {
     EXPECT_EQ(loaded.method->start(ready_, loaded.error).code(), EDGECORE_PENDING);
     EXPECT_TRUE(loaded.method->pending());
-    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // too early
+    EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the device is not done yet
     EXPECT_EQ(null_backend_drain(), 1u);
     EXPECT_EQ(ready_.count, 2 * run - 1);
     EXPECT_EQ(loaded.method->resume(loaded.error).code(), EDGECORE_PENDING);  // the second delegate

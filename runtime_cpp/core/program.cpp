@@ -17,7 +17,7 @@ constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
 constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
 
-// The parts of the file.
+// Positions of the parts of the file: the flatbuffer with the tables, then the segments.
 struct Extent {
   uint64_t program_size = 0;
   uint64_t segment_base = 0;  // 0: no segments
@@ -145,7 +145,7 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
     tables.meta = fb::meta::GetMeta((*copy).data());
-    // Only the first entry is read: a small damaged file may list this key a million times.
+    // Read only the first entry with kMetaKey: a small damaged file may have this key a million times.
     return resolve_methods(config, tables, error);
   }
   return Status();

@@ -1,4 +1,4 @@
-// Program::load: valid files, damaged files and limits.
+// Tests Program::load with valid and damaged files and with limits.
 #include "edgecore/program.h"
 
 #include <random>
@@ -8,7 +8,8 @@
 namespace edgecore {
 namespace {
 
-// x [2, 3] -> scale by a constant int -> out; with a constant, a state, a delegate and named data.
+// Builds a program that scales x [2, 3] by a constant int; it also has a constant tensor, a mutable buffer, a delegate
+// and named data.
 PteBuilder full_builder() {
   PteBuilder pte;
   pte.arenas = {256};

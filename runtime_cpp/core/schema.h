@@ -20,7 +20,7 @@ inline StringView view_of(const flatbuffers::String *string) {
   return string == nullptr ? StringView() : StringView(string->c_str(), string->size());
 }
 
-// Compares byte by byte.
+// Returns true if `a` comes before `b` in the order of their bytes.
 inline bool less(StringView a, StringView b) {
   const size_t common = a.size() < b.size() ? a.size() : b.size();
   const int order = a.data() == b.data() ? 0 : __builtin_memcmp(a.data(), b.data(), common);

@@ -1,4 +1,4 @@
-// The rules of edgecore_host.resize in the table of core_services().
+// Tests the rules of edgecore_host.resize, as core_services() implements it.
 #include <gtest/gtest.h>
 
 #include <string>

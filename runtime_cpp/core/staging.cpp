@@ -22,7 +22,8 @@ bool meets(const TensorSlot &slot, const edgecore_buffer_requirement &need) {
   return bytes == 0 || (address % need.alignment == 0 && slot.readable >= readable);
 }
 
-// Returns true if the delegate may read the argument's content: inputs, and outputs that may keep a part of it.
+// Returns true if the argument's old content matters: it is an input, an output that is another argument as well, or a
+// mutable buffer of which the delegate may write only a part.
 bool is_read(const DelegateArgument &argument) {
   return !argument.staging.written || argument.staging.repeated ||
          (argument.slot.tensor.flags & EDGECORE_TENSOR_STATE) != 0;

@@ -1,4 +1,4 @@
-// Copies of delegates' arguments that do not meet a buffer requirement.
+// Tests the copies of delegate arguments whose memory does not meet the backend's buffer requirement.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ TEST_F(Staging, AnInputThatEndsWithItsPageIsCopied) {
   copies_.count = 0;
   ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
   EXPECT_EQ(loaded.output(0), (std::vector<float>{2, 4, 6, 8}));
-  EXPECT_EQ(copies_.count, 1);  // not the output: its memory is long enough
+  EXPECT_EQ(copies_.count, 1);  // the input only: the output's memory is long enough
   tensor.readable_bytes = 15;
   EXPECT_FALSE(loaded.method->set_input(0, tensor, loaded.error).ok());
 }

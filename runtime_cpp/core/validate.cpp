@@ -8,7 +8,8 @@
 namespace edgecore {
 namespace {
 
-// The flatbuffers verifier aligns a vector's length, not its entries of eight bytes.
+// Returns true if the entries of a vector are aligned. The flatbuffers verifier checks only the alignment of the
+// vector's length, which does not suffice for entries of eight bytes.
 template <typename T>
 bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
@@ -80,7 +81,7 @@ class PlanValidator {
   Status check_value(uint32_t index) {
     const fb::EValue &value = *plan_.values()->Get(index);
     switch (value.val_type()) {
-      case fb::KernelTypes::NONE:  // an empty union also means None
+      case fb::KernelTypes::NONE:  // a value without a type also means None
       case fb::KernelTypes::Null:
         return Status();
       case fb::KernelTypes::Int:
@@ -328,7 +329,7 @@ class PlanValidator {
   uint32_t where_ = 0;
 };
 
-// The needs of one delegate are compared in pairs, so their number is limited.
+// Maximum number of memory needs that a file may declare for a delegate, because each is compared with each other one.
 constexpr size_t kMaxNeeds = 256;
 
 // Sizes, multiples and offsets have 31 bits, so the 64-bit arithmetic on dims does not overflow.

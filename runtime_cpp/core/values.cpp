@@ -12,7 +12,8 @@ StringView qualified_name(const fb::Tensor &tensor) {
                                                : view_of(tensor.extra_tensor_info()->fully_qualified_name());
 }
 
-// A mutable buffer that methods share: the file plans it in an arena of each method, but it lives in the StateStore.
+// A mutable buffer that methods share. The file gives it an address in an arena of each method, but its memory is in
+// the StateStore.
 struct SharedBuffer {
   const uint8_t *planned;  // its address in this method's arena
   uint8_t *data;           // its address in the store
@@ -55,7 +56,8 @@ struct Builder {
     return Status();
   }
 
-  // Gives a tensor its data in the file or in a data file: as its memory, or as the initial value of its buffer.
+  // Finds the data of a tensor in the program file or in a .ptd file. A constant uses them in place; for a mutable
+  // buffer they are the initial values.
   Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
@@ -113,8 +115,8 @@ struct Builder {
     return Status();
   }
 
-  // Redirects planned tensors that lie within a shared buffer's planned memory to the buffer itself: in-place updates
-  // of the buffer are planned as tensors at its address.
+  // Points planned tensors that lie within a shared buffer's planned memory to the buffer's memory in the store. Such
+  // tensors are the results of in-place updates of the buffer.
   Status redirect_to_shared() {
     if (shared_count != 0 && method.bindings.values.size() > method.owner->limits().items / shared_count) {
       return invalid(EDGECORE_INVALID_PROGRAM, "it has ", shared_count, " shared buffers and ",

@@ -58,7 +58,7 @@ edgecore_driver *null_driver() {
   return driver;
 }
 
-// The null backend, open for one file.
+// The handles of the null backend, opened for one program.
 struct Opened {
   edgecore_scope scope;
   LoadedBackend backend;

@@ -1,4 +1,4 @@
-// The default thread count, on systems that are simulated by files under /proc and /sys.
+// Tests the default thread count on systems that are simulated by files under /proc and /sys.
 #include "host/cpu_count.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class CpuCount : public testing::Test {
     std::ofstream(file) << text << '\n';
   }
 
-  // Processors [first, end), each `threads` of which share a core.
+  // Adds the processors [first, end). Groups of `threads` processors share a core.
   void cores(int first, int end, int threads, const std::string &name = "", const std::string &value = "") {
     for (int cpu = first; cpu < end; ++cpu) {
       const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/";
@@ -82,7 +82,7 @@ TEST_F(CpuCount, CountsLargeAndMiddleCoresByCapacity) {
 
 TEST_F(CpuCount, CountsFastCoresByFrequency) {
   cores(0, 8, 2, "cpufreq/cpuinfo_max_freq", "5600000");
-  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // preferred
+  cores(8, 10, 2, "cpufreq/cpuinfo_max_freq", "5800000");  // performance cores that the system prefers
   cores(10, 18, 1, "cpufreq/cpuinfo_max_freq", "3700000");
   EXPECT_EQ(count(), 5u);
 }

@@ -1,4 +1,4 @@
-// Exclusive use of methods, and runs that stay pending while a device works.
+// ExecutionLock lets one call at a time use a method; a Run is a call that may stay pending while a device works.
 #ifndef EDGECORE_HOST_EXECUTION_LOCK_H_
 #define EDGECORE_HOST_EXECUTION_LOCK_H_
 
@@ -17,8 +17,8 @@ namespace edgecore {
 // ExecutionLock::wait is called for it, or when another call acquires its lock.
 class Run final : private Completion {
  public:
-  // `take_results` is called after the run has succeeded, before any other call can use the method. It may own
-  // everything that the run needs until then.
+  // `take_results` is called after the run has succeeded, before any other call can use the method. The function object
+  // may own everything that must live until then, such as the run's inputs.
   Run(Method &method, std::function<Status(Error &)> take_results)
       : method_(method), take_results_(std::move(take_results)) {}
   ~Run() = default;

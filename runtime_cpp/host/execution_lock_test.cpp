@@ -1,4 +1,5 @@
-// Runs that wait for a device while other threads use the method. With EDGECORE_SANITIZE=thread this looks for races.
+// Tests runs that wait for a device while other threads use the method. A build with EDGECORE_SANITIZE=thread detects
+// data races in these tests.
 #include "host/execution_lock.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kNoTimeout(0), kTimeout(10000);
 
-// y = 4 x, computed by two delegates, each of which leaves its work pending.
+// Builds the program y = 4 x, computed by two delegates, each of which leaves its work pending.
 std::vector<uint8_t> program(uint32_t flags) {
   NullBlob blob;
   blob.flags = kNullPending | flags;
@@ -34,7 +35,7 @@ std::vector<uint8_t> program(uint32_t flags) {
   return pte.finish();
 }
 
-// A run with its input and output.
+// The tensors of one run: the input x, the output memory y, and `result`, a copy of y made when the run succeeded.
 struct Call {
   std::vector<float> x, y, result;
 };
@@ -131,7 +132,7 @@ TEST(ExecutionLock, CallersShareAMethodWhileADeviceCompletes) {
     threads.emplace_back([&, thread] {
       for (int run = 0; run < 60; ++run) {
         const Started started = opened.start(static_cast<float>(100 * thread + run));
-        if (run % 3 == 0) continue;  // nobody waits for this one
+        if (run % 3 == 0) continue;  // nobody waits for this run
         while (!opened.lock.wait(*started.run, run % 3 == 1 ? kNoTimeout : kTimeout)) std::this_thread::yield();
         if (!started.succeeded()) ++wrong;
       }

@@ -19,7 +19,7 @@ class File {
   // Maps a regular file, read-only and private. Errors: ACCESS_FAILED (with the system's reason), INVALID_PROGRAM
   // (not a regular file, or empty), MEMORY_ALLOCATION_FAILED. `this` must be empty.
   Status map(const char *path, Error &error);
-  // Copies `bytes`, at a multiple of 128. Errors: MEMORY_ALLOCATION_FAILED. `this` must be empty.
+  // Copies `bytes` to an address that is a multiple of 128. Errors: MEMORY_ALLOCATION_FAILED. `this` must be empty.
   Status copy(Bytes bytes, Error &error);
 
   // Replaces a mapping by a copy, which another process cannot change.

@@ -1,4 +1,4 @@
-// Allocators for the core that use malloc.
+// Allocators that give the core memory from the heap.
 #ifndef EDGECORE_HOST_HEAP_H_
 #define EDGECORE_HOST_HEAP_H_
 

@@ -11,7 +11,7 @@ namespace edgecore {
 // Loads the library at the absolute `path`, checks that this host supports its table and that it has `backend_id`
 // (empty: any), and returns the table. A library is loaded once per process and never unloaded. Thread-safe.
 // Errors: INVALID_ARGUMENT (path not absolute), ACCESS_FAILED (the loader's reason), NOT_FOUND (no entry symbol),
-// NOT_SUPPORTED (other interface version, other sanitizers), INVALID_ARGUMENT (another backend_id).
+// NOT_SUPPORTED (built for another interface version or with other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
 
 // Loads a library of kernels and returns its table. Errors: as above, except for the backend_id.

@@ -24,7 +24,7 @@
 namespace edgecore {
 namespace {
 
-// A backend that is open for this file. The backend keeps the address of `scope`.
+// A backend that was opened for the module's file. The backend keeps the address of `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;
@@ -35,14 +35,14 @@ struct OpenBackend {
   }
 };
 
-// A data file and the memory for its tables.
+// An external weights file (.ptd) and the allocator for the private copy of its tables.
 struct DataPart {
   File file;
   std::string name;
   HeapAllocator memory;
 };
 
-// A method and its memory. The destructor destroys the method before the memory is freed.
+// A loaded method and its memory. The destructor destroys the method before the memory is freed.
 struct OpenMethod {
   HeapAllocator memory;
   HeapScratch scratch;
@@ -104,12 +104,12 @@ edgecore_option to_option(const JsonItem &item) {
 struct Module::State {
   Limits limits = default_limits();
   std::deque<DataPart> data;
-  std::vector<const DataFile *> data_files;  // of `data`
+  std::vector<const DataFile *> data_files;  // one for each entry of `data`
   File file;
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
-  std::vector<LoadedBackend> loaded;  // of `backends`, as the methods see them
+  std::vector<LoadedBackend> loaded;  // for each entry of `backends`, what the core needs of it
   std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
   HeapAllocator state_memory;
   StateStore state{&state_memory};

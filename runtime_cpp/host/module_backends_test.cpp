@@ -1,4 +1,4 @@
-// Options, weights and state that a backend keeps for a program, and the compatibility of its blobs.
+// Tests options, weights and state that a backend keeps for a program, and the check of a blob's compatibility string.
 #include <gtest/gtest.h>
 
 #include "edgecore/module.h"
@@ -82,7 +82,7 @@ TEST(ModuleBackends, MethodsShareStateThatCanBeResetExportedAndImported) {
   ASSERT_TRUE(chat.module.reset(chat.error).ok());
   EXPECT_EQ(chat.run("prefill", 1, 2), (Floats{2 + 3, 4 + 3}));
 
-  Opened other(program(kNullState));  // another program has its own
+  Opened other(program(kNullState));  // another program has state of its own
   EXPECT_EQ(other.run("decode", 0, 0), (Floats{0, 0}));
   ASSERT_TRUE(other.module.import_state("NullBackend", {state.data(), state.size()}, other.error).ok());
   EXPECT_EQ(other.run("decode", 0, 0), (Floats{5, 5}));

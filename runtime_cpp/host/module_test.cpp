@@ -9,7 +9,7 @@
 namespace edgecore {
 namespace {
 
-// x -> `between` -> y, two calls of test::scale.
+// Builds a program with two calls of test::scale: x -> `between`, a tensor that the caller has added, and then -> y.
 std::vector<uint8_t> program(PteBuilder &pte, int32_t between) {
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2}), two = pte.add_int(2);
   const int32_t scale = pte.add_operator("test::scale", "out");

@@ -1,4 +1,5 @@
-// Methods of one program, and programs, in several threads. With EDGECORE_SANITIZE=thread this looks for data races.
+// Tests that threads can run different methods of one program, and load and run several programs, at the same time. A
+// build with EDGECORE_SANITIZE=thread detects data races in these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -42,7 +43,8 @@ const edgecore_kernel_library *kernels() {
   return &library;
 }
 
-// y = 4 x, computed by two kernels with a planned tensor between them, and a constant that all methods read.
+// Builds a program whose methods all compute y = 4 x by two kernels with a planned tensor between them, and read one
+// constant.
 std::vector<uint8_t> program() {
   PteBuilder pte;
   for (int i = 1; i < kMethods; ++i) pte.methods.push_back("forward" + std::to_string(i));
@@ -108,7 +110,7 @@ TEST(ModuleThreads, MethodsOfOneProgramRunSideBySide) {
   EXPECT_EQ(wrong, std::vector<int>(kMethods, 0));
 }
 
-// The thread that comes first creates the pool and the drivers of the process.
+// The first thread that needs them creates the thread pool and the drivers of the process.
 TEST(ModuleThreads, ProgramsAreLoadedAndRunSideBySide) {
   const std::vector<uint8_t> bytes = program();
   std::vector<int> wrong(kMethods, -1);

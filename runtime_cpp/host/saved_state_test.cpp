@@ -1,4 +1,4 @@
-// The state of a program as bytes: buffers of methods, and state of backends.
+// Tests saving and restoring the state of a program as bytes: mutable buffers of methods, and state of backends.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -10,7 +10,7 @@ namespace edgecore {
 
 // The object to which edgecore_scope::context points in every scope of this host.
 struct HostContext {
-  uint32_t threads = 1;  // of the method's parallel loops; 1 in scopes of drivers and programs
+  uint32_t threads = 1;  // maximum for parallel loops of the method; 1 in scopes of drivers and programs
 };
 
 // Returns the table of services, the same for all scopes. log writes to stderr; it ignores messages below the level in

@@ -66,7 +66,7 @@ std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
     const std::vector<TraceEvent> &events = trace->events();
     size_t next = 0;
     while (next < events.size()) {
-      // Events before the first execution are of loading.
+      // Events before the first execution belong to loading the method.
       const bool executes = events[next].kind == EventKind::kExecute;
       std::vector<flatbuffers::Offset<etd::Event>> run;
       const size_t first = next;

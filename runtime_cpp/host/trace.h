@@ -29,8 +29,8 @@ class Trace final : public EventTracer {
  private:
   std::vector<TraceEvent> events_;
   std::vector<uint64_t> open_;  // events that have begun, outermost first
-  // Begin of the current call of a kernel or backend, to which add() is relative: the time of the last begin or end of
-  // an event that is not the backend's own.
+  // Start of the current call of a kernel or backend: the times passed to add() count from here. It is the time at
+  // which the last event that the core itself records (not kBackend) began or ended.
   uint64_t call_begin_ = 0;
 };
 

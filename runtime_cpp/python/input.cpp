@@ -46,8 +46,8 @@ ArrayType classify(PyObject *type) {
   return result;
 }
 
-// Returns the entry of the object's type, and makes it for a new type. Entries are never removed, and each keeps its
-// type alive; that is no leak in practice because there are few array types.
+// Returns the ArrayType of the object's Python type; the first object of a type adds it to the list `known`. Entries
+// are never removed, and each keeps its type alive; that is no leak in practice because there are few array types.
 const ArrayType *array_type_of(PyObject *object) {
   static auto &known = *new std::vector<std::unique_ptr<ArrayType>>();
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));

@@ -9,15 +9,15 @@
 
 namespace edgecore::python {
 
-// The library of an array. Results are arrays of the library of the first tensor input.
+// The Python library that an array belongs to. A call returns arrays of the library of its first tensor input.
 enum class Library { kNone, kNumpy, kTorch };
 
-// Properties of a Python type. They are computed once per type.
+// Properties of the Python type of an input or output buffer, computed once per type.
 struct ArrayType {
   PyObject *type;
   Library library;
   bool is_ndarray;              // the object is a NumpyArray (numpy.h)
-  const ExchangeApi *exchange;  // NULL: the type has none
+  const ExchangeApi *exchange;  // DLPack's C functions for objects of this type; NULL: the type has none
 };
 
 // The input or output that an error message names at its start, as in "Input 'x' (0) of method 'forward'". That text is

@@ -82,8 +82,8 @@ class PyMethod {
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
-  // Acquire it without the GIL only: the thread that holds the lock may wait for the GIL. Declared before the module,
-  // because a run that is pending in the lock ends when the module is destroyed.
+  // Acquire this lock only without the GIL: the thread that holds the lock may wait for the GIL. The lock is declared
+  // before the module and so destroyed after it: destroying the module ends a pending run, which the lock owns.
   std::shared_ptr<ExecutionLock> lock_;
   std::shared_ptr<Module> module_;
   Method &method_;

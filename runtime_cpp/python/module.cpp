@@ -31,8 +31,8 @@ struct ExecutionLocks {
   std::vector<std::shared_ptr<ExecutionLock>> locks;
 };
 
-// The native class of edgecore.Program. The locks are a base class before Module because they must be destroyed after
-// it: destroying the module ends pending runs, which the locks own.
+// The native class of edgecore.Program. ExecutionLocks is the first base class, so that it is destroyed after Module:
+// destroying the module ends pending runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {};
 
 // One dim of an input or output. Its strings are in the module's memory.
@@ -151,7 +151,8 @@ void without_gil(Work work) {
   if (!status.ok()) raise(error);
 }
 
-// Borrows the bytes of an object with the buffer protocol while this object exists.
+// Gives access to the bytes of a Python object through the buffer protocol. Holds the Python buffer until the BytesOf
+// is destroyed.
 class BytesOf {
  public:
   explicit BytesOf(nb::handle object) {

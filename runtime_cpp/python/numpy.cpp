@@ -15,8 +15,9 @@ struct Row {
 constexpr int kLong = 7;
 constexpr int kLongLong = 9;
 
-// numpy numbers the types of C, so long and long long have different numbers even if both have 64 bits. The first row
-// of a scalar type is the one that numpy itself uses, for results; the last two rows accept the other type as an input.
+// Type numbers of the .pte and of numpy. numpy numbers the types of C, so long and long long have different numbers
+// even if both have 64 bits. The first row of a scalar type has the number that numpy itself uses, and results get it;
+// the last two rows accept arrays of the other C type as inputs.
 constexpr Row kTypes[] = {{0, 2},
                           {1, 1},
                           {2, 3},

@@ -26,7 +26,7 @@ class BlockCache {
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kMaxBlocks = 2;  // in a loop the result of one call is freed after that of the next is made
+  static constexpr size_t kMaxBlocks = 2;  // a loop often frees the result of a call only after the next call
   const size_t bytes_;
   std::mutex mutex_;  // results may be released by any thread, without the GIL
   std::vector<HeapBlock> blocks_;

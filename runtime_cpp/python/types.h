@@ -1,4 +1,4 @@
-// Element types in .pte files, DLPack and the buffer protocol, and Python exceptions.
+// Converts element types between .pte files, DLPack and the buffer protocol, and errors to Python exceptions.
 #ifndef EDGECORE_PYTHON_TYPES_H_
 #define EDGECORE_PYTHON_TYPES_H_
 

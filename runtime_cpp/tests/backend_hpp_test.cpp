@@ -1,4 +1,5 @@
-// edgecore/backend.hpp: every exception of the classes reaches the host as a code and a message, and nothing leaks.
+// Tests edgecore/backend.hpp: every exception that a backend's classes throw reaches the host as a code and a message,
+// and nothing leaks.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -187,7 +188,7 @@ TEST_F(BackendHpp, EveryKindOfExceptionBecomesACodeAndASentence) {
     check(table_.delegate_load(program_, &delegate_info_, &no_delegate, nullptr));
     check(table_.instance_create(delegate_, &instance_info_, &no_instance, nullptr));
     check(prepare());
-    check(execute());  // from a body of parallel_for
+    check(execute());  // the exception is thrown in a body of parallel_for
   }
 }
 

@@ -11,7 +11,7 @@ inline std::vector<uint8_t> bytes_of(const NullBlob &blob) {
   return std::vector<uint8_t>(bytes, bytes + sizeof(blob));
 }
 
-// A delegate in host memory that reads up to 128 bytes past the end of its arguments.
+// Returns the blob of a delegate that needs its arguments in host memory and reads up to 128 bytes past their ends.
 inline NullBlob padded(uint32_t alignment = 4) {
   NullBlob blob;
   blob.alignment = alignment;

@@ -12,7 +12,7 @@
 
 namespace edgecore {
 
-// An entry of a data file.
+// An entry of a .ptd file.
 struct DataEntry {
   std::string key;
   std::vector<int32_t> sizes;

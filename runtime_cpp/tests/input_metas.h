@@ -12,7 +12,8 @@ inline TensorOptions bounded() {
   return options;
 }
 
-// x [b, 3], y [8 s, 3] and z [b + 1] of at most [8, 3], [32, 3] and [9]; b is 4 to 8. The result is 3 x.
+// Builds a program that returns 3 x. Its inputs have symbolic sizes: x [b, 3], y [8 s, 3] and z [b + 1] with b from 4
+// to 8; the maximum shapes are [8, 3], [32, 3] and [9].
 inline PteBuilder three_inputs() {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({8, 3}, bounded());

@@ -47,7 +47,7 @@ class HeapAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// Opens driver and program of the null backend for one program.
+// Opens the null backend for one loaded file: creates its driver and its program handle.
 class NullSession {
  public:
   explicit NullSession(uint32_t flags = 0) : host_(core_services()) {

@@ -12,7 +12,7 @@ struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
   double gain;
-  float sum;      // state
+  float sum;      // state: the sum of all input elements so far
   float weights;  // packed when the first delegate asks for them; 0 before
 };
 struct edgecore_delegate {

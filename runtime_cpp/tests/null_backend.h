@@ -10,7 +10,7 @@
 // NullBlob.flags
 constexpr uint32_t kNullPending = 1;  // execute leaves its work pending for null_backend_drain, if the host allows it
 constexpr uint32_t kNullFails = 2;    // execute fails
-constexpr uint32_t kNullState = 4;    // adds the sum of all elements of inputs so far, which is state of the program
+constexpr uint32_t kNullState = 4;    // adds the sum of all input elements of all runs so far: state of the program
 constexpr uint32_t kNullWeights = 8;  // also multiplies by the float32 in the named data "null.weights"
 constexpr uint32_t kNullKeepsRest = 16;  // writes only the first element of each output
 
@@ -20,21 +20,21 @@ struct NullBlob {
   uint32_t outputs = 1;
   float factor = 2;
   uint32_t scratch_bytes = 0;
-  uint32_t persistent_bytes = 0;  // if at least 8, it counts its calls in that memory
+  uint32_t persistent_bytes = 0;  // if at least 8, the delegate counts its calls in that memory
   uint32_t alignment = 16;        // of every argument
   uint32_t tail_padding = 0;
   uint32_t memory_kind = 0;  // of every argument: 0, or null_device::kMemoryKind
   uint32_t flags = 0;
 };
 
-// Options: "gain" (float, at load and at run), another factor; "name" (string, at load).
+// Options: "gain" (float, at load and at run), by which outputs are multiplied as well; "name" (string, at load).
 // Compatibility: "null 1" is COMPATIBLE, "null 0" is COMPATIBLE_RECOMPILE, others are INCOMPATIBLE.
 
 // Returns the table. `flags` replaces the declared flags if it is not 0.
 extern "C" const edgecore_backend *null_backend(uint32_t flags);
 
-// Count, for tests of a host: handles that exist now; since the start of the process, how often weights were packed,
-// and calls of prepare.
+// These functions return, for tests of a host: the number of handles that exist now; how often weights were packed
+// since the start of the process; and the number of calls of prepare since then.
 extern "C" uint64_t null_backend_live_handles();
 extern "C" uint64_t null_backend_packed();
 extern "C" uint64_t null_backend_prepares();

@@ -40,7 +40,8 @@ void cancel(edgecore_instance *instance);
 // Runs all pending work, and returns the number of work items. May be called from any thread.
 extern "C" uint64_t null_backend_drain();
 
-// Count buffers that exist now, and calls of buffer_map since the start of the process.
+// These functions return the number of buffers that exist now, and the number of calls of buffer_map since the start of
+// the process.
 extern "C" uint64_t null_backend_live_buffers();
 extern "C" uint64_t null_backend_maps();
 

@@ -110,7 +110,7 @@ class PteBuilder {
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
-  // The content of add_meta: inputs, outputs, and SHA-256 hashes of the program's data.
+  // What add_meta writes to the file's metadata: names and dims of inputs and outputs, and SHA-256 hashes of data.
   struct DimMeta {
     const char *name;
     int64_t min;
@@ -128,7 +128,8 @@ class PteBuilder {
   Bytes constants() const { return {constants_.data(), constants_.size()}; }
   Bytes state() const { return {state_.data(), state_.size()}; }
 
-  // Adds metadata. Every delegate gets the same `needs`, `compatibility` and hash.
+  // Types and function to add the metadata (edgecore.meta.v1). Every delegate gets the same memory needs, compatibility
+  // string and hash.
   struct Declared {
     fb::meta::MemoryKind kind;
     uint64_t bytes;
@@ -247,7 +248,7 @@ class PteBuilder {
     return static_cast<uint32_t>(segments_.size()) - 1;
   }
 
-  // Inserts the extended header after the identifier and appends the segments.
+  // Inserts ExecuTorch's extended header after the flatbuffer's file identifier and appends the segments.
   std::vector<uint8_t> with_header(const std::vector<uint8_t> &data) const {
     constexpr size_t kHeader = 32;
     const uint8_t *program = builder_.GetBufferPointer();

@@ -1,4 +1,5 @@
-// Runs the skeletons of tests/native/skeletons, which are linked statically into one program as an array of tables.
+// Runs the example backends of tests/native/skeletons, which are linked statically into one program as an array of
+// backend tables.
 #include <condition_variable>
 #include <mutex>
 

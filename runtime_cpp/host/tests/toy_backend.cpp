@@ -1,4 +1,4 @@
-// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. It needs only
+// A backend for tests of host layers: output = input + offset, float32, computed through parallel_for. It includes only
 // the public headers, so that tests in Python can compile it too. -DTOY_MINOR=n makes it claim another interface
 // version.
 #include <atomic>

@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// An entry of a data file.
+// An entry of a .ptd file.
 struct NamedBytes {
   Bytes bytes;
   bool has_layout = false;  // the entry is a tensor, described by the other members

@@ -21,7 +21,7 @@ namespace edgecore {
 
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
-  bool trust = false;    // accept blobs without a SHA-256 in the metadata for backends that do not validate them
+  bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
   bool trace = false;  // record the times of all instructions for write_trace
 };

@@ -121,9 +121,9 @@ class Program {
   // Errors: NOT_FOUND with the names of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Returns the bytes stored under `key` in the file, or else in one of the data files. Errors: NOT_FOUND with the key.
+  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. Errors: NOT_FOUND with the key.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Returns the entry of the data files with this key. Errors: NOT_FOUND with the key and the files.
+  // Returns the entry of the .ptd files with this key. Errors: NOT_FOUND with the key and the files.
   Result<NamedBytes> external_data(StringView key, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
@@ -134,7 +134,7 @@ class Program {
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
   StringView target_runtime() const;
 
-  // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of data files that
+  // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of .ptd files that
   // the program uses, with the hashes in the metadata. Reads all these bytes. Errors: INVALID_PROGRAM or
   // INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is missing, or the file
   // has no metadata).

@@ -6,8 +6,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Packs n columns of the transpose of a row-major matrix, that is n of its rows. It works in tiles of 16 steps, so that
-// both the reads and the writes stay within few cache lines.
+// Packs n columns of the transpose of a row-major matrix, that is n rows of the matrix. Works on tiles of 16 elements
+// of each row, so that both the reads and the writes stay within few cache lines.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;

@@ -42,7 +42,7 @@ void Loop::finish() {
   int last = -1;
   for (int i = 0; i < n; ++i) {
     const int d = order[i];
-    bool contiguous = last >= 0;  // dim d continues the last merged dim in every operand
+    bool contiguous = last >= 0;  // true if dim d can be merged with the last merged dim in every operand
     for (int k = 0; contiguous && k < count; ++k) {
       contiguous = strides[d][k] == merged_strides[last][k] * merged_sizes[last];
     }
@@ -69,7 +69,7 @@ void Loop::finish() {
 
 bool is_flat(const Operands &operands) {
   const Tensor &out = operands.items[0];
-  bool covered = operands.count == 1;  // or an input has the output's shape
+  bool covered = operands.count == 1;  // true if there is no input, or if an input has the output's shape
   for (int k = 0; k < operands.count; ++k) {
     const Tensor &t = operands.items[k];
     if (k > 0 && t.ndim() == 0) continue;

@@ -46,7 +46,7 @@ void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indi
     alignas(64) C buffer[kReduceBlock];
     alignas(64) C best[kReduceBlock];
     int64_t best_index[kReduceBlock];
-    // If the stride of the dim is the smallest, one output after the other, else a block of outputs at a time.
+    // If the reduced dim has the smallest stride, compute one output after the other, else a block of outputs at once.
     const bool rows = n == 1 || step < strides[1];
     for (int64_t o = 0; o < n;) {
       const char *first = data[1] + o * strides[1];

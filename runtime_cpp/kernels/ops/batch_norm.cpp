@@ -1,5 +1,5 @@
-// Batch normalization: in training with the statistics of the batch, which also update the running statistics, else
-// with the running statistics.
+// Batch normalization. In training it normalizes with the mean and variance of the batch and updates the running mean
+// and variance with them; else it normalizes with the running mean and variance.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -38,7 +38,7 @@ void update(Tensor running, int64_t channel, double value, double momentum) {
   store(running.type(), address, 0, 1, &old);
 }
 
-// t[i], or the default if the tensor is absent.
+// Returns t[i], or the default value if the tensor is absent.
 double entry(Tensor t, int64_t i, double default_value) {
   if (t.t == nullptr) return default_value;
   double value;
@@ -51,7 +51,8 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
                     "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// `running` are the running mean and variance, which training updates; NULL tensors if there are none.
+// Normalizes `input`. `running` holds the running mean and the running variance, which training updates; these tensors
+// are NULL if there are none.
 template <class C>
 void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
                double momentum, double eps, const Tensor *outs) {
@@ -92,7 +93,8 @@ void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tenso
   rstds.finish(call);
 }
 
-// `training_index` and `outs_index` are the indices of the argument `training` and of the first output.
+// Checks the arguments of a call and normalizes. `training_index` and `outs_index` are the indices of the argument
+// `training` and of the first output.
 int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);

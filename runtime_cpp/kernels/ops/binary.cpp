@@ -8,7 +8,7 @@ namespace {
 
 enum class Kind {
   kArithmetic,  // computes in the promoted type
-  kFloating,    // the promoted type, or float32 if that is an integer
+  kFloating,    // computes in the promoted type, or in float32 if the promoted type is an integer
   kCompare,     // compares in the promoted type; the result is bool
 };
 
@@ -83,7 +83,7 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
-// A kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no alpha.
+// Runs a kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no argument alpha.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -97,7 +97,7 @@ int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t o
   return run(call, binary, a, b, promotion, out, params);
 }
 
-// A kernel whose argument 0 is a tensor and argument 1 a number.
+// Runs a kernel whose argument 0 is a tensor and argument 1 a number.
 int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
@@ -163,12 +163,13 @@ inline C remainder_trunc(C a, C b) {
   return fmod_of(a, b);
 }
 inline int64_t remainder_trunc(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-// A square is a multiplication, because pow() of libm does not vectorize.
+// Computes a power of floats. A square is computed as a * a, because pow() of libm does not vectorize.
 template <class C>
 inline C power(C a, C b) {
   return b == C{2} ? a * a : pow_of(a, b);
 }
-// By squaring, modulo 2^64. A negative exponent gives the integer part of the result, as in ATen.
+// Computes a power of an integer by repeated squaring, modulo 2^64. With a negative exponent it returns the integer
+// part of the result, as in ATen.
 inline int64_t power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
   uint64_t result = 1;

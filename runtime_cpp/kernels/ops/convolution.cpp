@@ -10,7 +10,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Copies depthwise weights to [taps, channels].
+// Copies depthwise weights from the layout [channels, 1, taps] to [taps, channels]. Taps are the kernel's positions.
 template <class C>
 const C *channels_last_weight(Call &call, const Conv &conv, Tensor weight) {
   C *target = call.scratch<C>(weight.numel());
@@ -131,8 +131,8 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << weight.shape() << " and " << conv.groups
                                                           << " groups do not match");
   }
-  // Limits the patches of one output row (transposed: the columns of one image), so that the scratch size in bytes for
-  // all workers cannot overflow.
+  // Maximum number of elements in the patches of one output row (of a transposed convolution: in the columns of one
+  // image), so that the scratch size in bytes for all workers cannot overflow.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   const int64_t pixels = conv.transposed ? conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();

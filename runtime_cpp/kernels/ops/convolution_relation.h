@@ -15,7 +15,7 @@ struct Relation {
   int dims = 0;
   int64_t batch = 0;
   int64_t groups = 1;
-  int64_t a_channels = 0;  // channels of a group
+  int64_t a_channels = 0;  // channels of one group, also in b_channels
   int64_t b_channels = 0;
   int64_t a_size[3] = {1, 1, 1};
   int64_t b_size[3] = {1, 1, 1};

@@ -33,7 +33,7 @@ Scalar number(int64_t value) {
   return s;
 }
 
-// A kernel that fills the output with `value`. Argument 0 is the shape.
+// Runs a kernel that fills the output with `value`. Argument 0 of the call is the shape.
 int32_t filled(const edgecore_call *raw, const char *op, uint64_t out_index, Scalar value) {
   Call call(raw, op);
   const Tensor out = call.tensor(out_index);
@@ -41,7 +41,7 @@ int32_t filled(const edgecore_call *raw, const char *op, uint64_t out_index, Sca
   return call.status();
 }
 
-// A kernel that copies argument `source` to the output.
+// Runs a kernel that copies the argument with index `source` to the output.
 int32_t copied(const edgecore_call *raw, const char *op, uint64_t source, uint64_t out_index) {
   Call call(raw, op);
   const Tensor self = call.tensor(source);

@@ -1,4 +1,4 @@
-// Sample an image at the points of a grid.
+// Samples an image at the points of a grid: aten::grid_sampler_2d.
 #include "lib/convert.h"
 
 namespace edgecore {
@@ -92,7 +92,7 @@ struct Sampler {
            right_weight * bottom_weight * at(left + 1, top + 1);
   }
 
-  // The padding mode applies to each of the 16 neighbors.
+  // Interpolates the 16 pixels around the point (u, v). The padding mode applies to each of these pixels.
   C bicubic(C u, C v) const {
     const C left = static_cast<C>(__builtin_floor(u));
     const C top = static_cast<C>(__builtin_floor(v));

@@ -40,8 +40,8 @@ class Indexing {
   // Reads argument `list` of the call, the indices into `self`, and checks every index. Records failures in the call.
   Indexing(Call &call, uint64_t list, Tensor self);
 
-  Shape shape;           // of self[...]
-  Shape common;          // of the broadcast indices
+  Shape shape;           // shape of the result, self[...]
+  Shape common;          // shape to which the index tensors broadcast
   int leading_dims = 0;  // number of dims of the result in front of those of `common`
   bool indexed[kMaxDims] = {};
 

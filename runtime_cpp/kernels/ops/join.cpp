@@ -126,7 +126,8 @@ int32_t repeat_out(const edgecore_call *raw) {
   if (!call.check(self.type() == out.type(), "out must have the input's dtype") || !call.resize(out, shape)) {
     return call.status();
   }
-  // Each dim becomes two dims of the loop: the repetitions, along which the source has stride 0, and the entries.
+  // Each dim becomes two dims of the loop: one counts the repetitions, along which the source has stride 0, and one the
+  // entries of the input.
   const int64_t item = item_size(self.type());
   Loop loop;
   loop.ndim = 0;

@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// A row-major tensor as [outer, size, inner], where `size` is that of one dim.
+// A row-major tensor as [outer, size, inner]: `size` is the size of one dim, and the dims around it are merged.
 struct DimSplit {
   int64_t outer = 1;
   int64_t size = 1;
@@ -47,7 +47,7 @@ struct Candidate {
   int64_t index;
 };
 
-// The order of topk: NaN counts as larger than every number; of equal values the first one comes first.
+// Compares two values for topk: NaN counts as larger than every number, and of equal values the first one comes first.
 template <class C, bool kLargest>
 struct Before {
   static bool is_nan(C x) { return !(x == x); }

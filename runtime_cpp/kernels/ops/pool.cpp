@@ -83,8 +83,8 @@ void read_line(const Pool &p, const C *row, int64_t t, C outside, int64_t length
   for (int64_t i = end; i < length; ++i) line[i] = outside;
 }
 
-// The taps of one window axis that are inside the image for at least one output position. The time depends on their
-// number: a file may have a kernel and a padding that are far larger than the image.
+// The taps of one window axis that are inside the image for at least one output position. Kernels loop over these taps
+// only, because a file may have a kernel and a padding that are far larger than the image.
 struct Taps {
   int64_t count = 0;
   int64_t *taps = nullptr;
@@ -161,7 +161,8 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
   const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
-  // The column of the first tap inside the image: the result if no value is larger than the min value.
+  // The image column of the first tap that is not left of the image. It is the index of the max if no element of the
+  // window is larger than the min value of its dtype.
   auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {

@@ -108,7 +108,7 @@ void affine(Call &call, Tensor out, Tensor input, const Parameters &parameters, 
   });
 }
 
-// Quantizes `input`. If `zero_first`, the zero point is added before rounding, else after it.
+// Quantizes `input`. The zero point is added before rounding if `zero_first` is true, else after rounding.
 template <class C>
 void quantize(Call &call, Tensor out, Tensor input, const Parameters &inverse, int axis, Range range, bool zero_first) {
   affine<C>(call, out, input, inverse, axis,
@@ -335,8 +335,8 @@ int32_t choose_qparams_tensor_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// As in PyTorch, the zero point is computed from the min or from the max of a row: the sign of the sum of both errors
-// decides.
+// As in PyTorch, the zero point is chosen so that either the min of a row becomes -128 or its max becomes 127. The sign
+// of (-128 + min / scale) + (127 + max / scale) decides which.
 int32_t choose_qparams_per_token_asymmetric_out(const edgecore_call *raw) {
   Call call(raw, "quantized_decomposed::choose_qparams_per_token_asymmetric.out");
   const Tensor input = call.tensor(0);

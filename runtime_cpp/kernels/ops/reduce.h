@@ -8,7 +8,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Bit d set: dim d is reduced. An empty or absent list means all dims.
+// Returns a mask in which bit d is set if dim d is reduced. An empty or absent list means all dims.
 uint32_t reduced_dims(Call &call, Ints dims, int ndim);
 Shape reduced_shape(const Shape &shape, uint32_t mask, bool keepdim);
 
@@ -25,8 +25,9 @@ struct Reduction {
 
 constexpr int64_t kReduceBlock = 256;
 
-// Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Strides are in
-// bytes, from the first input element of one output to that of the next, and from output to output.
+// Calls body(input, input_stride, output, output_stride, m) for blocks of m outputs, on several threads. Both strides
+// are in bytes: input_stride from the first input element of one output to that of the next output, output_stride from
+// one output to the next.
 template <class Body>
 void for_each_output(Call &call, const Reduction &r, const Body &body) {
   const int64_t grain = 32768 / (r.count + 1) + 1;

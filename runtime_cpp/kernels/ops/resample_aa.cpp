@@ -1,6 +1,6 @@
-// Bilinear resampling with antialiasing: each output pixel is the weighted mean of input pixels. The weights are a
-// triangle around the center of the output pixel. When the image shrinks, it is as wide as two output pixels, so that
-// every input pixel counts.
+// Bilinear resampling with antialiasing: each output pixel is the weighted mean of input pixels. The weights fall
+// linearly from the center of the output pixel to both sides, like a triangle. When the image shrinks, the triangle is
+// as wide as two output pixels, so that every input pixel counts.
 #include "ops/index.h"
 #include "ops/resample.h"
 
@@ -83,9 +83,9 @@ void resample(Call &call, Tensor self, Tensor out, bool align_corners, double fa
   result.finish(call);
 }
 
-// The weights for bytes, as in ATen and Pillow: fixed-point numbers with `shift` fractional bits, at most 22, and as
-// many as the largest weight leaves in an int16. The weights of an output add up to about 2^shift, so the sums of 8-bit
-// pixels fit into an int32.
+// The weights for bytes, as in ATen and Pillow: fixed-point numbers with `shift` fractional bits. `shift` is the
+// largest number up to 22 with which the largest weight fits into an int16. The weights of an output add up to about
+// 2^shift, so the sums of 8-bit pixels fit into an int32.
 struct IntegerWeights {
   int16_t *weights = nullptr;
   int shift = 0;

@@ -58,7 +58,8 @@ void copy_item(char *target, const char *source, int64_t item) {
   }
 }
 
-// The number of elements of a shape that no tensor of the call has, so that it may overflow; 0 after a failure.
+// Counts the elements of a computed shape. Unlike the shape of a tensor, it may be too large: then this records a
+// failure and returns 0.
 int64_t checked_numel(Call &call, const Shape &shape) {
   int64_t n = 1;
   for (int d = 0; d < shape.ndim; ++d) {
@@ -136,7 +137,7 @@ int32_t scatter(Call &call, bool accumulate) {
   return call.status();
 }
 
-// Writes `values` to out[indices], or adds them. `out` is a copy of self or self.
+// Writes `values` to out[indices], or adds them if `accumulate`. `out` is self itself, or already a copy of self.
 int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out) {
   call.check(values.type() == self.type(), "the values must have the input's dtype");
   if (call.failed()) return call.status();
@@ -348,7 +349,7 @@ int32_t nonzero_out(const edgecore_call *raw) {
   const uint8_t *chosen = as_bools(call, self, shape);
   if (chosen == nullptr) return call.status();
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // the bools of a file may be any byte
+  for (int64_t i = 0; i < n; ++i) count += chosen[i] != 0;  // a bool of a damaged file may be any byte, not only 0 or 1
   Shape result;
   result.push(count);
   result.push(shape.ndim);

@@ -40,7 +40,7 @@ inline C expm1_of_negative(C x) {
   return C{2} * t / (C{1} - t);
 }
 
-// s[0] is eps; a negative eps means that x is not clamped.
+// Computes log(x / (1 - x)) of x clamped to [eps, 1 - eps]. s[0] is eps; if it is negative, x is not clamped.
 template <class C>
 inline C logit_of(C x, const C *s) {
   const C low = x < s[0] ? s[0] : x;

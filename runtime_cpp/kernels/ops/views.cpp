@@ -60,7 +60,7 @@ int32_t view_copy_out(const edgecore_call *raw) {
   return call.status();
 }
 
-// The output becomes a view of the memory of the input with another shape.
+// Makes the output a view of the input: it gets the input's memory and another shape.
 int32_t et_view(const edgecore_call *raw) {
   Call call(raw, "executorch_prim::et_view.default");
   const Tensor self = call.tensor(0);
@@ -102,7 +102,7 @@ int32_t et_copy_index(const edgecore_call *raw) {
                        Message() << "the source has shape " << from.shape() << " but the target " << to.shape());
     }
   }
-  // Otherwise a resize would move the earlier entries.
+  // Check that dim 0 is the outermost in memory: otherwise the resize below would move the earlier entries.
   for (int d = 1; d < to.ndim() && to.numel() > 0; ++d) {
     call.check(to.stride(d) <= to.stride(0), "dim 0 of the target must be the outermost in memory");
   }
