@@ -1,4 +1,4 @@
-"""Sentences about unexpected exceptions in passes, tables and backends."""
+"""Error messages for unexpected exceptions in passes, operator tables and backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore.errors import CompileError, EdgecoreError, FallbackWarning
 from edgecore.ir.graph import describe, is_inside_torch
 
 _MAX_QUOTED = 400
-"""Maximum number of characters that a sentence quotes of an exception's text."""
+"""Maximum number of characters that an error message quotes from the text of an exception."""
 
 
 @contextmanager
