@@ -19,10 +19,10 @@ from edgecore.plugin import CompileSpec
 aten = torch.ops.aten
 
 UnsupportedReason = Callable[[Node], "str | None"]
-"""Returns the reason why a backend does not support a node, or None if it does."""
+"""A function (node) -> the reason why a backend does not support the node, or None if it does."""
 
 Preserve = Callable[[Node], bool]
-"""Returns True for a node that must not be decomposed, because the backend supports it as it is."""
+"""A function (node) -> True if the node must not be decomposed, because the backend supports it as it is."""
 
 
 class CapabilityPartitioner:
@@ -36,7 +36,7 @@ class CapabilityPartitioner:
     `min_partition_size` other operators, stays outside.
 
     Args:
-        backend_id: The backend.
+        backend_id: The id of the backend.
         unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
             support it.
         compile_specs: The compile specs of every partition.

@@ -40,7 +40,7 @@ class LayerQuality:
         module: The qualified name of the module.
         node: The name of the node.
         operator: The name of the operator.
-        scheme: The roundings of weights, inputs and result, in words.
+        scheme: How weights, inputs and result are quantized, in words.
         sqnr: The SQNR of the result.
         inputs_sqnr: The minimum SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
@@ -282,7 +282,7 @@ def _origin(node: Node) -> Node:
 
 
 def _scheme(node: Node, computes_in: str) -> str:
-    """Describe the roundings of a call, such as `weights int8 per channel, inputs int8, result int8`."""
+    """Describe how a call is quantized, such as `weights int8 per channel, inputs int8, result int8`."""
     parts: dict[str, None] = {}
     for source in filter(is_dequantize, node.all_input_nodes):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"
