@@ -13,7 +13,7 @@ class ConstantData:
 
     def __init__(self) -> None:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
-        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # keyed by (size, bytes from start, middle, end)
+        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # by (size, bytes from start, middle and end)
         self._alive: list[torch.Tensor] = []
 
     def of(self, tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:

@@ -18,7 +18,7 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """The lifetime of a delegate's memory: SCRATCH one call, PERSISTENT that of the method, STAGING one transfer."""
+    """The use of a delegate's memory: SCRATCH in one call, PERSISTENT for all calls, STAGING for transfers."""
 
     SCRATCH = 0
     PERSISTENT = 1

@@ -318,7 +318,7 @@ class NamedData:
 
 @dataclass(slots=True)
 class Program:
-    """The root table.
+    """The root table of a `.pte` file.
 
     The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
     sets them, and `read_pte` clears them.

@@ -36,8 +36,8 @@ def failures_named(what: str) -> Iterator[None]:
 def failing_node(error: BaseException) -> Node | None:
     """Return the node that the code worked on when it raised `error`, or None if the traceback does not show one.
 
-    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So this is
-    the local variable `node` in the innermost frame that has one; frames inside torch do not count.
+    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So the
+    node is the local variable `node` in the innermost frame that has one; frames inside torch do not count.
     """
     innermost, step = None, error.__traceback__
     while step is not None:

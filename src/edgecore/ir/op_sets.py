@@ -62,7 +62,7 @@ PERMUTATIONS = _subset("permutation")
 """Operators that permute dims."""
 
 MAY_BE_IDENTITY = _subset("identity")
-"""Operators that only return their input if the result has the same shape, dtype and dim order."""
+"""Operators that can be identities; the pass `remove_identities` checks each call."""
 
 ELEMENTS_OF_FIRST = _subset("elements")
 """Operators whose result has only elements of the first argument, in any order and number."""
