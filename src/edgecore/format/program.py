@@ -176,7 +176,7 @@ class Operator:
 
 @dataclass(slots=True)
 class KernelCall:
-    """A call of a kernel; `args` are the values of the schema's arguments, its `out` arguments, and the result again."""
+    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and again of the result."""
 
     op_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")

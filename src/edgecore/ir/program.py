@@ -28,8 +28,8 @@ def make_program(
     Args:
         graph: The graph.
         signature: The signature of the graph.
-        like: A program whose ranges of symbolic sizes are used. If it has the same user inputs as `signature`, the names
-            and the nesting of its arguments (`module_call_graph`) are used too.
+        like: A program whose ranges of symbolic sizes are used. If it has the same user inputs as `signature`, the
+            names and the nesting of its arguments (`module_call_graph`) are used too.
         state_dict: Parameters and buffers by the names in the signature.
         constants: Lifted tensors and objects by the names in the signature.
         submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.

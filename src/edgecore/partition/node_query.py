@@ -49,7 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the call's inputs and results as `val`s, each after the words for it in reasons: `input x`, `its result`.
+        """List the `val`s of the call's inputs and results, each after the words for it: `input x`, `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.

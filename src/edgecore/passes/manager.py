@@ -35,7 +35,7 @@ class PassManager:
     Args:
         passes: The passes.
         run_checks_after_each_pass: Run `check_program` and the checks of `add_checks` after every pass. The environment
-            variable `EDGECORE_VERIFY_PASSES` does the same. A failed check becomes a `CompileError` that names the pass.
+            variable `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
         suppress_check_failures: Ignore failed checks.
         check_program: The check for programs. The default is the verifier of the edge dialect.
         after_pass: Called after each pass on a program, with the name of the pass and the program.
