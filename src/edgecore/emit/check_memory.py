@@ -46,7 +46,7 @@ class _Replay:
             for index, (reads, writes) in enumerate(steps):
                 self._step(index, reads, writes)
                 call = chain.instructions[index].instr_args
-                # A backward jump ends a loop. Replay its body again: an iteration may read what an earlier one overwrote.
+                # A backward jump ends a loop. Replay its body: an iteration may read what an earlier one overwrote.
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])

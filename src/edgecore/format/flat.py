@@ -12,8 +12,8 @@ https://flatbuffers.dev/internals.
 Why this module does not use the Python code that `flatc` generates:
 
 - Reading: generated readers check no bounds, so a damaged file gives wrong values or an error that names no field.
-  `unpack` checks every offset, length and alignment, and raises `FormatError` with the field. It also does not import the
-  package `flatbuffers`, which would import numpy and slow down the start of tools that only read files.
+  `unpack` checks every offset, length and alignment, and raises `FormatError` with the field. It also does not import
+  the package `flatbuffers`, which would import numpy and slow down the start of tools that only read files.
 - Writing: `pack` uses `flatbuffers.Builder` for strings and vectors, but writes each table as one block of bytes into
   the builder's buffer, through its attributes `Bytes`, `head`, `minalign` and `vtables`. The builder's own methods need
   a Python call for each field: for the program of densenet121 (363 instructions, 88 KB) 97 ms instead of 37 ms, and
