@@ -105,8 +105,8 @@ class _Problem:
     def orders(self) -> list[list[int]]:
         """Return the orders in which `best_fit` places the tensors.
 
-        The tensors are sorted by descending size, by descending size * lifetime, by descending total size of the tensors
-        that live at the same time, by descending lifetime, and by ascending start of the lifetime.
+        The tensors are sorted by descending size, by descending size * lifetime, by descending total size of the
+        tensors that live at the same time, by descending lifetime, and by ascending start of the lifetime.
         """
         size, life = self.sizes, [spec.lifetime for spec in self.specs]
         indices = range(len(size))
