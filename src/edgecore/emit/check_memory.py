@@ -26,7 +26,7 @@ def check_memory(
         plan: The finished execution plan of a method.
         delegate_inputs: For each delegate call, the number of arguments that are inputs.
         content: Value that no instruction writes (a view or concatenation) -> the values whose bytes it consists of.
-        new_state: Values that hold the content of mutable buffers at the end.
+        new_state: Values that hold the content of mutable buffers at the end of a run.
 
     Raises:
         CompileError: An instruction reads a value after an overlapping value was written.
@@ -46,7 +46,7 @@ class _Replay:
             for index, (reads, writes) in enumerate(steps):
                 self._step(index, reads, writes)
                 call = chain.instructions[index].instr_args
-                # A backward jump ends a loop: replay the body again to find reads of values of the last iteration.
+                # A backward jump ends a loop. Replay its body: an iteration may read what an earlier one overwrote.
                 if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= index:
                     for again in range(call.destination_instruction, index):
                         self._step(again, *steps[again])
@@ -98,7 +98,7 @@ class _Replay:
             self.overwritten.pop(value, None)
 
     def _read(self, index: int, value: int, argument: int) -> None:
-        """Check `value`, whose bytes instruction `index` reads through its argument `argument`."""
+        """Fail if `value` is overwritten; instruction `index` reads its bytes as all or a part of value `argument`."""
         if value in self.content:
             for source in self.content[value]:
                 self._read(index, source, argument)

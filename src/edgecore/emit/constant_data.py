@@ -1,4 +1,4 @@
-"""The bytes of constant tensors; tensors with equal bytes share one object."""
+"""Convert constant tensors to bytes; tensors with equal bytes share one buffer object."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from edgecore import format as fmt
 
 
 class ConstantData:
-    """Returns the same object for tensors with equal bytes."""
+    """Converts constant tensors to bytes, and returns the same buffer object for tensors with equal bytes."""
 
     def __init__(self) -> None:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
-        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # (size, bytes from start, middle and end)
+        self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # by (size, bytes from start, middle and end)
         self._alive: list[torch.Tensor] = []
 
     def of(self, tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
-            self._alive.append(tensor)  # so that no other tensor gets the same address
+            self._alive.append(tensor)  # keeps its memory allocated, so that no other tensor gets the same address
             self._by_storage[key] = self._unique(tensor_bytes(tensor, order))
         return self._by_storage[key]
 
@@ -45,6 +45,6 @@ def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
     """Return the elements of `tensor` in dim order `order`; a view of the tensor's memory where possible."""
     dense = tensor.detach().permute(order).contiguous()
-    # Not `reshape(-1)`, which keeps the stride of a single element, and `view` requires a stride of 1.
+    # Not `reshape(-1)`: it keeps the old stride of a single element, but `view(torch.uint8)` needs a stride of 1.
     flat = dense.as_strided((dense.numel(),), (1,))
     return flat.view(torch.uint8).numpy().data if dense.numel() else b""

@@ -16,7 +16,7 @@ def constant_plan(name: str, value: object, program_data: ProgramData) -> fmt.Ex
     Args:
         name: The name of the method.
         value: A number, bool, string or tensor, or a list or tuple of these (one output for each item).
-        program_data: Stores the tensors.
+        program_data: The data of the file, to which the tensors are added.
 
     Raises:
         CompileError: The value has another type.

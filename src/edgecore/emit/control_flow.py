@@ -1,6 +1,6 @@
 """Emit branches and loops as instructions: jumps, moves of numbers, copies of tensors.
 
-The state of a loop and the results of a branch are the result values of the control-flow node. A branch computes
+The result values of the control-flow node hold the state of a loop, or the results of a branch. A branch computes
 directly into these values where it can. A loop body computes its results in memory of its own; they are copied over the
 state at the end of each iteration. Results that `scan` and `map` stack are filled by executorch's `et_copy_index`,
 which writes one slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
@@ -66,7 +66,7 @@ class _ControlFlowEmitter:
             return self.emitter.result(spec)
         return self.emitter.add_value(_empty_number(val))
 
-    # The three forms --------------------------------------------------------------------------------------------------
+    # Branches and loops -----------------------------------------------------------------------------------------------
 
     def _branches(self) -> None:
         true, false = self.flow.bodies
@@ -116,7 +116,7 @@ class _ControlFlowEmitter:
         to_end.destination_instruction = self.emitter.position
 
     def _length(self, zero: int) -> int:
-        """Return the value of the number of iterations; `zero` is the value of the literal 0."""
+        """Return the index of the value with the number of iterations; `zero` is the index of the literal 0."""
         scanned = self.flow.scanned[0]
         size = scanned.meta["val"].shape[0]
         if isinstance(size, int):
@@ -128,7 +128,7 @@ class _ControlFlowEmitter:
     # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _body(self, body: GraphModule, inputs: list[int]) -> list[int]:
-        """Emit the instructions of a body, and return the values of its results."""
+        """Emit the instructions of a body, and return the indices of the values with its results."""
         for (placeholder, _, _), value in zip(self.flow.bound(body), inputs, strict=True):
             self.emitter.bind(placeholder, value)
         for node in body.graph.nodes:

@@ -72,7 +72,7 @@ class Emitter:
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
         self._delegate_inputs: list[int] = []  # for each delegate call, its number of inputs
-        self._new_state: list[int] = []  # values that hold the content of mutable buffers at the end
+        self._new_state: list[int] = []  # values that hold the content of mutable buffers at the end of a run
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
         """Return the execution plan of the method, and the metadata of the method.
@@ -109,7 +109,7 @@ class Emitter:
         return len(self.plan.values) - 1
 
     def literal(self, value: Any) -> int:
-        """Return the index of a value that no instruction writes; equal values are stored once."""
+        """Return the index of the constant `value`, which no instruction may write; equal constants are stored once."""
         key = (type(value).__name__, repr(value))
         if key not in self._literals:
             self._literals[key] = self.add_value(value)
@@ -159,7 +159,7 @@ class Emitter:
             return self.add_value(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
             return self.add_value(fmt.Double(val if isinstance(val, float) else 0.0))
-        # `torch.export` specialized the graph on such a value, and executorch's runtime accepts no strings as inputs.
+        # `torch.export` fixed None and strings in the graph; executorch's runtime accepts no strings as inputs.
         if val is None or isinstance(val, str):
             return self.add_value(fmt.Null())
         raise CompileError(
@@ -272,7 +272,7 @@ class Emitter:
             return
         if node in self.sharing.elided:
             values = [self.result(spec) for spec in specs_of(node)]
-            self._values[node] = values[0]  # a getitem of a split finds its value by the spec
+            self._values[node] = values[0]  # for each `getitem` of a split, `_of_node` finds the value by the spec
         elif is_delegate_call(node):
             self._delegate_call(node)
         elif is_control_flow(node):
@@ -381,10 +381,10 @@ def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
 
 
 def _container(spec: pytree.TreeSpec) -> str:
-    """Return the nesting of inputs or outputs as JSON.
+    """Return how inputs or outputs are nested in tuples, lists and dicts, as JSON.
 
-    Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all leaves then
-    form one tuple.
+    Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all inputs
+    or outputs then form one flat tuple.
     """
     try:
         return pytree.treespec_dumps(spec)

@@ -28,10 +28,11 @@ def external_rule(choice: ExternalConstants) -> Rule:
 
     Args:
         choice: True for all constants in one file with a default name; the name of one file; a mapping from patterns
-            of qualified names (as `fnmatch`; the first match counts) to files; or a function of the placeholder.
+            of qualified names (as in `fnmatch`; the first match counts) to file names; or a function that takes the
+            placeholder and returns a file name, or None for the `.pte`.
 
     Raises:
-        CompileError: A file name is not valid. For a function, the rule itself raises the error.
+        CompileError: A file name is not valid. If `choice` is a function, the error comes when the rule is called.
     """
     if isinstance(choice, bool):
         return lambda node, name: DEFAULT_FILE if choice else None
@@ -59,9 +60,9 @@ def _file_name(value: object) -> str:
 
 
 def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
-    """Map each constant that `rule` sends to an external file: placeholder name -> file name.
+    """Return placeholder name -> file name for the constants that `rule` puts into `.ptd` files.
 
-    Tensors and numbers in the model's code, which `torch.export` lifts out of it, always stay in the `.pte`.
+    Tensors and numbers that the model's code contains, which `torch.export` lifts to inputs, stay in the `.pte`.
     """
     constants = Constants(program)
     files = {}
@@ -77,7 +78,7 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
 
 
 def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str]:
-    """Map named data of a delegate to external files: key -> file name.
+    """Return key -> file name for the named data of a delegate that go into `.ptd` files.
 
     If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
     different files, named data go to the file of the constant with the same bytes. Data that the backend computed from

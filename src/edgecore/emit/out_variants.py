@@ -20,7 +20,7 @@ from edgecore.ir.tensors import dim_order
 aten = torch.ops.aten
 
 _NOT_IN_OUT_VARIANTS = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy"}
-"""Arguments that out variants lack, because the `out` tensor already has the dtype, device and layout."""
+"""Arguments that out variants may lack; most of them describe the `out` tensor, which exists already."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _returns_tensors(target: OpOverload) -> bool:
 
 
 def _conventional_form(node: Node, target: OpOverload) -> KernelForm:
-    """Return the kernel call of a user's operator without an out variant in Python; torch's naming rule is applied."""
+    """Return the kernel call of a custom operator without a Python out variant, named by torch's rule: `NAME.out`."""
     overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
     values = arguments_by_name(node)
     arguments = tuple(Argument(values[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
@@ -113,7 +113,7 @@ def _result_order(node: Node) -> list[int]:
 
 
 def _dim_order_form(name: str) -> Callable[[Node], KernelForm]:
-    """Return the form `dim_order_ops::NAME.out`: the memory format is a list of dims, and `out` has the dtype."""
+    """Return a function that makes the call of `dim_order_ops::NAME.out`, which takes a dim order but no dtype."""
 
     def form(node: Node) -> KernelForm:
         arguments = (

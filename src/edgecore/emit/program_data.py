@@ -1,4 +1,4 @@
-"""Data that all methods of a file share: constants, delegate blobs and named data; equal ones are stored once."""
+"""Data that all methods of a file share: constants, delegate blobs and named data; equal data are stored once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ProgramData:
         The key is the qualified name; `NAME@METHOD` if another method has a different constant of that name.
 
         Raises:
-            CompileError: Methods put the same constant into different files, or both keys are in use.
+            CompileError: Methods put the same constant into different files, or other constants use both keys.
         """
         layout = fmt.TensorLayout(scalar_type(tensor.dtype), list(tensor.shape), list(order))
         entry = fmt.ExternalData(self._constant_data.of(tensor, order), layout, fmt.CONSTANT_ALIGNMENT)

@@ -21,7 +21,7 @@ from edgecore.ir.tensors import Bounds
 
 @dataclass(frozen=True)
 class _Input:
-    """An input. `source` is its name in torch's guards and tables, such as `L['past'][0]`; empty if unknown."""
+    """An input. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown."""
 
     name: str
     source: str
@@ -38,8 +38,8 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
     """Return the names and dims of all inputs, and of all outputs.
 
     An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
-    `past[0].key`. An output has the key or the field of the container that the model returns, then the path inside
-    that; outputs without a key or field are `output_0`, `output_1`, ...
+    `past[0].key`. An output has the name of its key or field in the container that the model returns, then the
+    path inside that item; outputs without a key or field are `output_0`, `output_1`, ...
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)
@@ -97,7 +97,7 @@ def _output_names(program: ExportedProgram, number: int) -> list[str]:
 
 
 def _paths(spec: pytree.TreeSpec) -> list[Sequence[Any]] | None:
-    """Return the path of each leaf; None for a user's container class that cannot be built.
+    """Return the path of each leaf of a nested container; None for a user's container class that cannot be built.
 
     The paths are found by building the container with a number at each leaf; a class may refuse numbers.
     """

@@ -55,7 +55,7 @@ class BundledMethodTestSuite:
 
 @dataclass(slots=True)
 class BpteFile:
-    """The root table (`BundledProgram` in the schema); `program` is a complete `.pte` file."""
+    """The root table of a `.bpte` file (`BundledProgram` in the schema); `program` is a complete `.pte` file."""
 
     version: int = scalar(0, "u32")
     method_test_suites: list[BundledMethodTestSuite] = tables(1, BundledMethodTestSuite)

@@ -18,7 +18,7 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """The lifetime of a delegate's memory: SCRATCH one call, PERSISTENT that of the method, STAGING one transfer."""
+    """The use of a delegate's memory: SCRATCH in one call, PERSISTENT for all calls, STAGING for transfers."""
 
     SCRATCH = 0
     PERSISTENT = 1
@@ -66,7 +66,7 @@ class DelegateMeta:
     """Metadata of one delegate.
 
     Attributes:
-        sha256: The digest of its blob, 32 bytes.
+        sha256: The SHA-256 of the delegate's blob, 32 bytes.
         compatibility: The backend's own text about the devices and versions that can load the blob.
         distribution: The pip package that compiled the blob.
         distribution_version: The version of that package.
@@ -104,7 +104,11 @@ class DimMeta:
     offset: int = scalar(4, "i64")
 
     def max_size(self, size: int) -> int:
-        """Return the largest valid size of a dim; `size` is its size in the program, which may be of another form."""
+        """Return the largest valid size of a dim whose size in the program is `size`.
+
+        This is the largest number `multiple` * n + `offset` up to `size`, or `size` itself if that number is below
+        `min`.
+        """
         rest = (size - self.offset) % self.multiple if self.multiple > 0 else 0
         return size - rest if size - rest >= self.min else size
 

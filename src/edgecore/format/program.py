@@ -176,7 +176,7 @@ class Operator:
 
 @dataclass(slots=True)
 class KernelCall:
-    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and once more of the result."""
+    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and again of the result."""
 
     op_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -318,7 +318,7 @@ class NamedData:
 
 @dataclass(slots=True)
 class Program:
-    """The root table.
+    """The root table of a `.pte` file.
 
     The fields apart from `version` and `execution_plan` describe the positions of the data in the file: `write_pte`
     sets them, and `read_pte` clears them.

@@ -48,7 +48,7 @@ class NamedTensor:
 
 @dataclass(slots=True)
 class FlatTensor:
-    """The root table."""
+    """The root table of a `.ptd` file."""
 
     version: int = scalar(0, "u32")
     segments: list[DataSegment] = tables(1, DataSegment)

@@ -114,7 +114,7 @@ class SegmentReader:
         """Return the alignment of a segment, at most 4096.
 
         A file does not record alignments, so this is the largest power of two that divides both the base and the
-        offset.
+        offset of the segment.
         """
         bits = self.base | self.segments[index].offset
         return min(bits & -bits, 4096)

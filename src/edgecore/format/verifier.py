@@ -387,7 +387,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
         ("constants", meta.constants_sha256, pte.constants),
         ("mutable", meta.state_sha256, pte.mutable),
     ):
-        segment = next((segment for segment in pte.segments if segment.kind == kind), None)  # None: not from a file
+        segment = next((segment for segment in pte.segments if segment.kind == kind), None)  # None: no file was read
         where = f"{kind} segment" + (f" at byte {segment.offset}" if segment else "")
         digest = blob_digest(segment.data) if segment else segment_digest(buffers)
         yield from (Violation(where, what) for what in _compare_digest(digest, expected))

@@ -65,7 +65,7 @@ class Constants:
     def add(self, name: str, tensor: torch.Tensor) -> Node:
         """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
 
-        If `name` is taken, the placeholder gets the name with a number.
+        If `name` is taken, the placeholder gets a name such as `name_1`.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}

@@ -36,7 +36,7 @@ class ControlFlow:
         predicate: The condition of `cond`.
         carried: Initial values of the state, which passes from one iteration to the next.
         scanned: Tensors of which each iteration gets one slice along dim 0.
-        captured: The other operands: the same in every iteration.
+        captured: The other operands; a loop body gets the same ones in every iteration.
     """
 
     node: Node

@@ -16,7 +16,7 @@ class LoweredBackendModule(torch.nn.Module):
     """A partition that a backend compiled. Calling it in Python runs the partition's original graph, not the blob.
 
     Attributes:
-        backend_id: The backend.
+        backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
         compile_specs: The compile specs that `preprocess` got.
         original_module: The partition as a program.

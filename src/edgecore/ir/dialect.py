@@ -1,8 +1,9 @@
 """The edge dialect: the operators that a graph may call.
 
 The dialect has the functional core ATen operators (those with torch's tag `core`), more ATen operators that the
-operator library implements, and registered custom operators. Views are replaced by their copying forms (`view_copy`),
-so that every value is a dense tensor with memory of its own and its dim order follows from its `val`.
+operator library implements, and registered custom operators. Views are replaced by their copy variants (`view_copy`),
+so that every value is a dense tensor with memory of its own, and its dim order is that of the fake tensor in
+`node.meta["val"]`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ VIEW_COPIES: dict[OpOverload, OpOverload] = {
     aten.view_as_real.default: aten.view_as_real_copy.default,
     aten._unsafe_view.default: aten.view_copy.default,
 }
-"""ATen's views and their copying forms; the edge dialect has only the copying forms."""
+"""ATen's views and their copy variants; the edge dialect has only the copy variants."""
 
 _NOT_CORE = {
     aten.linear.default,

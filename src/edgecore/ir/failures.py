@@ -1,4 +1,4 @@
-"""Sentences about unexpected exceptions in passes, tables and backends."""
+"""Error messages for unexpected exceptions in passes, operator tables and backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgecore.errors import CompileError, EdgecoreError, FallbackWarning
 from edgecore.ir.graph import describe, is_inside_torch
 
 _MAX_QUOTED = 400
-"""Maximum number of characters that a sentence quotes of an exception's text."""
+"""Maximum number of characters that an error message quotes from the text of an exception."""
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def failures_named(what: str) -> Iterator[None]:
 def failing_node(error: BaseException) -> Node | None:
     """Return the node that the code worked on when it raised `error`, or None if the traceback does not show one.
 
-    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So this is
-    the local variable `node` in the innermost frame that has one; frames inside torch do not count.
+    Code that walks a graph usually calls its current node `node`, in edgecore, torch.fx and backends alike. So the
+    node is the local variable `node` in the innermost frame that has one; frames inside torch do not count.
     """
     innermost, step = None, error.__traceback__
     while step is not None:

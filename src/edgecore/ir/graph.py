@@ -21,7 +21,7 @@ from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.dtypes import dtype_name
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
-# `view_copy` accepts inputs with any strides, `view` does not.
+# `view_copy` accepts inputs with any strides, as `reshape` does; `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TORCH = Path(torch.__file__).parent
@@ -93,7 +93,7 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
 
 def dense(val: Any) -> Any:
-    """Convert the `val` of a view to that of its copying form: the same tensor or tensors, contiguous."""
+    """Make the result of a view (a tensor or a list of tensors) contiguous, like that of its copy variant."""
     return [item.contiguous() for item in val] if isinstance(val, (list, tuple)) else val.contiguous()
 
 
@@ -195,7 +195,7 @@ def module_path(node: Node) -> str:
 
 
 def describe(node: Node) -> str:
-    """Describe a node in messages: `aten.add.Tensor (node add_3, module encoder.layers.3, model.py:12)`."""
+    """Describe a node for messages: `aten.add.Tensor (node add_3, module encoder.layers.3, model.py:12)`."""
     module = module_path(node)
     locations = [f"node {node.name}", f"module {module}" if module else "", source_line(node)]
     return f"{operator_name(node.target)} ({', '.join(filter(None, locations))})"
@@ -228,7 +228,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program` in a `with` block.
 
     At the end of the block, unused nodes are removed, the code is compiled again, and the signature gets the names of
-    the results.
+    the nodes that the graph returns.
     """
     graph_module = program.graph_module
     yield graph_module

@@ -1,7 +1,7 @@
 """Operators that only move data: sets of operators of the edge dialect, and sets of operator names.
 
 `_TABLE` lists operators of the edge dialect, each with the subsets that it belongs to. Memory sharing and the
-quantization report use names instead, because they also meet views and other operators of exported programs.
+quantization report use names instead, because they also see operators outside the dialect, such as views.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ PERMUTATIONS = _subset("permutation")
 """Operators that permute dims."""
 
 MAY_BE_IDENTITY = _subset("identity")
-"""Operators whose result may equal their input in shape, dtype and dim order."""
+"""Operators that can be identities; the pass `remove_identities` checks each call."""
 
 ELEMENTS_OF_FIRST = _subset("elements")
 """Operators whose result has only elements of the first argument, in any order and number."""
 
 COMMUTE_WITH_QUANTIZATION = _subset("uniform")
-"""Operators that commute with per-tensor quantization."""
+"""Operators that give the same result whether they run before or after a per-tensor quantization."""
 
 VIEW_COPY_FORMS = frozenset(VIEW_COPIES.values())
-"""The copying forms of ATen's views."""
+"""The copy variants of ATen's views."""
 
 SAME_BYTES_NAMES = frozenset(
     {

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-# The operators exist as long as this object does.
+# The operators stay registered as long as this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "embedding_packed(Tensor weight, Tensor scales, Tensor? zero_points, int bits, Tensor indices) -> Tensor"

@@ -28,7 +28,8 @@ def make_program(
     Args:
         graph: The graph.
         signature: The signature of the graph.
-        like: A program that gives the ranges of symbolic sizes, and the call structure if its user inputs are the same.
+        like: A program whose ranges of symbolic sizes are used. If it has the same user inputs as `signature`, the
+            names and the nesting of its arguments (`module_call_graph`) are used too.
         state_dict: Parameters and buffers by the names in the signature.
         constants: Lifted tensors and objects by the names in the signature.
         submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.
@@ -86,7 +87,7 @@ def _copy_graph(original: Graph) -> Graph:
     for node in original.nodes:
         nodes[node] = graph.node_copy(node, lambda other: nodes[other])
         nodes[node].meta = dict(node.meta)
-        nodes[node].name = node.name  # fx renames a node called like a builtin (`input`), the signature does not
+        nodes[node].name = node.name  # fx renames the copy of a node that is named like a builtin (`input`)
     return graph
 
 

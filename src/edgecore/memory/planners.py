@@ -33,7 +33,7 @@ def greedy(specs: Sequence[TensorSpec], alignment: int) -> int:
 
 
 def best_fit(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Try five orders, each with the first and with the tightest gap, and use the smallest arena."""
+    """Place the tensors in five different orders, each into the first or the tightest gap; use the smallest arena."""
     problem = _Problem(specs, alignment)
     return problem.apply(problem.best_order()[1])
 
@@ -68,7 +68,10 @@ def searching(effort: int, seed: int = 0) -> Planner:
 
 
 def lower_bound(specs: Sequence[TensorSpec], alignment: int) -> int:
-    """Return the largest sum of bytes, each size rounded up to `alignment`, that live at one time."""
+    """Return a size below which no arena can be: the largest total size of the tensors that live at one time.
+
+    Each size is rounded up to a multiple of `alignment`.
+    """
     sizes = np.array([align(spec.nbytes, alignment) for spec in specs], np.int64)
     first, last = _lifetimes(specs)
     changes = np.zeros(int(last.max(initial=0)) + 2, np.int64)
@@ -100,8 +103,10 @@ class _Problem:
         return sorted(range(len(self.sizes)), key=lambda i: (-self.sizes[i], self.specs[i].lifetime))
 
     def orders(self) -> list[list[int]]:
-        """Return the orders to try: largest first; largest size * lifetime; most bytes in conflict; longest-lived;
-        earliest-born.
+        """Return the orders in which `best_fit` places the tensors.
+
+        The tensors are sorted by descending size, by descending size * lifetime, by descending total size of the
+        tensors that live at the same time, by descending lifetime, and by ascending start of the lifetime.
         """
         size, life = self.sizes, [spec.lifetime for spec in self.specs]
         indices = range(len(size))

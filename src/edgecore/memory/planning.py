@@ -33,7 +33,7 @@ class MemoryPlan:
         specs: The specs with memory of their own (the base storages).
         state: Qualified name -> spec, of the mutable buffers.
         sharing: The nodes that need no instruction, because their results are aliases.
-        bounds: Memory id -> the largest sum of bytes that live at one time.
+        bounds: Memory id -> the largest total size of the tensors that live at one time, in bytes.
         names: Memory id -> name, of the memories of the device.
     """
 

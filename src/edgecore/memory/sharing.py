@@ -1,4 +1,5 @@
-"""Share memory between tensors: views, slices, parts of a concatenation, results computed in place, new state.
+"""Share memory between tensors: views, slices, parts of a concatenation, results computed in place, new content of
+mutable buffers.
 
 Inputs, outputs, constants and tensors that a branch or loop uses share nothing. The new content of a mutable buffer is
 computed in the buffer only if nothing reads the old content afterwards.
@@ -32,7 +33,7 @@ position, so that the result may overwrite an operand.
 """
 
 _UPDATES = {"index_put", "slice_scatter", "select_scatter"}
-"""Operators that copy their first operand and then change the copy, so that the result may be the operand itself."""
+"""Operators that copy their first operand and then change the copy, so that the result may overwrite the operand."""
 
 
 @dataclass
@@ -271,7 +272,7 @@ def _symbolic_shape(node: Node) -> tuple[str, ...]:
 
 
 def _dims_above_1(spec: TensorSpec) -> list[int]:
-    """Return the dims of a size above 1, outermost first; two tensors with equal ones have the same order of bytes."""
+    """Return the dims of a size above 1, outermost first; if they are equal, two tensors have the same byte order."""
     return [dim for dim in spec.dim_order if spec.shape[dim] > 1]
 
 
@@ -281,8 +282,9 @@ def _is_outermost(spec: TensorSpec, dim: int) -> bool:
 
 
 def _offsets(node: Node, source: TensorSpec) -> list[int] | None:
-    """Return the bytes from the start of `source` to each result of `node`; None if the results are no contiguous
-    ranges of its memory.
+    """Return the offset in bytes of each result of `node` in the memory of its operand `source`.
+
+    Returns None if the results are no contiguous ranges of that memory.
     """
     results = specs_of(node)
     name = _name(node)

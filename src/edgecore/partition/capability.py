@@ -19,24 +19,25 @@ from edgecore.plugin import CompileSpec
 aten = torch.ops.aten
 
 UnsupportedReason = Callable[[Node], "str | None"]
-"""Returns the reason why a backend does not support a node, or None if it does."""
+"""A function (node) -> the reason why a backend does not support the node, or None if it does."""
 
 Preserve = Callable[[Node], bool]
-"""Returns True for a node that must not be decomposed, because the backend supports it as it is."""
+"""A function (node) -> True if the node must not be decomposed, because the backend supports it as it is."""
 
 
 class CapabilityPartitioner:
     """A partitioner that tags the nodes that the backend supports, according to a function of the backend.
 
-    Every node has a level: the maximum number of times that a path to it enters the backend from outside. The supported
-    nodes of one level form one partition. These partitions are convex, since a path that leaves one and enters the
-    backend again arrives at a higher level. Their number is minimal, since convexity demands a new partition each time
-    that the path with the most entries enters the backend. A node that reads only constants, such as the dequantization
-    of a weight, joins the partition of its first user. A partition that has only data movement, or fewer than
-    `min_partition_size` other operators, stays outside.
+    Every node has a level: the maximum number of times that a path to it goes from an unsupported node, or an input, to
+    a supported one, minus 1. The supported nodes of one level form one partition. These partitions are convex, since a
+    path that leaves one and comes back to a supported node arrives at a higher level. Their number is minimal: on the
+    path to the highest level, convexity demands a new partition at each step from an unsupported to a supported node. A
+    node that reads only constants, such as the dequantization of a weight, joins the partition of the user with the
+    lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
+    outside.
 
     Args:
-        backend_id: The backend.
+        backend_id: The id of the backend.
         unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
             support it.
         compile_specs: The compile specs of every partition.

@@ -23,7 +23,10 @@ from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, Partit
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
-"""Compiles a partition for the backend of an id. Returns the result, and the package that made it with its version."""
+"""A function (backend id, partition, compile specs) -> (result, (package, version)).
+
+It compiles the partition with the backend, and returns the result and the package that made it.
+"""
 
 
 def to_backend(
@@ -195,7 +198,7 @@ def _is_outside(inside: set[Node], user: Node) -> bool:
 def _restore_order(graph: Graph) -> None:
     """Sort the graph in topological order, keeping the present order where possible.
 
-    A user of a delegate's output may be in front of the delegate, which is at the position of its last node.
+    A user of a delegate's output may be in front of the delegate call, which replaces the last node of the partition.
     """
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}

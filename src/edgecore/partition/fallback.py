@@ -16,7 +16,7 @@ from edgecore.ir.failures import failing_node, text_of
 from edgecore.ir.graph import describe
 
 _MAX_NODES = 5
-"""Maximum number of nodes that a sentence names if the node at fault is not known."""
+"""Maximum number of nodes that an error message names if the node at fault is not known."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -27,7 +27,7 @@ class Failure:
 
     Attributes:
         backend: The backend's id, or the class of its partitioner.
-        sentence: The sentence about the exception.
+        sentence: The error message, with the backend, what it failed to do, the nodes and the exception.
         operators: The number of operators that are not delegated because of it.
     """
 

@@ -1,4 +1,4 @@
-"""A query about a call: the questions that constraints of an operator table ask about it."""
+"""Facts about one operator call, for the constraints of an operator table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Query = TypeVar("Query", bound="NodeQuery")
 
 
 class NodeQuery:
-    """A query about one call of a program.
+    """Answers the questions of constraints about one call of a program, such as whether an argument is constant.
 
     Attributes:
         node: The call.
@@ -31,7 +31,7 @@ class NodeQuery:
         self.constants = constants
 
     def about(self: Query, node: Node) -> Query:
-        """Return the same query about another call of the program."""
+        """Return a query about another call of the same program."""
         other = copy(self)
         other.node = node
         return other
@@ -49,7 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the `val`s of the call's inputs and results, each with its name in reasons: `input x`, `its result`.
+        """List the `val`s of the call's inputs and results, each after the words for it: `input x`, `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.

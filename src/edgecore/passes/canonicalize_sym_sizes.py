@@ -17,7 +17,7 @@ _SIZE = aten.sym_size.int
 
 
 def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
-    """Merge equal symbolic sizes into one node, and let views infer a size.
+    """Merge equal symbolic sizes into one node, and let views infer a size (-1).
 
     The node reads the size from a graph input if an input has it. A size read from an intermediate value would make its
     users depend on that value, so that both could not be in one delegate. A view with one symbolic size gets -1 for it.

@@ -1,4 +1,4 @@
-"""Turn constants of an exported program into buffers if they are state."""
+"""Turn constants of an exported program into buffers if the model writes them or a buffer has the same memory."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ aten = torch.ops.aten
 def crop_padding_only_taps(program: ExportedProgram) -> ExportedProgram:
     """Crop constant kernels, by the same amount on both sides of a dim, together with the padding.
 
-    An example is a 3 x 3 kernel with dilation 24 and padding 24 on 14 x 14 pixels: only its middle tap meets pixels, so
-    that a 1 x 1 kernel without padding remains. Dims of symbolic size are not cropped.
+    A tap is an element of a kernel along one dim. An example is a 3 x 3 kernel with dilation 24 and padding 24 on
+    14 x 14 pixels: only its middle tap meets pixels, so that a 1 x 1 kernel without padding remains. Dims of symbolic
+    size are not cropped.
     """
     constants = Constants(program)
     with edit(program) as graph_module:

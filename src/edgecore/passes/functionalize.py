@@ -114,8 +114,9 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 
 
 def _in_place_chain(node: Node) -> set[Node]:
-    """Return the nodes that are the same tensor as `node`: `node`, and the arguments that in-place calls wrote
-    before.
+    """Return the nodes that stand for the same tensor as `node`.
+
+    If `node` is an in-place call, these are `node`, the argument that it writes, and so on if that is such a call too.
     """
     chain = {node}
     while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):

@@ -18,10 +18,10 @@ from edgecore.ir.verifier import verify
 from edgecore.passes.pass_list import NamedPass, Pass, name_of
 
 GraphCheck = Callable[[GraphModule], None]
-"""Raises an exception if a graph module breaks a rule."""
+"""A function that raises an exception if a graph module breaks a rule."""
 
 ProgramCheck = Callable[[ExportedProgram], None]
-"""Raises an exception if a program breaks a rule."""
+"""A function that raises an exception if a program breaks a rule."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 """Environment variable; if it is set and not 0, programs are verified after every pass."""
@@ -30,7 +30,7 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
-    An exception in a pass is a `CompileError` that names the pass.
+    An exception in a pass becomes a `CompileError` that names the pass.
 
     Args:
         passes: The passes.

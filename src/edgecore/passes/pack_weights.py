@@ -1,4 +1,4 @@
-"""Pack quantized weights outside delegates, so that they stay integers in the file."""
+"""Pack the quantized weights that no delegate took, so that the file stores them as integers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_ROW, PER_GROUP = "dequantize_per_channel.default", "dequantize_per_channel_g
 
 @dataclass(frozen=True)
 class _Weight:
-    """A packed weight: placeholders of constants, and the shape of the entries.
+    """A packed weight: the placeholders of its constants, the bits of an entry, and the number of rows.
 
     `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`; without zero points, all are 0.
     """

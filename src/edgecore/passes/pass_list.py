@@ -85,7 +85,7 @@ class PassList(Sequence[NamedPass]):
         >>> edgecore.compile(model, inputs, passes=passes)
 
     Raises:
-        CompileError: Two passes have the same name, or the list has no pass of a name that a method got.
+        CompileError: Two passes have the same name, or a method gets a name that no pass of the list has.
     """
 
     def __init__(self, passes: Iterable[NamedPass]) -> None:

@@ -111,9 +111,10 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
 
 
 def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Move data in quantized form: put dequantize nodes after data movement and quantize nodes before it, then fold.
+    """Move data in quantized form: put dequantize nodes after data movement and quantize nodes before it.
 
-    This applies to per-tensor quantization, and to values with a single reader.
+    This applies to per-tensor quantization, and to values with a single reader. Adjacent pairs are then removed by
+    `fold_quantize`.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

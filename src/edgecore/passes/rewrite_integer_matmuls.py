@@ -1,8 +1,8 @@
 """Rewrite torchao's matmuls with int8 weights into linear layers of dequantized weights.
 
 The matmuls come from torchao's `Int8WeightOnlyConfig` and `Int8DynamicActivationInt8WeightConfig`. Backends and kernels
-support linear layers of dequantized weights. Decomposed into ATen, the first form would need the weight as float32, and
-the second form an integer matmul, which no runtime has.
+support linear layers of dequantized weights. Decomposed into ATen, the matmul of the first config would need the weight
+as float32, and that of the second config would be an integer matmul, which no runtime has.
 """
 
 from __future__ import annotations

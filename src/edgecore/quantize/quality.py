@@ -1,4 +1,4 @@
-"""Measure the loss of each layer of a quantized program, by a run of both programs on one calibration sample."""
+"""Measure the accuracy loss of each layer: run the float and the quantized program on one calibration sample."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class LayerQuality:
-    """The loss of one operator call of a quantized program.
+    """The accuracy loss of one operator call of a quantized program.
 
     The SQNR (signal to quantization noise ratio) is 10 log10(sum(x^2) / sum((x - q)^2)) in dB, for x of the float
     program and q of the quantized program; it is infinite if they are equal. It includes the losses of earlier layers.
@@ -40,7 +40,7 @@ class LayerQuality:
         module: The qualified name of the module.
         node: The name of the node.
         operator: The name of the operator.
-        scheme: The roundings of weights, inputs and result, in words.
+        scheme: How weights, inputs and result are quantized, in words; the dtype of the computation if none is.
         sqnr: The SQNR of the result.
         inputs_sqnr: The minimum SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
@@ -89,13 +89,13 @@ class Quantized:
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
-    """Measure the loss of each operator call, by one run of both programs.
+    """Measure the accuracy loss of each operator call, by one run of the float and one of the quantized program.
 
     Calls are left out if they only move data, if their result is no float tensor or all zeros, or if the original
     program has no such call.
 
     Args:
-        quantized: Both programs and a sample.
+        quantized: The two programs and a sample.
         method: The name of the method, for the rows.
 
     Returns:
@@ -145,7 +145,7 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 
 
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
-    """Return the SQNR in dB of each floating-point output, by one run of both programs; {} without a sample."""
+    """Return the SQNR in dB of each floating-point output, by one run of each program; {} without a sample."""
     if quantized.inputs is None:
         return {}
     args, kwargs = quantized.inputs
@@ -282,7 +282,7 @@ def _origin(node: Node) -> Node:
 
 
 def _scheme(node: Node, computes_in: str) -> str:
-    """Describe the roundings of a call, such as `weights int8 per channel, inputs int8, result int8`."""
+    """Describe how a call is quantized, such as `weights int8 per channel, inputs int8, result int8`."""
     parts: dict[str, None] = {}
     for source in filter(is_dequantize, node.all_input_nodes):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"

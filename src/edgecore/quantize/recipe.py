@@ -33,7 +33,8 @@ def quantize_model(
         dynamic_shapes: The `dynamic_shapes` to export the quantized module with.
 
     Returns:
-        Both programs, with the first calibration sample, or the example inputs if there is none.
+        The program before and after quantization, and the first calibration sample, or the example inputs if there is
+        none.
 
     Raises:
         CompileError: The recipe needs calibration and there is none, or the recipe uses no calibration; or a sample

@@ -46,7 +46,7 @@ def rounds(program: ExportedProgram) -> bool:
 
 
 def output_steps(program: ExportedProgram) -> list[float | None]:
-    """Return for each output the scale of its last rounding; None if it was not rounded, or with several scales."""
+    """Return for each output the scale of its quantization; None if it is not quantized, or has several scales."""
     output: Any = program.graph.output_node().args[0]
     count = len(program.graph_signature.user_outputs)
     nodes = output[len(output) - count :]

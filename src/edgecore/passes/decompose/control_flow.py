@@ -1,4 +1,4 @@
-"""The calling convention of branches and loop bodies: tensors enter and leave them contiguous."""
+"""Make all tensors that enter or leave a branch or loop body contiguous."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def make_results_dense(node: Node) -> set[Node]:
-    """Make the `val` of a control-flow node's results dense.
+    """Make the `val` (the fake tensors) of a control-flow node's results contiguous.
 
     Returns:
         The getitem nodes whose `val` changed.
@@ -32,7 +32,7 @@ def make_results_dense(node: Node) -> set[Node]:
 
 
 def make_placeholders_dense(body: GraphModule) -> set[Node]:
-    """Make the `val` of a body's placeholders dense.
+    """Make the `val` of a body's placeholders contiguous.
 
     Returns:
         The placeholders whose `val` changed.

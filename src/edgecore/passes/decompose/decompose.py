@@ -31,7 +31,7 @@ from edgecore.passes.decompose.rewrites import REWRITES
 from edgecore.passes.functionalize import functional_form
 
 Preserve = Callable[[Node], bool]
-"""Returns True for a node that must not be decomposed, because a backend asked for it."""
+"""A function (node) -> True if the node must not be decomposed, because a backend asked for it."""
 
 
 def preserve_nothing(node: Node) -> bool:
@@ -211,12 +211,12 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
 
 def _is_dense(tensor: torch.Tensor) -> bool:
     if free_unbacked_symbols(tensor):
-        return True  # strides cannot be compared if sizes depend on data: the `val` stays as it is
+        return True  # strides cannot be compared if sizes depend on data, so the `val` stays as it is
     return dim_order(tensor) in (tuple(range(tensor.dim())), (0, 2, 3, 1))
 
 
 def _note_layout(old: Node, new: Node, layout_changed: set[Node]) -> None:
-    """Mark `new`, so that its users get a new `val`, if `old` is marked or the two differ in layout."""
+    """Add `new` to `layout_changed`, so that its users get a new `val`, if `old` is in it or has another layout."""
     if old in layout_changed or not same_layout(old.meta["val"], new.meta["val"]):
         layout_changed.add(new)
 

@@ -1,4 +1,4 @@
-"""Decompositions that torch lacks, or for whose results no runtime has kernels, as functions of tensors.
+"""Decompositions of operators for which torch has none, or only one into operators without kernels in the runtimes.
 
 `decompose` traces these functions. Direct rewrites, which need no tracing, are in `rewrites.py`.
 """
@@ -19,10 +19,10 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 Decomposition = Callable[..., Any]
-"""A function with the operator's arguments and results."""
+"""A function of tensors with the arguments and results of the operator that it decomposes."""
 
 Applies = Callable[[Node], bool]
-"""Returns True for a call that a decomposition supports."""
+"""A function (call node) -> True if a decomposition supports the call."""
 
 _Function = TypeVar("_Function", bound=Decomposition)
 
@@ -30,7 +30,7 @@ _TABLE: dict[OpOverload, tuple[Decomposition, Applies]] = {}
 
 
 def decomposition_of(node: Node) -> Decomposition | None:
-    """Return the function here that computes the same as the call `node`, or None."""
+    """Return the registered function that computes the same as the call `node`, or None."""
     function, applies = _TABLE.get(node.target, (None, None)) if isinstance(node.target, OpOverload) else (None, None)
     return function if applies is not None and applies(node) else None
 

@@ -20,7 +20,7 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 Rewrite = Callable[[Editor, Node], "Node | None"]
-"""Returns the replacement, or None if this rewrite does not apply to the node."""
+"""A function (editor, node) -> the node that replaces `node`, or None if the rewrite does not apply to it."""
 
 REWRITES: dict[OpOverload, Rewrite] = {}
 

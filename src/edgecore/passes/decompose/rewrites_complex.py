@@ -29,7 +29,7 @@ _MOVES: dict[Any, tuple[Any, tuple[str, ...]]] = {
     )
     for target in targets
 }
-"""The copying form of each operator that moves data, and the names of its arguments that are dims."""
+"""Operator that moves data -> its copy variant, and the names of its arguments that are dims."""
 
 _CONVERSIONS = (aten._to_copy.default, aten.to.dtype)
 

@@ -124,7 +124,7 @@ def _transposed(
         options: The arguments of the 2-d convolutions after the bias.
     """
     depth = planes.shape[1]
-    extra = -(-size // stride) - 1  # a phase has so many planes more than the input
+    extra = -(-size // stride) - 1  # number of planes that a phase has more than the input
     entries: list[list[tuple[int, int]]] = []  # for each phase: (kernel entry, shift)
     for phase in range(stride):
         offsets = [(entry, phase + padding - entry * dilation) for entry in range(weight.shape[2])]
@@ -132,7 +132,7 @@ def _transposed(
     shifts = [shift for phase_entries in entries for _, shift in phase_entries]
     before, after = max(0, -min(shifts)), max(0, max(shifts) + extra)
     planes = _pad_depth(planes, before, after)
-    surplus = before + after - extra  # the padded input has so many planes more than a phase
+    surplus = before + after - extra  # number of planes that the padded input has more than a phase
     phases: list[Tensor | None] = []
     for phase_entries in entries:
         starts = [before + shift for _, shift in phase_entries]
@@ -223,7 +223,7 @@ def average_pool(
 
 @decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
-    """Average each plane, then average the results along the depth: a window is a product of ranges."""
+    """Average each plane, then average the results along the depth: all planes of a window have equal sizes."""
     depth, height, width = output_size
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)
