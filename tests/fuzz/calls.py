@@ -203,7 +203,10 @@ def _slice(d: Drawer) -> None:
 def _pad(d: Drawer) -> None:
     x = d.tensor()
     pads = [d.pick((1, 0, 2, -1)) for _ in range(2 * d.int(0, d.value(x).dim()))]
-    d.call(aten.pad.default, x, pads, d.pick(("constant", "reflect", "replicate", "circular")), d.pick((None, 1.5)))
+    mode = d.pick(("constant", "reflect", "replicate", "circular"))
+    if mode == "circular" and min(pads, default=0) < 0:
+        raise Rejected("PyTorch leaves elements uninitialized")
+    d.call(aten.pad.default, x, pads, mode, d.pick((None, 1.5)))
 
 
 def _constant_pad(d: Drawer) -> None:
