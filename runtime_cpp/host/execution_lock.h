@@ -47,8 +47,8 @@ class Run final : private Completion {
   Error error_;
 };
 
-// Serializes the calls of one method, or of all methods that share state. A pending run keeps the lock without keeping
-// a thread: the next call that acquires the lock first brings that run to its end.
+// Serializes the calls of one method, or of all methods that share state. A run that was started and has not finished
+// does not hold the mutex, so that no thread is blocked; instead, the next call of acquire() first finishes that run.
 class ExecutionLock {
  public:
   // Waits until no other call uses the methods and the pending run, if there is one, has finished. The methods may be

@@ -1,4 +1,4 @@
-// The operator library of the runtime, as tables for edgecore/kernel.h. Plain C.
+// The operator library of the runtime: tables of kernels, each an edgecore_kernel_library. Plain C.
 #ifndef EDGECORE_KERNELS_H_
 #define EDGECORE_KERNELS_H_
 

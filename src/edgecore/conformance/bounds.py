@@ -425,11 +425,12 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of (q - zero point) * step.
+    """Bound the error of (q - zero point) * scale.
 
-    If the scale is dynamic, two implementations have different scales. Each result then lies within half of its own step
-    of the value x that was quantized (clamping cuts off at most half a step, because the range of a row is rounded by at
-    most that). So the two results differ by at most the error of x plus one step.
+    If the scale is computed at run time, the reference and the backend may have different scales. Each result then lies
+    within half of its own scale of the value x that was quantized. This also holds where x is clamped, because rounding
+    the zero point moves the ends of the range by at most half a scale. So the two results differ by at most the error
+    of x plus one scale; ties of rounding and the error of the scale are added.
     """
     q, scale = args[:2]
     if scale_is_by_row(target, scale):
@@ -457,7 +458,11 @@ def scale_is_by_row(target: Any, scale: Any) -> bool:
 
 
 def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, Bounded]:
-    """Bound the errors of scale (max - min) / 255 and zero point -128 - min / scale, of each row or of the tensor."""
+    """Bound the errors of a scale and a zero point that are computed at run time, for each row or for the whole tensor.
+
+    The scale is (max - min) / (q_max - q_min), and the zero point is q_min - min / scale. 0 always lies within the range
+    of `min` and `max`. A row has q_min = -128 and q_max = 127.
+    """
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:

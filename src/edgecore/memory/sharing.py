@@ -38,7 +38,13 @@ _UPDATES = {"index_put", "slice_scatter", "select_scatter"}
 
 @dataclass
 class Sharing:
-    """The nodes that need no instruction (`elided`), and for each of their results the tensors that hold its bytes."""
+    """Nodes that need no instruction, because their results already lie in the memory of other tensors.
+
+    Attributes:
+        elided: These nodes.
+        content: Maps each result of an elided node to the tensors whose memory holds its elements: the base of a view, or
+            the inputs of a concatenation.
+    """
 
     elided: set[Node] = field(default_factory=set)
     content: dict[TensorSpec, tuple[TensorSpec, ...]] = field(default_factory=dict)

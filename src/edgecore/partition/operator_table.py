@@ -62,8 +62,8 @@ class OperatorRow(Generic[Lower]):
 class OperatorTable(Generic[Lower]):
     """The supported operators of a backend, and constraints that hold for all of them.
 
-    A backend whose constraints need more facts than `NodeQuery` has derives a class from it and overrides `make_query`.
-    The other methods without an underscore may be overridden as well.
+    If the constraints of a backend need facts that `NodeQuery` lacks, the backend derives a class from `NodeQuery`, and a
+    class from this one whose `make_query` returns it. The other methods without an underscore may be overridden, too.
 
     Args:
         rows: The rows, one for each operator; `add` adds more.

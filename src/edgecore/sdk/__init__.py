@@ -1,8 +1,8 @@
 """The Python interface for packages of backends: functions and classes of the compiler. Importing it imports no torch.
 
-A backend's package imports only these modules of edgecore: `edgecore`, `edgecore.sdk`, `edgecore.plugin` (for its
-`__init__` and its compiler class), `edgecore.errors` and, in its tests, `edgecore.conformance`. Each name is imported from
-its module when it is first used. `docs/compatibility.md` says for how long names stay.
+A backend's package imports only these modules of edgecore: `edgecore`, `edgecore.sdk`, `edgecore.plugin` (in the
+`__init__.py` and the compiler class of the package), `edgecore.errors` and, in tests, `edgecore.conformance`. Each name
+is imported from its module when it is first used. `docs/compatibility.md` says for how long names stay.
 
 Partitioning: choose the nodes that the backend compiles.
 
@@ -17,10 +17,11 @@ Compiling a partition, in `preprocess`.
 
 - `PartitionView`: inputs, constants and outputs of a partition, with the upper bounds of their shapes; `debug_handles`.
 - `Constants`: read, replace and add weights.
-- `Bounds`: minimum and maximum of symbolic sizes; `dim_order` of a tensor.
+- `Bounds`: minimum and maximum of symbolic sizes.
+- `dim_order`: the order of a tensor's dims in memory.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
-- `is_quantize`, `is_dequantize`, `parameters_of`: recognize quantized patterns of the edge dialect.
+- `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
 - `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages.
 
 Rewriting a program, in recipes of `quantize=`.
@@ -30,7 +31,8 @@ Rewriting a program, in recipes of `quantize=`.
 
 Options, blobs, documentation.
 
-- `Names`: type of an option that holds several names; `SplitNames`: its validator, for elements of other types.
+- `Names`: type of an option that holds a list of strings; `SplitNames`: the validator of `Names`, for an option whose
+  elements have another type.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
