@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "error_text.h"
+
 namespace edgecore {
 namespace {
-
-std::string text_of(const Error &error) { return std::string(error.text, error.size); }
 
 TEST(Status, SentenceHoldsTextNumbersAndLists) {
   Error error;

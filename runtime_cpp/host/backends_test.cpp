@@ -4,12 +4,11 @@
 
 #include <string>
 
+#include "error_text.h"
 #include "host/library.h"
 
 namespace edgecore {
 namespace {
-
-std::string sentence(const Error &error) { return {error.text, error.size}; }
 
 edgecore_option option(const char *name, uint32_t type) {
   edgecore_option result = {};
@@ -37,12 +36,12 @@ TEST(Backends, OptionsAreCheckedAgainstTheTableOfTheBackend) {
 
   edgecore_option unknown[] = {option("ofset", EDGECORE_OPTION_INT)};
   EXPECT_EQ(check_options(table, EDGECORE_OPTION_AT_LOAD, unknown, error).code(), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_NE(sentence(error).find("'ofset'"), std::string::npos);
-  EXPECT_NE(sentence(error).find("offset, together"), std::string::npos);
+  EXPECT_NE(text_of(error).find("'ofset'"), std::string::npos);
+  EXPECT_NE(text_of(error).find("offset, together"), std::string::npos);
 
   edgecore_option mistyped[] = {option("together", EDGECORE_OPTION_STRING)};
   EXPECT_EQ(check_options(table, EDGECORE_OPTION_AT_LOAD, mistyped, error).code(), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_NE(sentence(error).find("of type int"), std::string::npos);
+  EXPECT_NE(text_of(error).find("of type int"), std::string::npos);
 }
 
 }  // namespace

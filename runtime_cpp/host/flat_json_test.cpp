@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "error_text.h"
+
 namespace edgecore {
 namespace {
 
 const std::string kAbi = std::to_string(EDGECORE_ABI_MAJOR) + "." + std::to_string(EDGECORE_ABI_MINOR);
 
-std::string sentence(const Error &error) { return {error.text, error.size}; }
-
-bool says(const Error &error, const std::string &part) { return sentence(error).find(part) != std::string::npos; }
+bool says(const Error &error, const std::string &part) { return text_of(error).find(part) != std::string::npos; }
 
 Status read(const std::string &text, std::vector<JsonItem> &items, Error &error) {
   return read_flat_json({text.data(), text.size()}, items, error);
@@ -27,8 +27,8 @@ TEST(FlatJson, ReadsStringsIntegersAndBooleans) {
       "\t{\"a\":\"x\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\", \"b\" : -9223372036854775808,\r\n"
       "\"c\": {\"d\":true, \"e\":false ,\"f\":{}, \"g\": 0}}\n";
   ASSERT_FALSE(read(text, items, error).ok());  // f: an object within an object within an object
-  ASSERT_TRUE(read("{\"c\": {}, \"d\": {\"c\": 1}}", items, error).ok()) << sentence(error);
-  ASSERT_TRUE(read(text.substr(0, text.find("\"f\"")) + "\"g\": 0}}", items, error).ok()) << sentence(error);
+  ASSERT_TRUE(read("{\"c\": {}, \"d\": {\"c\": 1}}", items, error).ok()) << text_of(error);
+  ASSERT_TRUE(read(text.substr(0, text.find("\"f\"")) + "\"g\": 0}}", items, error).ok()) << text_of(error);
   ASSERT_EQ(items.size(), 6u);
   EXPECT_EQ(items[0].text, "x\"\\/\n\xc3\xa9\xf0\x9f\x98\x80");
   EXPECT_EQ(items[1].number, INT64_MIN);
@@ -76,7 +76,7 @@ TEST(FlatJson, RefusesEverythingElseWithItsLine) {
   Error error;
   for (const auto &one : cases) {
     EXPECT_EQ(read(one.text, items, error).code(), EDGECORE_INVALID_EXTERNAL_DATA) << one.text;
-    EXPECT_TRUE(says(error, one.sentence)) << one.text << ": " << sentence(error);
+    EXPECT_TRUE(says(error, one.sentence)) << one.text << ": " << text_of(error);
   }
   std::string many = "{";
   for (int i = 0; i < 101; ++i) many += "\"" + std::to_string(i) + "\":1,";

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "edgecore/module.h"
+#include "error_text.h"
 #include "pte_builder.h"
 
 namespace edgecore {
@@ -17,9 +18,7 @@ using Strings = std::vector<std::string>;
 
 const std::string kAbi = std::to_string(EDGECORE_ABI_MAJOR) + "." + std::to_string(EDGECORE_ABI_MINOR);
 
-std::string sentence(const Error &error) { return {error.text, error.size}; }
-
-bool says(const Error &error, const std::string &part) { return sentence(error).find(part) != std::string::npos; }
+bool says(const Error &error, const std::string &part) { return text_of(error).find(part) != std::string::npos; }
 
 std::string manifest_of(const std::string &abi, const std::string &id, const std::string &library,
                         const std::string &rest = "") {
@@ -57,7 +56,7 @@ TEST(Manifest, SaysWhereTheLibraryIs) {
   Error error;
   const std::string text =
       manifest_of("1.20", "ToyBackend", "../lib/toy.so", R"(, "later": 1, "options": {"a": true})");
-  ASSERT_TRUE(read_manifest("/opt/x/toy.json", {text.data(), text.size()}, manifest, error).ok()) << sentence(error);
+  ASSERT_TRUE(read_manifest("/opt/x/toy.json", {text.data(), text.size()}, manifest, error).ok()) << text_of(error);
   EXPECT_EQ(manifest.library, "/opt/x/../lib/toy.so");
   EXPECT_EQ(manifest.abi.major, 1);
   EXPECT_EQ(manifest.abi.minor, 20);
@@ -83,7 +82,7 @@ TEST(Manifest, ABrokenManifestIsNamedWithTheReason) {
     Error error;
     const StringView text(one.text.data(), one.text.size());
     EXPECT_EQ(read_manifest("/a/toy.json", text, manifest, error).code(), EDGECORE_INVALID_EXTERNAL_DATA) << one.text;
-    EXPECT_TRUE(says(error, "/a/toy.json is broken: " + one.sentence)) << sentence(error);
+    EXPECT_TRUE(says(error, "/a/toy.json is broken: " + one.sentence)) << text_of(error);
   }
 }
 
@@ -93,7 +92,7 @@ TEST(Manifest, TheFirstFolderWithAManifestIsUsed) {
   Manifest manifest;
   Error error;
   const Strings folders = {first.path, second.path};
-  EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << sentence(error);
+  EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << text_of(error);
   EXPECT_EQ(manifest.library, second.path + "/second.so");
   first.add("other.json", manifest_of(kAbi, "OtherBackend", "other.so"));
   first.add("toy.json.old", manifest_of(kAbi, "ToyBackend", "old.so"));
@@ -101,14 +100,14 @@ TEST(Manifest, TheFirstFolderWithAManifestIsUsed) {
   first.add("broken.json", "{");
   first.add("newer.json", manifest_of("99.0", "ToyBackend", "newer.so"));
   first.add_pipe("pipe.json");  // to which nobody writes
-  EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << sentence(error);
+  EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok()) << text_of(error);
   EXPECT_EQ(manifest.library, second.path + "/second.so");
   first.add("toy.json", manifest_of(kAbi, "ToyBackend", "first.so"));
   EXPECT_TRUE(find_manifest("ToyBackend", folders, manifest, error).ok());
   EXPECT_EQ(manifest.library, first.path + "/first.so");
   first.add("again.json", manifest_of(kAbi, "ToyBackend", "again.so"));
   EXPECT_EQ(find_manifest("ToyBackend", folders, manifest, error).code(), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_TRUE(says(error, "Both " + first.path + "/again.json and " + first.path + "/toy.json")) << sentence(error);
+  EXPECT_TRUE(says(error, "Both " + first.path + "/again.json and " + first.path + "/toy.json")) << text_of(error);
 }
 
 TEST(Manifest, AnErrorSaysWhyNoManifestWasFound) {
@@ -120,19 +119,19 @@ TEST(Manifest, AnErrorSaysWhyNoManifestWasFound) {
   };
   EXPECT_EQ(code({}), EDGECORE_NOT_FOUND);
   EXPECT_EQ(code({folder.path, other.path}), EDGECORE_NOT_FOUND);
-  EXPECT_TRUE(says(error, "'ToyBackend' is in " + folder.path + ", " + other.path + ".")) << sentence(error);
+  EXPECT_TRUE(says(error, "'ToyBackend' is in " + folder.path + ", " + other.path + ".")) << text_of(error);
   for (const char *relative : {"", ".", "backends"}) {
     EXPECT_EQ(code({relative}), EDGECORE_INVALID_ARGUMENT);
-    EXPECT_TRUE(says(error, "absolute")) << sentence(error);
+    EXPECT_TRUE(says(error, "absolute")) << text_of(error);
   }
   EXPECT_EQ(code({"/no/such/folder"}), EDGECORE_ACCESS_FAILED);
-  EXPECT_TRUE(says(error, "/no/such/folder cannot be read: No such")) << sentence(error);
+  EXPECT_TRUE(says(error, "/no/such/folder cannot be read: No such")) << text_of(error);
   const std::string broken = folder.add("a.json", std::string(70000, ' '));
   EXPECT_EQ(code({folder.path}), EDGECORE_INVALID_EXTERNAL_DATA);
-  EXPECT_TRUE(says(error, broken + " is broken: it has more than 65536 bytes")) << sentence(error);
+  EXPECT_TRUE(says(error, broken + " is broken: it has more than 65536 bytes")) << text_of(error);
   const std::string newer = folder.add("z.json", manifest_of("99.0", "ToyBackend", "/no/library.so"));
   EXPECT_EQ(code({folder.path}), EDGECORE_NOT_SUPPORTED);  // and no library was opened
-  EXPECT_TRUE(says(error, newer) && says(error, "99.0") && says(error, kAbi)) << sentence(error);
+  EXPECT_TRUE(says(error, newer) && says(error, "99.0") && says(error, kAbi)) << text_of(error);
 }
 
 TEST(Manifest, AnEnvironmentVariableNamesFolders) {
@@ -153,14 +152,14 @@ std::vector<float> run_toy(const Strings &folders, std::vector<edgecore_option> 
   const std::vector<uint8_t> bytes = pte.finish();
   Module module;
   std::vector<Tensor> outputs;
-  EXPECT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok()) << sentence(error);
+  EXPECT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok()) << text_of(error);
   EXPECT_EQ(module.missing_backends().size(), 1u);
   for (const StringView id : module.missing_backends()) {
     if (!module.find_backend(id, folders, {options.data(), options.size()}, error).ok()) return {};
   }
   EXPECT_TRUE(module.missing_backends().empty());
-  EXPECT_TRUE(module.load_methods({}, error).ok()) << sentence(error);
-  EXPECT_TRUE(module.run("forward", {Tensor::of<float>({2}, {1, 2})}, outputs, error).ok()) << sentence(error);
+  EXPECT_TRUE(module.load_methods({}, error).ok()) << text_of(error);
+  EXPECT_TRUE(module.run("forward", {Tensor::of<float>({2}, {1, 2})}, outputs, error).ok()) << text_of(error);
   const float *out = static_cast<const float *>(outputs[0].data());
   return {out, out + 2};
 }
@@ -171,18 +170,18 @@ TEST(Manifest, AModuleLoadsWhatItsFileNeeds) {
   EXPECT_EQ(run_toy({folder.path}, {}, error), std::vector<float>{});
   const std::string path =
       folder.add("toy.json", manifest_of(kAbi, "ToyBackend", TOY_BACKEND, R"(, "options": {"offset": 5})"));
-  EXPECT_EQ(run_toy({folder.path}, {}, error), (std::vector<float>{6, 7})) << sentence(error);
+  EXPECT_EQ(run_toy({folder.path}, {}, error), (std::vector<float>{6, 7})) << text_of(error);
   edgecore_option offset = {};
   offset.name = {"offset", 6};
   offset.type = EDGECORE_OPTION_FLOAT;
   offset.value.d = 10;
-  EXPECT_EQ(run_toy({folder.path}, {offset}, error), (std::vector<float>{11, 12})) << sentence(error);
+  EXPECT_EQ(run_toy({folder.path}, {offset}, error), (std::vector<float>{11, 12})) << text_of(error);
   folder.add("toy.json", manifest_of(kAbi, "ToyBackend", TOY_BACKEND, R"(, "options": {"ofset": 5})"));
   EXPECT_EQ(run_toy({folder.path}, {}, error), std::vector<float>{});
-  EXPECT_TRUE(says(error, "no option 'ofset'") && says(error, "The manifest is " + path)) << sentence(error);
+  EXPECT_TRUE(says(error, "no option 'ofset'") && says(error, "The manifest is " + path)) << text_of(error);
   folder.add("toy.json", manifest_of(kAbi, "ToyBackend", "nothing.so"));
   EXPECT_EQ(run_toy({folder.path}, {}, error), std::vector<float>{});
-  EXPECT_TRUE(says(error, folder.path + "/nothing.so cannot be loaded") && says(error, path)) << sentence(error);
+  EXPECT_TRUE(says(error, folder.path + "/nothing.so cannot be loaded") && says(error, path)) << text_of(error);
 }
 
 }  // namespace

@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "edgecore/module.h"
+#include "error_text.h"
 #include "null_backend.h"
 #include "pte_builder.h"
 
 namespace edgecore {
 namespace {
-
-std::string sentence(const Error &error) { return {error.text, error.size}; }
 
 // A program with the methods "prefill" and "decode", each y = delegate(x); x and y have shape [2].
 std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "") {
@@ -45,7 +44,7 @@ class Opened {
     data[0] = a;
     data[1] = b;
     std::vector<Tensor> outputs;
-    EXPECT_TRUE(module.run(method, {input}, outputs, error).ok()) << sentence(error);
+    EXPECT_TRUE(module.run(method, {input}, outputs, error).ok()) << text_of(error);
     if (outputs.empty()) return {};
     const float *out = static_cast<const float *>(outputs[0].data());
     return {out, out + 2};
@@ -71,11 +70,11 @@ using Floats = std::vector<float>;
 
 TEST(ModuleBackends, MethodsShareStateThatCanBeResetExportedAndImported) {
   Opened chat(program(kNullState));
-  ASSERT_TRUE(chat.ok) << sentence(chat.error);
+  ASSERT_TRUE(chat.ok) << text_of(chat.error);
   EXPECT_EQ(chat.run("prefill", 1, 2), (Floats{2 + 3, 4 + 3}));
   EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 5, 2 + 5}));
   std::vector<uint8_t> state;
-  ASSERT_TRUE(chat.module.export_state("NullBackend", state, chat.error).ok()) << sentence(chat.error);
+  ASSERT_TRUE(chat.module.export_state("NullBackend", state, chat.error).ok()) << text_of(chat.error);
   EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 7, 2 + 7}));
   ASSERT_TRUE(chat.module.import_state("NullBackend", {state.data(), state.size()}, chat.error).ok());
   EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 7, 2 + 7}));
@@ -88,15 +87,15 @@ TEST(ModuleBackends, MethodsShareStateThatCanBeResetExportedAndImported) {
   EXPECT_EQ(other.run("decode", 0, 0), (Floats{5, 5}));
 
   EXPECT_FALSE(chat.module.import_state("NullBackend", {state.data(), 1}, chat.error).ok());
-  EXPECT_EQ(sentence(chat.error), "a state of 1 bytes is not of this program.");
+  EXPECT_EQ(text_of(chat.error), "a state of 1 bytes is not of this program.");
   EXPECT_EQ(chat.module.export_state("Other", state, chat.error).code(), EDGECORE_NOT_FOUND);
-  EXPECT_EQ(sentence(chat.error), "The backend 'Other' was not added to this program.");
+  EXPECT_EQ(text_of(chat.error), "The backend 'Other' was not added to this program.");
 }
 
 TEST(ModuleBackends, WeightsArePackedOnceForAllMethods) {
   const uint64_t before = null_backend_packed();
   Opened opened(program(kNullWeights));
-  ASSERT_TRUE(opened.ok) << sentence(opened.error);
+  ASSERT_TRUE(opened.ok) << text_of(opened.error);
   EXPECT_EQ(null_backend_packed() - before, 1u);
   EXPECT_EQ(opened.run("prefill", 1, 2), (Floats{10, 20}));
   EXPECT_EQ(opened.run("decode", 1, 2), (Floats{10, 20}));
@@ -104,20 +103,20 @@ TEST(ModuleBackends, WeightsArePackedOnceForAllMethods) {
 
 TEST(ModuleBackends, OptionsAreSetAtLoadAndWhileLoaded) {
   Opened opened(program(0), {option("gain", EDGECORE_OPTION_INT, 3)});
-  ASSERT_TRUE(opened.ok) << sentence(opened.error);
+  ASSERT_TRUE(opened.ok) << text_of(opened.error);
   EXPECT_EQ(opened.run("decode", 1, 2), (Floats{6, 12}));
   ASSERT_TRUE(opened.set(option("gain", EDGECORE_OPTION_FLOAT, 0.5)));
   EXPECT_EQ(opened.run("prefill", 1, 2), (Floats{1, 2}));
   EXPECT_EQ(opened.run("decode", 1, 2), (Floats{1, 2}));
 
   EXPECT_FALSE(opened.set(option("name", EDGECORE_OPTION_STRING, 0)));
-  EXPECT_EQ(sentence(opened.error),
+  EXPECT_EQ(text_of(opened.error),
             "The backend NullBackend has no option 'name' that can be set after loading; it has: gain.");
   EXPECT_FALSE(opened.set(option("gain", EDGECORE_OPTION_BOOL, 1)));
-  EXPECT_EQ(sentence(opened.error), "The option 'gain' of the backend NullBackend is of type float; got bool.");
+  EXPECT_EQ(text_of(opened.error), "The option 'gain' of the backend NullBackend is of type float; got bool.");
   Opened unknown(program(0), {option("speed", EDGECORE_OPTION_INT, 3)});
   EXPECT_FALSE(unknown.ok);
-  EXPECT_EQ(sentence(unknown.error), "The backend NullBackend has no option 'speed' for loading; it has: gain, name.");
+  EXPECT_EQ(text_of(unknown.error), "The backend NullBackend has no option 'speed' for loading; it has: gain, name.");
 }
 
 TEST(ModuleBackends, CompatibilityIsOptimalWorksOrIsRefused) {
@@ -132,7 +131,7 @@ TEST(ModuleBackends, CompatibilityIsOptimalWorksOrIsRefused) {
       "would do better if the model were compiled again: 'null 1' computes faster.\n");
   const Opened refused(program(0, "null 2"));
   EXPECT_FALSE(refused.ok);
-  EXPECT_NE(sentence(refused.error).find("this backend runs 'null 1'"), std::string::npos) << sentence(refused.error);
+  EXPECT_NE(text_of(refused.error).find("this backend runs 'null 1'"), std::string::npos) << text_of(refused.error);
 }
 
 }  // namespace

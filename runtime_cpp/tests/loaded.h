@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "edgecore/method.h"
+#include "error_text.h"
 #include "null_backend.h"
 #include "pte_builder.h"
 #include "toy_kernels.h"
 
 namespace edgecore {
-
-inline std::string text_of(const Error &error) { return std::string(error.text, error.size); }
 
 // Makes each allocation on the heap, so that a sanitizer detects accesses past its end. Returns NULL past `limit`
 // bytes.
