@@ -54,6 +54,13 @@ def test_an_invalid_call_reports_an_error(library: Library, name: str, args: tup
         assert caught.value.text.startswith(name + ": ")
 
 
+def test_an_empty_tensor_of_integers_can_be_divided_by_zero(library: Library) -> None:
+    empty = torch.empty(2, 0, dtype=torch.int64)
+    library.call("aten::floor_divide.out", empty, torch.tensor([0]), torch.empty_like(empty))
+    library.call("aten::div.Scalar_mode_out", empty, 0, "trunc", torch.empty_like(empty))
+    library.call("aten::remainder.Scalar_out", empty, 0, torch.empty_like(empty))
+
+
 @pytest.mark.parametrize(
     "name", ["exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "relu", "sign", "round", "sin"]
 )

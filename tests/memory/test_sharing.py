@@ -7,7 +7,11 @@ from torch import nn
 import edgecore
 from edgecore import format as fmt
 from edgecore.errors import CompileError
+from edgecore.ir.delegate import delegates
 from edgecore.memory import MemoryPlanningPass
+from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, to_backend
+from edgecore.passes.decompose import decompose
+from edgecore.plugin import PreprocessResult
 
 
 class ViewOfAnInputIsTheOutput(nn.Module):
@@ -274,3 +278,22 @@ def test_a_planner_of_the_user_that_ignores_the_alignment_is_refused():
 
     with pytest.raises(CompileError, match="offset 4 of a tensor of 256 bytes is no multiple of 16"):
         edgecore.compile(Slices().eval(), (torch.randn(8, 8),), memory=MemoryPlanningPass(packed))
+
+
+def test_a_delegate_never_reads_a_concatenation_and_its_operand_from_the_same_memory():
+    class Parts(nn.Module):
+        def forward(self, x):
+            a = torch.sin(x)
+            both = torch.cat([a, torch.cos(x)])
+            return a + a, both + both
+
+    program = decompose(torch.export.export(Parts().eval(), (torch.randn(4, 16),)).run_decompositions({}))
+    only_add = lambda _: lambda node: None if node.target is torch.ops.aten.add.Tensor else "not supported"
+    preprocess = lambda *_: (PreprocessResult(b"blob"), ("acme", "1"))
+    to_backend(program, CapabilityPartitioner("acme", only_add), preprocess, PartitionDiagnostics())
+    MemoryPlanningPass().run(program)
+    ((call, _),) = delegates(program)
+    specs = [node.meta["spec"] for node in call.all_input_nodes if "spec" in node.meta]
+    assert len(specs) == 2
+    ranges = sorted((spec.mem_offset, spec.mem_offset + spec.nbytes) for spec in specs)
+    assert ranges[0][1] <= ranges[1][0], ranges

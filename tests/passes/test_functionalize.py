@@ -35,6 +35,12 @@ def write_into_input(self, x):
     return x * 2
 
 
+def write_of_another_dtype(self, x):
+    y = x + 1
+    y.add_(x.double())
+    return y.gt_(0.5)
+
+
 def write_after_dropout(self, x):
     y = x + 1
     z = nn.functional.dropout(y, training=False)
@@ -43,7 +49,15 @@ def write_after_dropout(self, x):
 
 
 @pytest.mark.parametrize(
-    "function", [inplace_chain, write_through_view, write_under_view, write_after_dropout, write_into_input]
+    "function",
+    [
+        inplace_chain,
+        write_through_view,
+        write_under_view,
+        write_of_another_dtype,
+        write_after_dropout,
+        write_into_input,
+    ],
 )
 def test_a_functionalized_program_equals_eager_and_torch(function):
     x = torch.randn(3, 4)

@@ -34,6 +34,15 @@ def test_index_arithmetic_is_narrowed_and_runs():
     torch.testing.assert_close(edgecore.load(lowered.to_executorch().buffer).forward(x), expected)
 
 
+def test_a_clamp_with_limits_beyond_32_bits_stays_wide():
+    table = nn.Embedding(10, 4)
+    function = lambda s, x: s.table(x.argmax(1).clamp(2**40, 3))
+    program = narrow_integers(edge_of(function, torch.randn(3, 5), table=table))
+    (clamp,) = calls(program.graph_module, aten.clamp.default)
+    assert clamp.meta["val"].dtype == torch.int64
+    check(program, function, torch.randn(3, 5), table=table)
+
+
 def test_indices_that_do_not_fit_32_bits_stay_wide():
     table = nn.Embedding(4, 2)
     function = lambda s, x: s.table((torch.arange(3) * 2**31).clamp(0, 3)) + x

@@ -75,7 +75,7 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
   if (call.failed()) return call.status();
   Type common = promotion.result();
   if (binary.kind == Kind::kFloating && !is_floating(common)) common = Type::kF32;
-  if (binary.divides && !is_floating(common) && has_zero(call, b)) {
+  if (binary.divides && !is_floating(common) && a.numel() > 0 && has_zero(call, b)) {
     return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "integer division by zero");
   }
   const Tensor inputs[] = {a, b};

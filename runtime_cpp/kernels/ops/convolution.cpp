@@ -131,10 +131,10 @@ int32_t convolution_out(const edgecore_call *raw) {
                                                           << weight.shape() << " and " << conv.groups
                                                           << " groups do not match");
   }
-  // Maximum number of elements in the patches of one output row (of a transposed convolution: in the columns of one
-  // image), so that the scratch size in bytes for all workers cannot overflow.
+  // Maximum number of elements in the patches of one output row (of a transposed convolution: in the columns of all
+  // images and groups), so that the scratch size in bytes for all workers cannot overflow.
   constexpr int64_t kMaxElements = int64_t{1} << 40;
-  const int64_t pixels = conv.transposed ? conv.in_pixels() : conv.out_w;
+  const int64_t pixels = conv.transposed ? conv.batch * conv.groups * conv.in_pixels() : conv.out_w;
   const int64_t depth = (conv.transposed ? conv.group_out() : conv.group_in()) * conv.taps();
   if (!call.check(pixels <= 0 || depth <= kMaxElements / pixels, "input, weight or padding are too large")) {
     return call.status();

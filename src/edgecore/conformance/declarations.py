@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-import edgecore
 from edgecore import format as fmt
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.lifetime import written
@@ -95,7 +94,7 @@ def trust(subject: BackendUnderTest) -> str:
 def profile_events(subject: BackendUnderTest) -> str:
     """Check that the trace of a run contains the calls of its delegates."""
     name, _, inputs, program = delegated(subject)
-    model = edgecore.load(program.buffer, trust=True, trace=True)
+    model = load(subject, program, trace=True)
     model.forward(*inputs)
     path = subject.folder / "run.etdp"
     model.write_trace(path)

@@ -10,7 +10,7 @@ import torch
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
-from edgecore.conformance.programs import check_results, compiled, delegated_calls, eager, outputs
+from edgecore.conformance.programs import check_results, compiled, delegated_calls, eager, load, outputs
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
 from edgecore.plugin import isolated_import
@@ -37,7 +37,7 @@ def between(subject: BackendUnderTest) -> str:
     program = compiled(subject, twice, inputs)
     if foreign in delegated_calls(subject, program):
         raise Failed(f"it tags {foreign}, which operator_support() does not list")
-    got = outputs(edgecore.load(program.buffer, trust=True).forward(*inputs))
+    got = outputs(load(subject, program).forward(*inputs))
     check_results(subject, f"{name}, {foreign}, {name}", got, eager(twice, inputs))
     return f"{program.report().delegates.get(subject.backend_id, 0)} delegates around {foreign}"
 
@@ -57,7 +57,7 @@ class _With:
             subject.trying(f"{name}, {first} first")
             order = [subject.backend, edgecore.Backend(self.other)]
             program = edgecore.compile(model, inputs, backends=order if first == subject.name else order[::-1])
-            got = outputs(edgecore.load(program.buffer, trust=True).forward(*inputs))
+            got = outputs(load(subject, program).forward(*inputs))
             check_results(subject, f"{name}, {first} first", got, eager(model, inputs))
             counts.append(len(delegated_calls(subject, program)))
             if first == subject.name and counts[0] != len(delegated_calls(subject, alone)):

@@ -15,18 +15,6 @@ TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, tor
 """Maximum difference of two results, relative to the largest value. Results of other dtypes must be equal."""
 
 
-class Call(torch.nn.Module):
-    """A module that calls a function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        """Call the function."""
-        return self.function(*args)
-
-
 def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any) -> Any:
     """Compile a model with the backend, which need not support all operators."""
     return edgecore.compile(model, inputs, backends=[subject.backend], **settings)

@@ -148,6 +148,8 @@ class _Sharer:
         if len(set(storages)) < len(storages) or result.storage in storages or offset != result.nbytes:
             return
         contents = tuple(source.meta[SPEC] for source in sources)
+        if any(self._overlaps_in_delegate(part, result) for part in contents):
+            return
         if self._join(joined, result):
             self.result.elided.add(node)
             self.result.content[result] = contents

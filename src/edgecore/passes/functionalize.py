@@ -7,10 +7,11 @@ from functools import cache, partial
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import all_calls, edit, replace
+from edgecore.ir.graph import all_calls, compute_val, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
 
@@ -31,7 +32,8 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     If no later node reads an alias of the tensor that an in-place operator writes, the node gets the functional
     overload, and later users of the tensor read the result. torch's own functionalization, which traces the program
     again, handles all other programs: those that write through an alias, into an input or a buffer, or inside a branch
-    or loop body, and those with regions under `torch.no_grad()` or `torch.autocast()`.
+    or loop body, those that convert a result to the dtype of the tensor, and those with regions under
+    `torch.no_grad()` or `torch.autocast()`.
     """
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
@@ -40,7 +42,10 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
         return copy_program(program.run_decompositions({}))
     if not mutating:
         return program
-    if any(functional_form(node.target) is None for node in mutating) or _writes_through_alias(program):
+    if any(functional_form(node.target) is None for node in mutating):
+        return copy_program(program.run_decompositions({}))
+    mode = fake_mode(program.graph_module)
+    if any(_converts(node, mode) for node in mutating) or _writes_through_alias(program):
         return copy_program(program.run_decompositions({}))
     with edit(program):
         for node in mutating:
@@ -86,6 +91,16 @@ def functional_form(target: OpOverload) -> OpOverload | None:
     if overload is None or len(overload._schema.arguments) != len(target._schema.arguments):
         return None
     return overload if isinstance(overload, OpOverload) else None
+
+
+def _converts(node: Node, mode: FakeTensorMode) -> bool:
+    """Return True if an in-place call converts its result to the dtype of the tensor that it writes.
+
+    An example is `x.gt_(0)` for a float tensor `x`: the functional overload `gt` returns booleans.
+    """
+    functional = functional_form(node.target)
+    assert functional is not None
+    return bool(compute_val(mode, functional, node.args, node.kwargs).dtype != node.meta["val"].dtype)
 
 
 def _writes_through_alias(program: ExportedProgram) -> bool:

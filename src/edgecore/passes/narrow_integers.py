@@ -96,7 +96,9 @@ def _range(node: Node, ranges: dict[Node, Range], constants: Constants) -> Range
         return _hull(edge for part in parts if part for edge in part) if all(parts) else None
     if node.target is aten.clamp.default:
         bounds = argument(node, "min"), argument(node, "max")
-        return (bounds[0], bounds[1]) if all(type(bound) is int for bound in bounds) else None
+        if not all(type(bound) is int for bound in bounds) or bounds[0] > bounds[1]:
+            return None
+        return bounds
     return _arithmetic_range(node, ranges)
 
 

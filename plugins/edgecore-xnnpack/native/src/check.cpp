@@ -219,7 +219,7 @@ void check_graph(Graph *graph) {
   }
 }
 
-uint64_t infer_shapes(const Graph &graph, Shape *shapes) {
+void infer_shapes(const Graph &graph, Shape *shapes) {
   uint64_t live = 0, peak = 0, tables = 0;
   for (const Node &node : graph.nodes) {
     node.kind->infer(graph, node, shapes);
@@ -249,7 +249,6 @@ uint64_t infer_shapes(const Graph &graph, Shape *shapes) {
       if (node.in[i] != kNone && !is_repeated) release(node.in[i]);
     }
   }
-  return peak + tables;
 }
 
 }  // namespace edgecore::xnnpack

@@ -13,8 +13,8 @@ namespace edgecore::xnnpack {
 void check_graph(Graph *graph);
 
 // Infers the shapes of all values. `shapes` has one entry per value; the caller fills in those of inputs and constants.
-// Returns the peak memory in bytes of intermediate values and of XNNPACK's address tables. Throws backend::Failure.
-uint64_t infer_shapes(const Graph &graph, Shape *shapes);
+// Throws backend::Failure, also if intermediate values and XNNPACK's address tables would need too much memory.
+void infer_shapes(const Graph &graph, Shape *shapes);
 
 }  // namespace edgecore::xnnpack
 

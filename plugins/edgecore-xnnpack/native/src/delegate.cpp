@@ -175,7 +175,7 @@ class Instance {
            graph_.externals.size());
     }
     std::vector<Shape> shapes = input_shapes(args);
-    const uint64_t peak_bytes = infer_shapes(graph_, shapes.data());
+    infer_shapes(graph_, shapes.data());
     resize_outputs(args, shapes);
     if (!prepared_ || shapes != shapes_) {
       prepared_ = false;
@@ -184,8 +184,7 @@ class Instance {
       plan();
       prepared_ = true;
     }
-    // XNNPACK allocates its workspace itself; this estimate only tells the host its size.
-    return {backend::memory_need(EDGECORE_MEMORY_PERSISTENT, peak_bytes, kAlignment)};
+    return {};  // XNNPACK allocates its workspace itself
   }
 
   void execute(const Arguments &args, const Memory &) {
