@@ -82,7 +82,10 @@ class OpenvinoCompiler:
 
 
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
-    """Return the compile specs of the options; `streams=1` and `half_weights=False` give none."""
+    """Convert the options to compile specs, the key-value pairs that `preprocess` gets for each partition.
+
+    An option whose default is OpenVINO's own behaviour (`streams=1`, `half_weights=False`) adds no compile spec.
+    """
     texts = {
         DEVICE: options.device,
         PAYLOAD: options.payload,

@@ -27,7 +27,7 @@ _POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_p
 
 
 def _log_patches() -> list[Patch]:
-    """Correct the logarithm of infinity and of NaN, which were 88.4 and 88.8, so that a later sum hid a NaN.
+    """Correct the logarithm of infinity and of NaN: the kernels returned 88.4 and 88.8, so NaN and infinity were lost.
 
     The patch adds x - min(x, FLT_MAX) to the kernel's result. This term is 0 for every finite x, infinity for infinity,
     and NaN for NaN: whichever operand the instruction `min` returns for a NaN, the difference is NaN. Finite x above
@@ -114,8 +114,8 @@ PATCHES = [
 """,
     ),
     # Average pooling has separate pointer tables for the output rows whose windows reach into the top padding and for
-    # those that reach into the bottom padding. If the image is so low that a window reaches into both, the two tables
-    # overlapped, and rows read the pixels of other rows.
+    # those that reach into the bottom padding. If the image has so few rows that a window reaches into both paddings,
+    # the two tables overlapped, and output rows were computed from the pixels of other rows.
     Patch(
         "src/operators/average-pooling-nhwc.c",
         _POOLED_ROWS,
