@@ -192,7 +192,7 @@ struct Delegate {
 
   void compile(uint32_t threads, ForThreads &out) const {
     Properties properties = payload.properties;
-    // Other devices do not have this property.
+    // Only the device CPU has the property INFERENCE_NUM_THREADS.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
     out.core = program_.driver.core(payload.device, properties);
     ov_core *core = out.core.get();

@@ -22,7 +22,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler`."""
+    """OpenVINO's implementation of `QuantizingCompiler` and `ReportingCompiler`, protocols of `edgecore.plugin`."""
 
     Options = OpenvinoOptions
 

@@ -1,8 +1,8 @@
 // The XNNPACK backend, built on edgecore/backend.hpp.
 //
-// The class Driver initializes XNNPACK for the process, Program holds the load options of a file, Delegate a checked
-// graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share packed
-// weights.
+// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate a
+// checked graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share
+// packed weights.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -184,8 +184,8 @@ class Instance {
       plan();
       prepared_ = true;
     }
-    // XNNPACK allocates its workspace itself. This need has the workspace's estimated size, so that the runtime counts it
-    // in Method::delegate_bytes; the block that the runtime allocates for the need stays unused.
+    // XNNPACK allocates its workspace itself. This need has the workspace's estimated size, so that the runtime counts
+    // it in Method::delegate_bytes; the block that the runtime allocates for the need stays unused.
     return {backend::memory_need(EDGECORE_MEMORY_PERSISTENT, peak_bytes, kAlignment)};
   }
 

@@ -66,7 +66,7 @@ struct Value {
   Type type = Type::kInvalid;
   Role role = Role::kInternal;
   uint32_t argument = kNone;  // inputs and outputs: index among the call's arguments
-  Shape shape;                // as declared in the blob, in dim order
+  Shape shape;                // as declared in the blob; sizes in memory order, the outermost dim first
   Quantization quantization;
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
   bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK

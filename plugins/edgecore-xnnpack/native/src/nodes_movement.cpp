@@ -1,4 +1,6 @@
-// Nodes that move data: transpose, reshape, slice, pad, concatenate, and resize by interpolation.
+// The node kinds that move data (transpose, reshape, slice, pad, concatenate), and for resizing by interpolation.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include <cmath>
 
 #include "nodes.h"

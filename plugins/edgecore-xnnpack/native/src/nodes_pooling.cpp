@@ -1,4 +1,6 @@
-// Nodes of NHWC poolings.
+// The node kinds for NHWC poolings.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include <cmath>
 
 #include "nodes.h"

@@ -86,9 +86,10 @@ PATCHES = [
 
     _mm512_mask_storeu_epi16""",
     ),
-    # XNNPACK fuses a clamp into the node before it if that node has an output range. It did so also if the two ranges
-    # do not overlap, which gives an empty range. And if the node before is not a clamp, writing the bounds to
-    # params.unary.clamp overwrote another member of that union, such as a convolution's padding.
+    # XNNPACK fuses a clamp into the node before it if that node has an output range. Without these two patches, it does
+    # so also if the two ranges do not overlap, which gives an empty range. And if the node before is not a clamp, it
+    # writes the bounds to params.unary.clamp, which overwrites another member of that union, such as the padding of a
+    # convolution.
     Patch(
         "src/subgraph.c",
         """      if (is_clamp(consumer) && has_clamp(producer)) {

@@ -179,8 +179,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
   for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
     for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
-      // All 256 integers occur at size 256 (3 is odd). Depending on the zero point, some are outside the function's
-      // domain.
+      // At size 256 all 256 integers occur, because the factor 3 is odd. Depending on the zero point, some are outside
+      // the function's domain.
       const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
       Tensor input = quantized_tensor(type, {size}, scale, zero),
              output = quantized_tensor(type, {size}, scale * 0.75f, zero);

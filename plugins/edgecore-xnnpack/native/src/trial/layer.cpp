@@ -157,8 +157,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                    double high) {
   for (double &number : expected) number = std::clamp(number, low, high);
   if (is_int8(types.output)) {
-    // Rounding to integers: half a step. Kernels multiply the sum by the scale in fp32: relative errors of a few 2^-24
-    // of at most 255 steps, below 1e-4.
+    // Rounding to integers gives an error of up to half a step. Kernels multiply the sum by the scale in fp32, with a
+    // relative error of a few 2^-24; for a result of at most 255 steps, that is below 1e-4 steps.
     trial->compare_steps(shape, got, expected, 0.5 + 1e-4);
     return;
   }

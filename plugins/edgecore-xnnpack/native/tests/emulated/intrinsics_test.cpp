@@ -438,7 +438,7 @@ TEST(Fp16, EachOperationRoundsOnce) {
   }
 }
 
-// The reference is a * b + c in double, rounded to fp16. If the double sum is inexact, this rounds twice, which can
+// The reference is a * b + c in double, rounded to fp16. If the double sum is inexact, this rounds twice, which could
 // give a wrong reference if the double is a tie between two fp16 numbers. So the test then takes the next double in the
 // direction of the exact sum, which rounds to fp16 as the exact sum does.
 TEST(Fp16, AFusedMultiplyAddRoundsOnce) {
