@@ -84,7 +84,7 @@ class OpenvinoCompiler:
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
     """Convert the options to compile specs, the key-value pairs that `preprocess` gets for each partition.
 
-    An option whose default is OpenVINO's own behaviour (`streams=1`, `half_weights=False`) adds no compile spec.
+    The values `streams=1` and `half_weights=False` add no compile spec, because they are the behaviour without one.
     """
     texts = {
         DEVICE: options.device,

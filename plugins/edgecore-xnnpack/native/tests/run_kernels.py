@@ -1,4 +1,4 @@
-"""Run the tests of XNNPACK's kernels as each processor in a list selects them, if this processor has the features.
+"""Test XNNPACK's kernels for each listed kind of processor: the kernels that XNNPACK selects on that processor.
 
 ``python run_kernels.py BUILD [--full] [--row] [FAMILY ...]``, where BUILD is a build folder of ``native/``, configured
 with ``-DEDGECORE_XNNPACK_TESTS=ON``. Each row of ``processors.csv`` is a kind of processor: a name and the features by

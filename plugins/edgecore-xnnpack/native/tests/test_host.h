@@ -48,8 +48,8 @@ int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *
 uint64_t edgecore_test_argument_count(edgecore_test_session *session);
 void edgecore_test_close(edgecore_test_session *session);
 
-// For tests of the thread pool alone: the table of functions that the runtime offers to a backend, and a scope (the
-// context object that the backend passes to each of these functions) with a pool of `threads` threads.
+// The functions that this host offers to a backend, and a scope (the context object that a caller passes to each of
+// these functions) with a pool of `threads` threads. The scope is for tests that call the functions without a session.
 const edgecore_host *edgecore_test_host(void);
 edgecore_scope *edgecore_test_scope_new(uint32_t threads);
 void edgecore_test_scope_delete(edgecore_scope *scope);

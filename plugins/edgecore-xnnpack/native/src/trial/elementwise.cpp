@@ -20,7 +20,7 @@ struct Function {
   xnn_unary_operator operation;
   double (*compute)(double x);
   double low, high;  // range of the inputs
-  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: the rounded reference
+  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: must equal the rounded reference
   double absolute;   // allowed absolute error in fp32, for functions whose terms cancel; 2^13 times as much in fp16
   double steps;      // allowed error of int8 outputs, as a multiple of the output's scale
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
