@@ -1,4 +1,5 @@
-// The delegate: gives OpenVINO the model of a blob, and tensors over the memory of the host.
+// The OpenVINO backend: passes the model in a delegate's blob to OpenVINO, and runs it. The tensors that OpenVINO reads
+// and writes are the runtime's own buffers ("host memory"), without copies.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -35,7 +36,7 @@ std::vector<ov_property> to_ov(const Properties &properties) {
   return result;
 }
 
-// Makes a tensor over memory of the host, without a copy.
+// Makes an OpenVINO tensor that uses the runtime's buffer `data` without a copy; the buffer must outlive the tensor.
 Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data, uint64_t bytes) {
   static char nothing;  // OpenVINO needs a pointer also for an empty tensor
   ov_tensor *created = nullptr;
@@ -53,7 +54,8 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
   return tensor;
 }
 
-// The state that all files of the process share: the cores of OpenVINO (ov_core).
+// The state that all .pte files loaded in this process share: OpenVINO's "core" objects (ov_core), which read, compile
+// and import models.
 struct Driver {
   explicit Driver(const Host &) {}
 
@@ -74,9 +76,9 @@ struct Driver {
          static_cast<int>(build.size()), build.data(), api().version.c_str());
   }
 
-  // Returns the core for a device and properties. Each combination needs a core of its own, because the C interface
-  // imports a model with the properties of the core. A core lives as long as a delegate uses it; OpenVINO's threads end
-  // with the last core.
+  // Returns the ov_core for a device and properties. Each combination of both needs its own ov_core: for a compiled
+  // model that is imported, OpenVINO's C interface uses the properties of the ov_core. An ov_core lives as long as a
+  // delegate uses it; OpenVINO's threads end with the last ov_core.
   SharedCore core(const std::string &device, const Properties &properties) {
     std::string key = device;
     for (const auto &[name, value] : properties) key += '\0' + name + '\0' + value;
@@ -104,7 +106,7 @@ struct Driver {
   std::map<std::string, std::weak_ptr<ov_core>> cores_;
 };
 
-// A loaded file with its load options.
+// The load options of one loaded .pte file.
 struct Program {
   Program(Driver &owner, const Host &, const Options &options) : driver(owner), device(options.text("device", "")) {
     open_library(options.text("library", ""));
@@ -114,7 +116,7 @@ struct Program {
   const std::string device;  // replaces the device of the blob; empty: keep it
 };
 
-// The model of one blob, and its compiled forms.
+// The model of one blob, and the compiled models made from it: one for each number of threads.
 struct Delegate {
   Delegate(Program &owner, const Host &, const edgecore_delegate_info &info)
       : program_(owner), payload(read_blob(info.blob)) {
@@ -190,7 +192,7 @@ struct Delegate {
 
   void compile(uint32_t threads, ForThreads &out) const {
     Properties properties = payload.properties;
-    // Other devices do not have this property.
+    // Only the device CPU has the property INFERENCE_NUM_THREADS.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
     out.core = program_.driver.core(payload.device, properties);
     ov_core *core = out.core.get();

@@ -1,9 +1,11 @@
-// OpenVINO's C interface. Its library is opened by absolute path when the first file needs it, and is not linked: this
-// library stays small, a machine without OpenVINO gets an error that says what to install, and no C++ type or exception
-// of OpenVINO reaches this library. The signatures are those of openvino/c/*.h in 2026.4.
+// OpenVINO's C interface. OpenVINO's library is not linked, but opened by absolute path when the first .pte file that
+// needs OpenVINO is loaded. So this plugin stays small, a machine without OpenVINO gets an error that says what to
+// install, and no C++ type or exception of OpenVINO reaches this plugin. The signatures are those of openvino/c/*.h in
+// OpenVINO 2026.4.
 //
-// The numbers of OpenVINO's element types have changed between releases. So delegate.cpp reads the number of each input
-// and output from the model. Only the number of u8 is a constant; if it has changed, make_tensor finds a wrong size.
+// The values of OpenVINO's enum of element types have changed between releases. So delegate.cpp asks the model for the
+// element type of each input and output. Only the value of u8, the type of the weights' buffer, is a constant there; if
+// it has changed to a type of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -80,7 +82,7 @@ struct ov_version {
   X(ov_output_const_port_free, ov_port *)  \
   X(ov_free, const char *)
 
-// The addresses of the functions above.
+// Pointers to the C functions that the two macros above list; open_library gets them from OpenVINO's library.
 struct Api {
 #define EDGECORE_OPENVINO_MEMBER(name, ...) int (*name)(__VA_ARGS__);
   EDGECORE_OPENVINO_FUNCTIONS(EDGECORE_OPENVINO_MEMBER)

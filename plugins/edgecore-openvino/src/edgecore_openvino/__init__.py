@@ -14,7 +14,8 @@ from edgecore.plugin import BackendInfo, hookimpl
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library.
 
-    All folders of the package are searched: in an editable installation, sources and library are in different ones.
+    Search all folders in the package's `__path__`: in an editable installation, the Python sources are in one folder
+    and the library is in another.
     """
     suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
     paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_openvino{suffix}") for folder in __path__]

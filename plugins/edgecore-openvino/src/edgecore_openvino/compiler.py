@@ -22,7 +22,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Implements `edgecore.plugin.QuantizingCompiler`."""
+    """OpenVINO's implementation of `QuantizingCompiler` and `ReportingCompiler`, protocols of `edgecore.plugin`."""
 
     Options = OpenvinoOptions
 
@@ -82,7 +82,10 @@ class OpenvinoCompiler:
 
 
 def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
-    """Return the compile specs of the options; `streams=1` and `half_weights=False` give none."""
+    """Convert the options to compile specs, the key-value pairs that `preprocess` gets for each partition.
+
+    The values `streams=1` and `half_weights=False` add no compile spec, because they are the behaviour without one.
+    """
     texts = {
         DEVICE: options.device,
         PAYLOAD: options.payload,

@@ -93,7 +93,10 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
 
 
 def _copied(value: Any, parameters: Sequence[Any]) -> Any:
-    """Convert a result that is an input to the same dtype: OpenVINO 2026.4 on CPU would not copy it to the output."""
+    """Add a conversion to the same dtype, which copies, if `value` is an input of the model.
+
+    Without this operator between an input and an output, OpenVINO 2026.4 on CPU does not write the output.
+    """
     return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
 
 

@@ -1,4 +1,5 @@
-// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it. Named data exists under every key.
+// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it. Constants that a .pte file stores
+// outside of the blob, under a key (named data), exist here for every key, so that no blob fails for a missing key.
 //
 //   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first
 #include <cstdint>

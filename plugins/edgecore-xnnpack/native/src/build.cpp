@@ -11,7 +11,7 @@ using backend::fail;
 
 namespace {
 
-// XNNPACK's xnn_datatype of each type of the wire format, in the order of Type.
+// XNNPACK's xnn_datatype for each enumerator of Type (graph.h), in the same order.
 constexpr xnn_datatype kTypes[] = {
     xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8,  xnn_datatype_quint8,
     xnn_datatype_qint32,  xnn_datatype_qcint8, xnn_datatype_qcint32, xnn_datatype_qcint4, xnn_datatype_qdint8,

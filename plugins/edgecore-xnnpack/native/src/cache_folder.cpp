@@ -86,7 +86,8 @@ bool write_all(int file, const void *data, uint64_t bytes) {
   return true;
 }
 
-// Writes the parts to a temporary file and renames this file to `name`. On failure, sets errno and returns false.
+// Writes `parts` one after the other to a temporary file and renames this file to `name`, so that other processes never
+// see an incomplete file of this name. On failure, sets errno and returns false.
 bool publish(int folder, const char *name, std::initializer_list<iovec> parts) {
   const Secret random = random_secret();
   char temporary[32];
@@ -139,7 +140,8 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// If two processes create a key at the same time, the later key replaces the earlier one.
+// Creates the file "key" with a random secret. Then reads the file again, because another process may have replaced it
+// by its own secret meanwhile.
 bool CacheFolder::make_secret() {
   Secret secret = random_secret();
   return publish(folder_, "key", {{&secret, sizeof(secret)}}) && read_secret();

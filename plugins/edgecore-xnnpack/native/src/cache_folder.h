@@ -29,7 +29,8 @@ class CacheFolder {
   CacheFolder() = default;
   ~CacheFolder();
 
-  // Creates the folder and its key if they are missing. Returns false with a sentence in `problem` on failure.
+  // Creates the folder and its file "key" if they are missing, and reads the secret. On failure, returns false and sets
+  // `problem` to an error message.
   bool open(const char *path, std::string *problem);
 
   const Secret &secret() const { return secret_; }
@@ -38,7 +39,7 @@ class CacheFolder {
   // Thread-safe.
   std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key) const;
 
-  // Writes a packing to its file. Returns false with a sentence in `problem` on failure. Thread-safe.
+  // Writes a packing to its file. On failure, returns false and sets `problem` to an error message. Thread-safe.
   bool save(const Packing &packing, const HashKey &key, std::string *problem) const;
 
   // Removes the least recently used packings until the rest is at most `limit` bytes, and unfinished files of processes

@@ -1,8 +1,8 @@
 // The XNNPACK backend, built on edgecore/backend.hpp.
 //
-// The class Driver initializes XNNPACK for the process, Program holds the load options of a file, Delegate a checked
-// graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share packed
-// weights.
+// The class Driver initializes XNNPACK for the process, Program holds the load options of a .pte file, Delegate a
+// checked graph, and Instance an XNNPACK runtime with its workspace and threads. All instances of the process share
+// packed weights.
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -74,8 +74,8 @@ bool type_fits(const Value &value, int32_t scalar) {
   }
 }
 
-// Returns the argument of the call for an input or output of the graph. Throws if the argument's dtype, rank or dim
-// order does not fit.
+// Returns the argument of the call for an input or output of the graph. Throws if its dtype or rank differs from the
+// graph's, or if its dim order (the dims from the outermost to the innermost in memory) is no permutation of the dims.
 edgecore_tensor &checked_tensor(const Arguments &args, const Value &value) {
   edgecore_tensor &tensor = args.tensor(value.argument);
   if (!type_fits(value, tensor.scalar_type)) {
@@ -213,8 +213,8 @@ class Instance {
   }
 
  private:
-  // Returns the shapes of all values, in dim order: inputs have the shapes of this call, other values those of the
-  // blob.
+  // Returns the shapes of all values: of inputs from the arguments of this call, of other values from the blob. Sizes
+  // are in memory order, the outermost dim first, as XNNPACK expects.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -232,8 +232,8 @@ class Instance {
     return shapes;
   }
 
-  // Calls the host's resize function for each output, even if the shape does not change, because this call also lets
-  // the host refuse outputs that must not be written.
+  // Asks the runtime to resize each output, even if its shape does not change, because the runtime's resize function
+  // also refuses read-only outputs.
   void resize_outputs(const Arguments &args, const std::vector<Shape> &shapes) const {
     for (uint32_t index : graph_.externals) {
       if (index == kNone || graph_.values[index].role != Role::kOutput) continue;
@@ -308,7 +308,8 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// The table that the host reads, followed by the function that try_kernels.py calls.
+// The object that this library exports: the runtime reads only `table`, the backend's functions. try_kernels.py knows
+// that the function try_kernels follows, and calls it.
 struct Exported {
   edgecore_backend table;
   uint64_t (*try_kernels)(char *text, uint64_t size);

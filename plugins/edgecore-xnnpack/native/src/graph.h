@@ -24,7 +24,7 @@ uint8_t *allocate_copy(uint64_t bytes, Copies *copies);
 
 constexpr uint32_t kMaxArguments = 4096;
 
-// The data types with their numbers in the wire format, which differ from XNNPACK's own numbers.
+// The data types with their numbers in the blob's flatbuffer, which differ from the numbers of xnn_datatype.
 enum class Type : uint8_t {
   kInvalid = 0,
   kFp32 = 1,
@@ -66,7 +66,7 @@ struct Value {
   Type type = Type::kInvalid;
   Role role = Role::kInternal;
   uint32_t argument = kNone;  // inputs and outputs: index among the call's arguments
-  Shape shape;                // as declared in the blob, in dim order
+  Shape shape;                // as declared in the blob; sizes in memory order, the outermost dim first
   Quantization quantization;
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
   bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK
@@ -76,11 +76,11 @@ struct Value {
 
 // Window of convolutions and poolings.
 struct Window {
-  uint32_t top = 0, right = 0, bottom = 0, left = 0;
-  uint32_t height = 0, width = 0;
+  uint32_t top = 0, right = 0, bottom = 0, left = 0;  // padding of the input
+  uint32_t height = 0, width = 0;                     // kernel size
   uint32_t stride_height = 1, stride_width = 1;
   uint32_t dilation_height = 1, dilation_width = 1;
-  uint32_t adjustment_height = 0, adjustment_width = 0;
+  uint32_t adjustment_height = 0, adjustment_width = 0;  // transposed convolution: extra output rows and columns
 };
 
 struct NodeKind;

@@ -12,7 +12,8 @@ struct Hardware {
   uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for that of this processor
 };
 
-// Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch of get_xnnpack.py.
+// Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch in
+// third_party/forced_hardware.py, which adds the function that returns the flags.
 Hardware hardware_in_force();
 
 // Returns the comma-separated names of `flags`; omits flags that another one of the flags implies.

@@ -1,4 +1,6 @@
-// Nodes of elementwise functions of two tensors, with broadcasting.
+// The node kinds for elementwise functions of two tensors, with broadcasting.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include <cmath>
 
 #include "nodes.h"

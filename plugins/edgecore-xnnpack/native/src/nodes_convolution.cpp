@@ -1,4 +1,6 @@
-// Nodes of NHWC convolutions: regular and grouped, depthwise, transposed. Filters and biases are constants.
+// The node kinds for NHWC convolutions: regular and grouped, depthwise, transposed. Filters and biases are constants.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include "nodes.h"
 #include "xnnpack_generated.h"
 

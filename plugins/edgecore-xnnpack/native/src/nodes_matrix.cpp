@@ -1,4 +1,6 @@
-// Nodes of fully connected layers and batched matmuls.
+// The node kinds for fully connected layers and batched matmuls.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include "nodes.h"
 #include "xnnpack_generated.h"
 

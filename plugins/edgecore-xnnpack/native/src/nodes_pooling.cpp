@@ -1,4 +1,6 @@
-// Nodes of NHWC poolings.
+// The node kinds for NHWC poolings.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include <cmath>
 
 #include "nodes.h"
@@ -107,8 +109,8 @@ void check_global(const Graph &graph, const Node &node) {
   }
 }
 
-// Checks the input shape. The channels must be those of the blob: XNNPACK does not update its address tables when only
-// the number of channels changes.
+// Checks the input shape. The number of channels must be that of the blob: if only this number changes, XNNPACK does
+// not update its indirection buffer (a table of input addresses, which depend on this number).
 void check_input(const Graph &graph, const Node &node, const Shape &input) {
   if (input.rank != 4 || input_value(graph, node, 0).shape.rank != 4 ||
       input[3] != input_value(graph, node, 0).shape[3]) {

@@ -1,4 +1,6 @@
-// Nodes of elementwise functions of one tensor, conversions, softmax and copies.
+// The node kinds for elementwise functions of one tensor, conversions, softmax and copies.
+// Each node kind has functions that read a node from the blob, check it, infer its output shapes and define it in
+// XNNPACK (nodes.h).
 #include <algorithm>
 #include <cmath>
 

@@ -17,7 +17,8 @@ struct LoadOptions {
   uint64_t weight_cache_limit = 4ull << 30;  // bytes in the folder
 };
 
-// Names, types and help of the options, for the backend's table.
+// Names, types and help texts of the options. The backend's function table publishes them, so that the runtime can
+// check the options of a load call.
 extern const edgecore_option_spec kOptions[];
 extern const uint64_t kOptionCount;
 

@@ -14,8 +14,9 @@ namespace {
 constexpr const char *kUnary = "Unary Elementwise";
 constexpr const char *kBinary = "Binary Elementwise";
 
-// An operator that XNNPACK may have created: the operator of a node, or the clamp that XNNPACK appends to an arithmetic
-// node with an output range.
+// An operator that XNNPACK may have created for a node: the one that computes the node, or the clamp that XNNPACK
+// appends to an elementwise node of two inputs with an output range. nodes_of matches these to the operators that
+// XNNPACK reports.
 struct Step {
   uint32_t node;
   bool is_clamp;

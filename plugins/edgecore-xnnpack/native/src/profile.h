@@ -1,4 +1,4 @@
-// Reports the times of a runtime's operators as profile events of the host.
+// Reports how long each operator of an XNNPACK runtime took, as profile events of edgecore's runtime.
 #ifndef EDGECORE_XNNPACK_PROFILE_H_
 #define EDGECORE_XNNPACK_PROFILE_H_
 

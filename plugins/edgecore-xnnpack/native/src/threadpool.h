@@ -1,5 +1,6 @@
-// The thread pool that XNNPACK uses: threadpool.cpp implements the pthreadpool_* functions with the host's
-// parallel_for. With a null pool, the calling thread does all the work.
+// The thread pool that XNNPACK uses: threadpool.cpp implements the pthreadpool_* functions with the parallel_for of
+// edgecore's runtime, so that XNNPACK starts no threads of its own. With a null pool, the calling thread does all the
+// work.
 #ifndef EDGECORE_XNNPACK_THREADPOOL_H_
 #define EDGECORE_XNNPACK_THREADPOOL_H_
 

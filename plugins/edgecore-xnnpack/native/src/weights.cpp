@@ -26,8 +26,8 @@ struct FirstWord {
 
 }  // namespace
 
-// Packed weights by identity (a hash of what they were packed from), shared by all programs of the process that use the
-// same folder, or that use none.
+// Packed weights by identity (a hash of what they were packed from). All loaded .pte files of the process that have the
+// same cache folder share a store, and so do all those without a cache folder.
 class Store {
  public:
   explicit Store(const std::string &path) {
@@ -114,7 +114,8 @@ class Store {
 
 namespace {
 
-// Collects the words of which the identity of packed weights is the hash.
+// Collects everything that packed weights depend on, as 64-bit words. The hash of these words is the identity of the
+// packed weights.
 class Words {
  public:
   explicit Words(const HashKey &key) : key_(key) {}

@@ -19,10 +19,12 @@ namespace edgecore::xnnpack {
 
 class Store;
 
-// Returns the store of a folder, the same object in every call; for an empty name, the store without files.
+// Returns the store that also keeps its packings in the folder with this path; if the path is empty, the store that
+// writes no files. Every call with the same path returns the same object.
 Store *find_store(const std::string &folder);
 
-// Returns a sentence about a problem with the store's folder, only in the first call after it occurred; else "".
+// Returns the message of the store's last error with its folder and clears it; "" if there is none. So the caller logs
+// an error only once.
 std::string take_problem(Store *store);
 
 // Removes the least recently used files of the store's folder until the rest is at most `limit` bytes.

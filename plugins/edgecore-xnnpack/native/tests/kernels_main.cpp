@@ -1,10 +1,12 @@
-// Runs the trials of src/trial on the kernels that XNNPACK selects under EDGECORE_XNNPACK_HARDWARE. XNNPACK's own
-// memory is between guard pages, too: packed weights, workspaces, parameters of dynamic quantization.
+// Runs the kernel tests in src/trial on the kernels that XNNPACK selects if it may use only the processor features in
+// the environment variable EDGECORE_XNNPACK_HARDWARE. XNNPACK's own memory (packed weights, workspaces, parameters of
+// dynamic quantization) is between guard pages as well as the tensors, so accesses out of bounds fault.
 //
-//   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   runs the families whose name contains a FAMILY, or all;
-//                                                           exit status 1: a result is wrong; 77: not run, because the
-//                                                           processor lacks the features
-//   edgecore_xnnpack_kernels --hardware                     only prints the features that can be kept
+//   edgecore_xnnpack_kernels [--full|--short] [FAMILY...]   runs the test families (operation and types, such as "tanh
+//                                                           f32") whose name contains a FAMILY, or all; exit status
+//                                                           1: a result is wrong; 77: not run, because the processor
+//                                                           lacks the features
+//   edgecore_xnnpack_kernels --hardware                     only prints the features that XNNPACK uses by default
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,6 @@
-// When this library is loaded, replaces XNNPACK's fp32 GEMM kernels by wrong kernels: they add 1 to the first element
-// of the last row of a tile. Kernels that read past their parameters cause errors like this.
+// Builds the backend with wrong kernels, so that a test can check that try_kernels reports them. When this library is
+// loaded, it replaces XNNPACK's fp32 GEMM kernels by kernels that add 1 to the first element of the last row of a tile.
+// A kernel that reads past its parameters causes errors like this.
 #include <cstddef>
 #include <cstdint>
 

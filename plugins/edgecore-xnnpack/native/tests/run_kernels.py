@@ -1,9 +1,9 @@
-"""Run the trials of XNNPACK's kernels for each kind of processor whose features this processor has.
+"""Test XNNPACK's kernels for each listed kind of processor: the kernels that XNNPACK selects on that processor.
 
 ``python run_kernels.py BUILD [--full] [--row] [FAMILY ...]``, where BUILD is a build folder of ``native/``, configured
-with ``-DEDGECORE_XNNPACK_TESTS=ON``. The kinds are the rows of ``processors.csv``. Kinds with features that this
-processor (or the emulated XNNPACK) lacks are printed as NOT RUN. ``--row`` prints a row for
-``benchmarks/processors.md``. The exit status is 1 if a result was wrong.
+with ``-DEDGECORE_XNNPACK_TESTS=ON``. Each row of ``processors.csv`` is a kind of processor: a name and the features by
+which XNNPACK selects its kernels. A kind with features that this processor (or the emulated XNNPACK) lacks is printed
+as NOT RUN. ``--row`` prints a row for ``benchmarks/processors.md``. The exit status is 1 if a result was wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_RUN = 77
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of the trials for one kind of processor: exit status, output lines and duration of the program."""
+    """Result of the kernel tests with the features of one row of `processors.csv`: exit status, output and duration."""
 
     name: str
     hardware: str
@@ -50,7 +50,7 @@ class Result:
 
 
 def run(program: Path, name: str, hardware: str, arguments: list[str]) -> Result:
-    """Run the trials with the kernels for a kind of processor."""
+    """Run the program of the kernel tests with XNNPACK restricted to the processor features `hardware`."""
     start = time.monotonic()
     environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware}
     process = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
-// A minimal host of the native interface for tests: a thread pool, named data, one delegate. The interface is plain C,
-// so that the Python tests can call it with ctypes.
+// A minimal replacement of edgecore's runtime for tests: it loads one delegate, and gives the backend a thread pool and
+// named data (constants under a key). The functions are plain C, so that the Python tests can call them with ctypes.
 #ifndef EDGECORE_XNNPACK_TEST_HOST_H_
 #define EDGECORE_XNNPACK_TEST_HOST_H_
 
@@ -48,7 +48,8 @@ int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *
 uint64_t edgecore_test_argument_count(edgecore_test_session *session);
 void edgecore_test_close(edgecore_test_session *session);
 
-// The host table, and a scope with a pool of `threads` threads, for tests of the thread pool alone.
+// The functions that this host offers to a backend, and a scope (the context object that a caller passes to each of
+// these functions) with a pool of `threads` threads. The scope is for tests that call the functions without a session.
 const edgecore_host *edgecore_test_host(void);
 edgecore_scope *edgecore_test_scope_new(uint32_t threads);
 void edgecore_test_scope_delete(edgecore_scope *scope);

@@ -27,7 +27,7 @@ _POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_p
 
 
 def _log_patches() -> list[Patch]:
-    """Correct the logarithm of infinity and of NaN, which were 88.4 and 88.8, so that a later sum hid a NaN.
+    """Correct the logarithm of infinity and of NaN: the kernels returned 88.4 and 88.8, so NaN and infinity were lost.
 
     The patch adds x - min(x, FLT_MAX) to the kernel's result. This term is 0 for every finite x, infinity for infinity,
     and NaN for NaN: whichever operand the instruction `min` returns for a NaN, the difference is NaN. Finite x above
@@ -86,9 +86,10 @@ PATCHES = [
 
     _mm512_mask_storeu_epi16""",
     ),
-    # XNNPACK fuses a clamp into the node before it if that node has an output range. It did so also if the two ranges
-    # do not overlap, which gives an empty range. And if the node before is not a clamp, writing the bounds to
-    # params.unary.clamp overwrote another member of that union, such as a convolution's padding.
+    # XNNPACK fuses a clamp into the node before it if that node has an output range. Without these two patches, it does
+    # so also if the two ranges do not overlap, which gives an empty range. And if the node before is not a clamp, it
+    # writes the bounds to params.unary.clamp, which overwrites another member of that union, such as the padding of a
+    # convolution.
     Patch(
         "src/subgraph.c",
         """      if (is_clamp(consumer) && has_clamp(producer)) {
@@ -114,8 +115,8 @@ PATCHES = [
 """,
     ),
     # Average pooling has separate pointer tables for the output rows whose windows reach into the top padding and for
-    # those that reach into the bottom padding. If the image is so low that a window reaches into both, the two tables
-    # overlapped, and rows read the pixels of other rows.
+    # those that reach into the bottom padding. If the image has so few rows that a window reaches into both paddings,
+    # the two tables overlapped, and output rows were computed from the pixels of other rows.
     Patch(
         "src/operators/average-pooling-nhwc.c",
         _POOLED_ROWS,

@@ -65,7 +65,10 @@ def prepare(source: Path, include: Path, separate: Iterable[str]) -> None:
 
 
 def _group(source: Path, name: str, separate: frozenset[str]) -> None:
-    """Replace the kernels of an instruction set in its list by files that include up to 16 kernels each."""
+    """Merge the source files of an instruction set's kernels: up to 16 are included by one new file.
+
+    The new files replace the kernels in the CMake list that names the sources of the instruction set.
+    """
     listing = source / "cmake" / "gen" / f"{name}_microkernels.cmake"
     text = listing.read_text()
     match = _PRODUCTION_LIST.search(text)

@@ -1,4 +1,6 @@
-"""Quantize and dequantize operators. OpenVINO replaces an operator between these by one on integers.
+"""Quantize and dequantize operators.
+
+OpenVINO replaces a float operator between a dequantize and a quantize operator by an integer kernel.
 
 The formulas are those of `quantize_per_tensor` in `torch.ao.quantization.fx._decomposed` and of OpenVINO's
 FakeQuantize-1.

@@ -1,4 +1,4 @@
-// Trials of elementwise functions of two tensors, with broadcasting.
+// Kernel tests (trials): elementwise functions of two tensors, with broadcasting, against a reference in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -78,7 +78,8 @@ Dims broadcast_dims(const Shapes &shapes) {
   return output_dims;
 }
 
-// Tests a node with inputs of the shapes `shapes` in two runs: with buffers at the start of pages, and at their end.
+// Tests a node with inputs of the shapes `shapes`. Runs it twice: with buffers right after a guard page, to detect
+// accesses before them, and right before a guard page, to detect accesses past them.
 void run_shapes(Trial *trial, const Function &f, const Shapes &shapes, const Tensor &a, const Tensor &b, Tensor output,
                 double limit) {
   TestGraph graph;

@@ -1,4 +1,4 @@
-// Trials of NHWC convolutions: by GEMM (1x1), by indirect GEMM, depthwise, and transposed.
+// Kernel tests (trials): NHWC convolutions by GEMM (1x1), by indirect GEMM, depthwise, and transposed.
 #include <cmath>
 #include <limits>
 
@@ -44,8 +44,9 @@ std::string case_text(const Convolution &c) {
   return text;
 }
 
-// Multiplies an input pixel by the filter elements at position `tap` of the window, and adds the products to an output
-// pixel, for all channels. Filters have the shape [outputs, h, w, group_inputs], depthwise filters [1, h, w, outputs].
+// Multiplies an input pixel by the filter elements at position `tap` of the window, and adds the products to `sums`, an
+// output pixel, for all channels. Adds their absolute values to `magnitudes`, from which compare_layer computes the
+// allowed rounding error. Filters have the shape [outputs, h, w, group_inputs], depthwise filters [1, h, w, outputs].
 void add_tap(const Convolution &c, const double *pixel, const double *filter, uint32_t tap, double *sums,
              double *magnitudes) {
   const uint32_t taps = c.window.height * c.window.width, outputs = c.groups * c.group_outputs;

@@ -1,4 +1,4 @@
-// Trials of elementwise functions of one tensor, conversions and softmax.
+// Kernel tests (trials): elementwise functions of one tensor, conversions and softmax.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,9 +20,9 @@ struct Function {
   xnn_unary_operator operation;
   double (*compute)(double x);
   double low, high;  // range of the inputs
-  double error;      // allowed relative error in fp32. 0: exact, also in fp16; else see compare_floats for fp16
-  double absolute;   // allowed absolute error in fp32, for functions whose terms cancel; in fp16 2^13 times as much
-  double steps;      // allowed difference of int8 outputs, in steps
+  double error;      // allowed relative error in fp32 (fp16: see compare_floats); 0: must equal the rounded reference
+  double absolute;   // allowed absolute error in fp32, for functions whose terms cancel; 2^13 times as much in fp16
+  double steps;      // allowed error of int8 outputs, as a multiple of the output's scale
   // Special inputs for which some of XNNPACK's kernels differ from IEEE 754; the plugin's README lists them for users.
   unsigned nonstandard_fp32 = 0, nonstandard_fp16 = 0;
 };
@@ -73,7 +73,8 @@ std::vector<size_t> test_sizes(Extent extent) {
 
 bool is_float(xnn_datatype type) { return type == xnn_datatype_fp32 || type == xnn_datatype_fp16; }
 
-// Runs a graph of one node twice, with buffers at the start of pages and at their end; returns false on failure.
+// Runs a graph of one node twice: with buffers right after a guard page, to detect accesses before them, and right
+// before a guard page, to detect accesses past them. Returns false on failure.
 bool run_node(Trial *trial, const std::string &shape, xnn_unary_operator operation, const Tensor &input,
               Tensor *output) {
   xnn_unary_params params = {};
@@ -178,8 +179,8 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
   const int32_t low = type == xnn_datatype_qint8 ? -128 : 0;
   for (int32_t zero : {low, low + 255, low + 128, low + 100}) {
     for (size_t size : {size_t{256}, size_t{5}, size_t{77}}) {
-      // All 256 integers occur at size 256 (3 is odd). Depending on the zero point, some are outside the function's
-      // domain.
+      // At size 256 all 256 integers occur, because the factor 3 is odd. Depending on the zero point, some are outside
+      // the function's domain.
       const auto scale = static_cast<float>(std::max(std::fabs(f.low), std::fabs(f.high)) / 255);
       Tensor input = quantized_tensor(type, {size}, scale, zero),
              output = quantized_tensor(type, {size}, scale * 0.75f, zero);

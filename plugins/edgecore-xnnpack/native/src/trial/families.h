@@ -21,7 +21,7 @@ enum class Extent {
   kFull,   // every shape: takes minutes
 };
 
-// The result of the trials of one family.
+// The result of the tests of one family (an operation with the types of its inputs and outputs).
 struct Outcome {
   std::string family;
   uint64_t cases = 0;  // shapes that were run
@@ -30,7 +30,8 @@ struct Outcome {
   bool unsupported = false;  // XNNPACK has no such kernels for this processor
 };
 
-// Draws random inputs for the trials of a family, compares the results with the reference and collects the outcome.
+// The tests of one family while they run: draws random inputs, compares the results with the reference and counts cases
+// and errors in `outcome`.
 class Trial {
  public:
   explicit Trial(Extent trial_extent) : extent(trial_extent) {}

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kNibbleZero = 8;
 
-// Truncates a number to bf16. The reference uses the truncated scales, too.
+// Truncates a scale to bf16, without rounding. That adds no error to the comparison, because the reference uses the
+// truncated scale as well.
 uint16_t to_bf16(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -31,7 +32,8 @@ size_t channel_of(const Dims &dims, size_t channel_dim, size_t element) {
   return element % dims[channel_dim];
 }
 
-// Draws an integer filter and its scales: a single scale, or one for each channel or each block of elements.
+// Draws an integer filter and its scales: a single scale, or one for each output channel (qcint8, qcint4), or one for
+// each `block` consecutive elements (qbint4; `block` is 0 for other types).
 void draw_integers(Trial *trial, const LayerTypes &types, size_t block, Weights *weights) {
   Tensor &filter = weights->filter;
   const size_t count = element_count(filter.dims);
@@ -155,8 +157,8 @@ void compare_layer(Trial *trial, const std::string &shape, const LayerTypes &typ
                    double high) {
   for (double &number : expected) number = std::clamp(number, low, high);
   if (is_int8(types.output)) {
-    // Rounding to integers: half a step. Kernels multiply the sum by the scale in fp32: relative errors of a few 2^-24
-    // of at most 255 steps, below 1e-4.
+    // Rounding to integers gives an error of up to half a step. Kernels multiply the sum by the scale in fp32, with a
+    // relative error of a few 2^-24; for a result of at most 255 steps, that is below 1e-4 steps.
     trial->compare_steps(shape, got, expected, 0.5 + 1e-4);
     return;
   }

@@ -1,4 +1,4 @@
-// Trials of fully connected layers and batched matmuls.
+// Kernel tests (trials): fully connected layers and batched matmuls.
 #include <cmath>
 #include <limits>
 

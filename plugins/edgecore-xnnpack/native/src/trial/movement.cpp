@@ -1,4 +1,4 @@
-// Trials of nodes that move data, whose results must equal the inputs bit by bit.
+// Kernel tests (trials): nodes that move data. Output elements must equal the input elements bit by bit.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Trials of NHWC poolings, global averages, and resizing by interpolation.
+// Kernel tests (trials): NHWC poolings, global averages, and resizing by interpolation.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -18,7 +18,8 @@ using Dims = std::vector<size_t>;
 size_t element_count(const Dims &dims);
 std::string shape_text(const Dims &dims);
 
-// A tensor of a graph: its type, shape and quantization, and the elements in `bytes`, which is empty for a declaration.
+// A tensor of a graph: its type, shape and quantization, and the elements in `bytes`. For an output before a run, and
+// for an intermediate value, `bytes` is empty.
 struct Tensor {
   xnn_datatype type = xnn_datatype_fp32;
   Dims dims;

@@ -187,7 +187,8 @@ TEST(Integers, DotProductsDoNotSaturate) {
   EXPECT_EQ(elements_of<int32_t>(_mm256_dpbssd_epi32(_mm256_setzero_si256(), bytes, bytes))[7], 4 * 128 * 128);
 }
 
-// GF2P8AFFINEQB: bit i of a byte is the parity of the byte and row 7 - i of its 8x8 matrix, xor bit i of the constant.
+// Tests GF2P8AFFINEQB: bit i of an output byte is parity(input byte AND row 7 - i of an 8x8 bit matrix), XOR bit i of
+// the immediate.
 TEST(Integers, AnAffineMapMultipliesByAMatrixOfBits) {
   for (uint32_t seed = 0; seed < 100; seed++) {
     const auto x = random_vector<__m512i>(seed), matrices = random_vector<__m512i>(seed + 1000);
@@ -437,8 +438,9 @@ TEST(Fp16, EachOperationRoundsOnce) {
   }
 }
 
-// The reference is the sum in double. If it is not exact, the double next to it on the side of the exact sum rounds to
-// fp16 as the exact sum does.
+// The reference is a * b + c in double, rounded to fp16. If the double sum is inexact, this rounds twice, which could
+// give a wrong reference if the double is a tie between two fp16 numbers. So the test then takes the next double in the
+// direction of the exact sum, which rounds to fp16 as the exact sum does.
 TEST(Fp16, AFusedMultiplyAddRoundsOnce) {
   std::mt19937 random(5);
   for (uint32_t repeat = 0; repeat < 3000; repeat++) {
@@ -521,7 +523,7 @@ TEST(Fp16, ConversionAgreesWithTheDefinition) {
             0x3C01);
 }
 
-// --- Tiles -----------------------------------------------------------------------------------------------------------
+// --- Tiles (AMX) -----------------------------------------------------------------------------------------------------
 
 edgecore_tile_configuration make_configuration(int m, int k, int n) {
   edgecore_tile_configuration result = {};

@@ -74,8 +74,9 @@ EDGECORE_EACH(_mm512_rsqrt14_ps, edgecore_rsqrt14)
 EDGECORE_EACH(_mm512_getexp_ps, edgecore_getexp)
 #undef EDGECORE_EACH
 
-// a * 2^floor(b), rounded once. A product of two floats would be wrong if 2^floor(b) overflows or is denormal although
-// the result is a normal number. The exponent is limited to [-1000, 1000], where every result is 0 or infinite already.
+// Returns a * 2^floor(b), rounded once. A product of two floats would be wrong if 2^floor(b) overflows or is denormal
+// although the result is a normal number. The exponent is limited to [-1000, 1000]: at both limits, every result is 0
+// or infinite already.
 EDGECORE_EMULATED float edgecore_scalef(float a, float b) {
   if (isnan(b)) {
     return isnan(a) ? a : b;

@@ -11,10 +11,10 @@ EDGECORE_EMULATED float edgecore_fp16_to_fp32(uint16_t x) { return _cvtsh_ss(x);
 
 EDGECORE_EMULATED uint16_t edgecore_fp32_to_fp16(float x) { return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 
-// a * b + c, rounded once. In double the product is exact: it has 22 bits. The sum is exact too, unless one of its two
-// numbers is so small that it cannot change the fp16 result. The double is then rounded to fp32 by "rounding to odd":
-// if the sum is not an fp32 number, it is truncated and the last bit is set to 1. So an inexact sum never looks like a
-// tie between two fp16 numbers, and the final rounding to fp16 gives the same result as a single rounding.
+// Returns a * b + c, rounded once. In double the product is exact: it has 22 bits. The sum is exact too, unless one of
+// its two numbers is so small that it cannot change the fp16 result. The double is then rounded to fp32 by "rounding to
+// odd": if the sum is not an fp32 number, it is truncated and the last bit is set to 1. So an inexact sum never looks
+// like a tie between two fp16 numbers, and the final rounding to fp16 gives the same result as a single rounding.
 EDGECORE_EMULATED uint16_t edgecore_fp16_fma(uint16_t a, uint16_t b, uint16_t c) {
   const double sum = (double)edgecore_fp16_to_fp32(a) * edgecore_fp16_to_fp32(b) + edgecore_fp16_to_fp32(c);
   float x = (float)sum;
@@ -82,7 +82,7 @@ EDGECORE_EMULATED __m512h edgecore_mm512_fmadd_ph(__m512h a, __m512h b, __m512h 
                                             predicate)                                                          \
                    << 16))
 
-// The lower or upper 16 elements in fp32.
+// Converts the lower or upper 16 elements to fp32.
 EDGECORE_EMULATED __m512 edgecore_fp16_part_to_fp32(__m512h v, int upper) {
   uint16_t x[32];
   float r[16];
@@ -221,8 +221,8 @@ EDGECORE_EMULATED __m256 edgecore_lower_or_upper(__m512 v, int upper) {
 
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps edgecore_mm512_cvtph_ps
-// The rounding mode is an immediate of the instruction. The AVX instruction lacks its bit 3 (no exceptions), which is
-// cleared here.
+// The rounding mode is an immediate of the instruction. Its bit 3 (suppress exceptions) does not exist in the immediate
+// of the AVX instruction used here, so `& 7` clears it.
 #undef _mm512_cvtps_ph
 #define _mm512_cvtps_ph(v, rounding)                                                                            \
   _mm256_inserti128_si256(_mm256_castsi128_si256(_mm256_cvtps_ph(edgecore_lower_or_upper(v, 0), (rounding)&7)), \
