@@ -81,7 +81,7 @@ def element_bytes(kernel: Kernel, parameter: str) -> int:
 
 
 def numbers(kernel: Kernel, pattern: str) -> list[int]:
-    """Return the numbers in the groups of the regular expression `pattern` in the kernel's name; 1 for an absent group."""
+    """Return the numbers that the groups of the regex `pattern` match in the kernel's name; 1 for an absent group."""
     match = re.search(pattern, kernel.name)
     if match is None:
         raise NotUnderstood("a name without its tile")
