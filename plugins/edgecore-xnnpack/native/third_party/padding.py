@@ -141,7 +141,7 @@ def selected(sources: Path, architecture: str) -> Iterator[Selected]:
 
 
 def entries(text: str, architecture: str, configuration: str) -> Iterator[Selected]:
-    """Yield the kernels in a configuration's text, with the numbers assigned to the same struct after each kernel."""
+    """Yield the kernels in a configuration's text, each with the tile sizes that the text assigns after the kernel."""
     for match in KERNEL.finditer(text):
         name = match[0]
         if name.endswith("_fn") or name.startswith("xnn_init_") or KLEIDIAI.match(name):
@@ -186,7 +186,7 @@ def block_after(text: str, start: int) -> str:
 
 
 def definitions(sources: Path) -> dict[str, tuple[Path, bool]]:
-    """Map each kernel to the compiled file that defines it; True if the file depends on the architecture."""
+    """Map each kernel to the compiled file that defines it, and to True if this file depends on the architecture."""
     files_by_kernel: dict[str, tuple[Path, bool]] = {}
     for listing in sorted((sources / "cmake" / "gen").glob("*_microkernels.cmake")):
         for files in re.findall(r"SET\(PROD_\w+([^)]*)\)", listing.read_text()):

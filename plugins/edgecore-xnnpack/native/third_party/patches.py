@@ -389,8 +389,8 @@ void* xnn_get_pointer_to_write_weights(
     Patch(
         "src/configs/gemm-config.c",
         "const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {\n",
-        # The estimate: the multiplications of the padded layer, of which AMX computes 3 to 3.5 in the time of one with
-        # VNNI (measured on Sapphire Rapids).
+        # The estimated cost is the number of multiplications of the padded layer. AMX computes 3 to 3.5 multiplications
+        # in the time that VNNI needs for one (measured on Sapphire Rapids).
         """const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     size_t kernel_size, size_t input_channels, size_t output_channels) {
   const struct xnn_gemm_config* config = xnn_init_qs8_qc8w_gemm_config();

@@ -32,7 +32,7 @@ _ALIGNMENT = 16
 
 @dataclass
 class Encoded:
-    """A blob and its named data. `handles` maps a node's index in the blob to the debug handles of the model's nodes."""
+    """A blob and its named data; `handles` maps a node's index in the blob to the debug handles of model nodes."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def round_up(number: int, multiple: int) -> int:
 
 
 def element_bytes(kernel: Kernel, parameter: str) -> int:
-    """Return the size of the elements that a parameter points to."""
+    """Return the size in bytes of the elements that a parameter points to."""
     for (type_name, _), name in kernel.parameters:
         if name == parameter:
             return 1 if is_vector(type_name) else size_of((type_name, 0), {})

@@ -149,7 +149,7 @@ def depthwise_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 
 def first_convolution(kernel: Kernel, provided: Provided) -> Iterator[Call]:
-    """Yield calls of the first convolution: NHWC input with 3 channels, NCHW output, 3x3, stride 2, padding 1."""
+    """Yield calls of a network's first convolution: 3 channels, NHWC to NCHW, kernel 3x3, stride 2, padding 1."""
     (columns,) = numbers(kernel, r"_3x3s2p1c3x(\d)__")
     size = element_bytes(kernel, "input")
     for height in range(1, 6):

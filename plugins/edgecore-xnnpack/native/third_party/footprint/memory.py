@@ -31,7 +31,7 @@ class Buffer:
 
 
 class Memory:
-    """The buffers of a call, and the pointers and indices that some of them hold."""
+    """The buffers of a kernel call, and the pointers and indices that some of these buffers hold."""
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = [Buffer("no buffer", 0)]
@@ -78,7 +78,7 @@ class Memory:
         return 0
 
     def align(self, address: int, size: int) -> int:
-        """Record an access that faults unless the address is a multiple of `size`; buffers are aligned to any size."""
+        """Record an access that faults unless the address is a multiple of `size`; each buffer's start is aligned."""
         buffer = self.buffers[address >> SHIFT]
         buffer.aligned = max(buffer.aligned, size)
         if address % size:

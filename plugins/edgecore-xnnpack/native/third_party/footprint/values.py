@@ -67,8 +67,8 @@ class Values:
     def is_noted(self, address: Expression) -> bool:
         """Return True if accesses to `address` are recorded.
 
-        Not recorded are the kernel's parameters, whose size is fixed, and the library's lookup tables: kernels mask
-        their indices to the size of the table.
+        Accesses to the kernel's parameters are not recorded, because their size is fixed. Accesses to XNNPACK's lookup
+        tables are not recorded either, because kernels mask the index to the size of the table.
         """
         return not self.is_parameter(address) and not any(name.startswith("xnn_table_") for name in variables(address))
 

@@ -98,7 +98,7 @@ class Writer(Values):
     def branch(self, node: Expression, flows: list[tuple[str, set[str]]], needed: set[str]) -> None:
         """Add the dependencies of an `if`: its condition is needed if a branch accesses memory or leaves a loop.
 
-        If a branch assigns a variable, the condition is needed if that variable is.
+        If a branch assigns a variable, the condition is also needed if this variable is needed.
         """
         condition = variables(node[1])
         inside = [*node[2], *node[3]]
