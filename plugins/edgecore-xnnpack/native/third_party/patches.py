@@ -200,7 +200,7 @@ def _add_int8_dwconv() -> list[Patch]:
 
 
 def _keep_in_cache(file: str, columns: str, column_bytes: str, following: str = "") -> Patch:
-    """Limit the columns of a GEMM's tile to those whose weights fit the L2 cache.
+    """Limit the columns of a GEMM's tile to those whose weights fill half of the L2 cache.
 
     The replaced text must occur once in the file, so `following` is the text after the line if the line occurs twice.
     """
