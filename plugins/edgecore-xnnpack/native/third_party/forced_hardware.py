@@ -58,9 +58,10 @@ uint32_t xnn_hardware_uarch() {
 """
 
 PATCHES = [
-    # `xnn_restrict_hardware`, called before `xnn_initialize`, clears feature flags and returns the remaining ones, so
-    # that XNNPACK selects the kernels of an older processor. With all flags kept it only returns them. It can also set
-    # the microarchitecture, by which XNNPACK selects a few kernels. In the emulated library every flag is set at first.
+    # `xnn_restrict_hardware` is called before `xnn_initialize`. It clears the CPU feature flags that are not in
+    # `keep_flags`, so that XNNPACK selects the kernels of an older processor, and returns the remaining flags. It can
+    # also set the microarchitecture, by which XNNPACK selects a few kernels. In the emulated library, all flags are set
+    # before the call, because its kernels run on every processor with AVX2.
     Patch(
         "src/xnnpack/hardware-config.h",
         "XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();\n",

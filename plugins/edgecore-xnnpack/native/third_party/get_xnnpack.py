@@ -348,7 +348,7 @@ def unpack_sources(archives: dict[str, Path], work: Path) -> dict[str, Path]:
 
 
 def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[Pin], for_tests: bool) -> None:
-    """Unpack into ``work``, build there, and lay the result out in ``stage``."""
+    """Unpack and build XNNPACK in ``work``, and put the files that the plugin needs into ``stage``."""
     archives = {pin.package: files / pin.name for pin in pins}
     sources = unpack_sources(archives, work)
     for pin in pins:
@@ -454,7 +454,7 @@ def main() -> int:
 
 
 def make(result: Path, cache: Path, compiler: Compiler, for_tests: bool) -> None:
-    """Fetch and build; the folder ``result`` appears only once it is complete."""
+    """Fetch and build XNNPACK in a temporary folder, and rename this folder to ``result`` once it is complete."""
     pins = read_pins(emulated.PINS) if for_tests else read_pins()
     fetch(pins, cache / "files")
     if not compiler.all_kernels:

@@ -43,7 +43,7 @@ ROW_PARAMETERS = 8  # bytes of struct xnn_qd8_quantization_params
 
 
 class PaddingError(ValueError):
-    """The kernels that access memory beyond the padding, as sentences."""
+    """The failure of the check; its text has a sentence for each error, such as an access beyond the padding."""
 
 
 class Fault(Exception):
@@ -57,8 +57,8 @@ class Selected:
     architecture: str
     configuration: str  # the file
     kernel: str
-    rows: int | None  # GEMM kernels: the index by number of rows
-    fields: tuple[tuple[str, int], ...]  # nr, log2_kr, ..., as far as the configuration states them
+    rows: int | None  # GEMM kernels: the number of rows for which the configuration selects the kernel
+    fields: tuple[tuple[str, int], ...]  # other numbers of the tile that the configuration states, such as nr
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def provided(sources: Path, architecture: str) -> Provided:
         return int(values[name])
 
     extra, params = constant("XNN_EXTRA_BYTES"), constant("XNN_EXTRA_QUANTIZATION_PARAMS")
-    # The header defines it as max(XNN_MAX_SIMD_SIZE, 16) with an #if that compares numbers, which `preprocess` lacks.
+    # XNN_MULTIPASS_EXTRA_BYTES is computed here: the header defines it as max(XNN_MAX_SIMD_SIZE, 16) with an #if that
+    # compares numbers, which `preprocess` does not support.
     return Provided(extra, params, max(constant("XNN_MAX_SIMD_SIZE"), 16))
 
 
@@ -140,7 +141,7 @@ def selected(sources: Path, architecture: str) -> Iterator[Selected]:
 
 
 def entries(text: str, architecture: str, configuration: str) -> Iterator[Selected]:
-    """Yield the kernels in a configuration's text, with the numbers assigned to the same struct after each kernel."""
+    """Yield the kernels in a configuration's text, each with the tile sizes that the text assigns after the kernel."""
     for match in KERNEL.finditer(text):
         name = match[0]
         if name.endswith("_fn") or name.startswith("xnn_init_") or KLEIDIAI.match(name):
@@ -185,7 +186,7 @@ def block_after(text: str, start: int) -> str:
 
 
 def definitions(sources: Path) -> dict[str, tuple[Path, bool]]:
-    """Map each kernel to the compiled file that defines it; True if the file depends on the architecture."""
+    """Map each kernel to the compiled file that defines it, and to True if this file depends on the architecture."""
     files_by_kernel: dict[str, tuple[Path, bool]] = {}
     for listing in sorted((sources / "cmake" / "gen").glob("*_microkernels.cmake")):
         for files in re.findall(r"SET\(PROD_\w+([^)]*)\)", listing.read_text()):
@@ -262,10 +263,11 @@ def names(entry: Selected) -> tuple[str, str, str]:
 
 
 def assembly_accesses(entry: Selected, constants: Provided) -> Iterator[Finding]:
-    """Yield the accesses of a kernel in assembly, by a rule and the tile in its name.
+    """Yield the accesses past the end that a kernel in assembly may make, by a rule: assembly cannot be translated.
 
-    The rule: the kernel reads quantization parameters for each row of its tile, and at most one 16-byte register from
-    the last element of its inputs on. The C kernels for the same instruction set are examined, and do so.
+    The rule assumes that the kernel's last read of an input is one 16-byte register, which begins at the last element
+    or before it, and that the kernel reads quantization parameters for each row of its tile. The C kernels for the same
+    instruction set, whose address arithmetic is executed, obey this rule.
     """
     size = {"f32": 4, "f16": 2}.get(entry.kernel.split("_")[1], 1)
     yield Finding(*names(entry), "a", "read", 16 - size, constants.extra_bytes, "by the rule for assembly")

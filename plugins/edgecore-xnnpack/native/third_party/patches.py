@@ -46,7 +46,7 @@ KERNELS = [
     # than two thirds of the speed of fp32.
     *(_int8(kind, rows, dynamic) for kind in ("gemm", "igemm") for dynamic in (False, True) for rows in _INT8_ROWS),
     # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
-    # three times as long; and there is none for 7x7.
+    # three times as long as these kernels. For 7x7 XNNPACK has no int8 kernel at all.
     *(
         Kernel(
             "src/edgecore/qs8-dwconv-avx512skx.c.in",
@@ -57,8 +57,8 @@ KERNELS = [
         )
         for taps in _INT8_TAPS
     ),
-    # fp32 depthwise convolution 7x7. Without these kernels XNNPACK computes each channel as a GEMM with one column, of
-    # which the kernel computes 32 columns.
+    # fp32 depthwise convolution 7x7. Without these kernels, XNNPACK computes each channel as a GEMM with one output
+    # column, although the GEMM kernel always computes 32 columns (with AVX512), of which 31 are then discarded.
     Kernel(
         "src/f32-dwconv/unipass-avx512.c.in",
         "CHANNEL_TILE=16 KERNEL_TILE=49 ACCUMULATORS=2",
@@ -122,7 +122,7 @@ def _add_dwconv(tile: int, isa: str) -> list[Patch]:
 
 
 def _int8_function(kind: str, dynamic: bool) -> str:
-    """Return a format string of the kernel's name, to be filled with the number of rows and the rest of the tile."""
+    """Return a format string of the kernel's name: `%d` is the number of rows, `%s` the rest, as `32c2__avx512skx`."""
     return (
         f"xnn_qd8_f32_qc8w_{kind}_minmax_ukernel_%dx%s" if dynamic else f"xnn_qs8_qc8w_{kind}_minmax_fp32_ukernel_%dx%s"
     )
@@ -200,7 +200,10 @@ def _add_int8_dwconv() -> list[Patch]:
 
 
 def _keep_in_cache(file: str, columns: str, column_bytes: str, following: str = "") -> Patch:
-    """Limit the columns of a GEMM's tile to those in the L2 cache; `following` tells equal lines of the file apart."""
+    """Limit the columns of a GEMM's tile to those whose weights fill half of the L2 cache.
+
+    The replaced text must occur once in the file, so `following` is the text after the line if the line occurs twice.
+    """
     old = f"  size_t nc = {columns};\n{following}"
     return Patch(
         f"src/operators/{file}.c",
@@ -219,7 +222,10 @@ def _fit_rows(file: str, rows: str, cases: str, nr: str = "nr") -> Patch:
 
 
 def _choose_int8(file: str, preceding: str, width: str) -> Patch:
-    """Choose between AMX and VNNI by the layer's width; `preceding` tells equal lines of the file apart."""
+    """Choose between AMX and VNNI by the layer's width.
+
+    The replaced text must occur once in the file, so `preceding` is the text before the line, which occurs repeatedly.
+    """
     old = preceding + "  const struct xnn_gemm_config* gemm_config = %s;\n"
     path = f"src/operators/{file}.c"
     chosen = f"xnn_choose_qs8_qc8w_gemm_config({width})"
@@ -243,8 +249,9 @@ _CONVOLUTION = """  if (num_threads > 1) {
 XNNPACK_PATCHES = [
     *corrections.PATCHES,
     *forced_hardware.PATCHES,
-    # The workspace planner never placed a tensor before the first tensor that is live at the same time. In a chain of
-    # layers each tensor was placed after the last, so no memory was reused: ResNet-50's workspace had 44 MB, now 7 MB.
+    # XNNPACK's workspace planner never used the memory below the lowest of the tensors that are live at the same time.
+    # So, in a chain of layers, each tensor was placed after the previous tensor, and no memory was reused. With this
+    # patch, ResNet-50's workspace has 7 MB instead of 44 MB.
     Patch(
         "src/memory-planner.c",
         """  if (num_mem_blocks == 1) {
@@ -382,8 +389,8 @@ void* xnn_get_pointer_to_write_weights(
     Patch(
         "src/configs/gemm-config.c",
         "const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {\n",
-        # The estimate: the multiplications of the padded layer, of which AMX computes 3 to 3.5 in the time of one with
-        # VNNI (measured on Sapphire Rapids).
+        # The estimated cost is the number of multiplications of the padded layer. AMX computes 3 to 3.5 multiplications
+        # in the time that VNNI needs for one (measured on Sapphire Rapids).
         """const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
     size_t kernel_size, size_t input_channels, size_t output_channels) {
   const struct xnn_gemm_config* config = xnn_init_qs8_qc8w_gemm_config();

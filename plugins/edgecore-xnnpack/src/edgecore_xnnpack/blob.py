@@ -32,7 +32,7 @@ _ALIGNMENT = 16
 
 @dataclass
 class Encoded:
-    """A blob and its named data. `handles` maps the index of a node in the blob to debug handles of the model's nodes."""
+    """A blob and its named data; `handles` maps a node's index in the blob to the debug handles of model nodes."""
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
@@ -213,5 +213,8 @@ def _input_fields(kind: type) -> Sequence[str]:
 
 
 def encode(subgraph: Subgraph) -> Encoded:
-    """Write the blob of a subgraph. Its layouts are assigned, its outputs distinct, and no input is an output."""
+    """Write the blob of a subgraph.
+
+    All values of the subgraph must have a layout, its outputs must be distinct, and no input may be an output.
+    """
     return _Encoder(subgraph).run()

@@ -36,7 +36,10 @@ def keep_booleans_inside(supported: UnsupportedReason, program: ExportedProgram)
 
 
 def boolean_crossings(program: ExportedProgram) -> dict[Node, str]:
-    """Map each tagged node that exchanges a boolean with a node outside its partition to a sentence that says so."""
+    """Find the nodes in partitions that exchange a boolean with a node outside their partition.
+
+    Returns a map from each such node to a sentence that describes the error.
+    """
     constants, crossings = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:

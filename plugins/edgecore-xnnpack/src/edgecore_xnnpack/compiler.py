@@ -77,7 +77,7 @@ class XnnpackCompiler:
         }
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
-        """Map each kind of processor in `processors.csv` to environment variables that make XNNPACK use its kernels."""
+        """Map each processor in `processors.csv` to environment variables that select the kernels for it."""
         text = Path(__file__).with_name("processors.csv").read_text(encoding="utf-8")
         rows = csv.DictReader(text.splitlines())
         return {row["name"]: {"EDGECORE_XNNPACK_HARDWARE": row["hardware"]} for row in rows}

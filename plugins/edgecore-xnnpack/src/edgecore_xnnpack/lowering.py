@@ -1,4 +1,4 @@
-"""Lower the fx graph of a partition to a `Subgraph`, node by node; compute nodes that read only weights."""
+"""Lower the fx graph of a partition to a `Subgraph`, node by node, and fold nodes that read only weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lowering:
     The functions of the operator table (`operators/`) get a `Lowering` as their first argument, `low`.
 
     Attributes:
-        subgraph: The operations so far.
+        subgraph: The XNNPACK operations that have been emitted so far.
         node: The fx node that is being lowered.
         sizes: The numbers that the symbolic sizes have in this lowering.
     """
@@ -87,7 +87,10 @@ class Lowering:
         return self.subgraph
 
     def probe(self, node: Node, lower: Any) -> Subgraph:
-        """Lower a single node with the function `lower`, and return the subgraph of this node alone."""
+        """Lower a single node with the function `lower`, and return the subgraph of this node alone.
+
+        The operator table uses this method to check that a lowering does not depend on the values of symbolic sizes.
+        """
         for source in node.all_input_nodes:
             self._source(source)
         self.node = node
@@ -97,7 +100,7 @@ class Lowering:
         return self.subgraph
 
     def _source(self, node: Node) -> None:
-        """Make an input of the node that `probe` lowers: a weight, or an input of the subgraph."""
+        """Add an input of the node that `probe` lowers: as a constant if it is a weight, else as a subgraph input."""
         if self._constants.has(node):
             self._tensors[node] = self._constants.get(node)
         elif is_dequantize(node) and all(map(self._constants.has, node.all_input_nodes)):
@@ -143,7 +146,7 @@ class Lowering:
             self.subgraph.unread.append(val)
 
     def _fold(self, node: Node) -> bool:
-        """Compute a node that reads only weights, and return True; return False for any other node."""
+        """Compute a node that reads only weights at compile time, and return True; return False for any other node."""
         sources = node.all_input_nodes
         if not sources or not all(source in self._tensors for source in sources):
             return False

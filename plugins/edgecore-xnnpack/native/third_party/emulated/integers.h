@@ -94,7 +94,7 @@ EDGECORE_EMULATED __m256i edgecore_mm256_dpbssd_epi32(__m256i into, __m256i a, _
 #define _mm512_reduce_add_epi32 edgecore_mm512_reduce_add_epi32
 #undef _mm256_dpbssd_epi32
 #define _mm256_dpbssd_epi32 edgecore_mm256_dpbssd_epi32
-// The VEX encoding (AVX-VNNI) of the instruction computes the same.
+// AVX-VNNI is the VEX encoding of the instruction VPDPBUSD of AVX512-VNNI, and computes the same result.
 #undef _mm256_dpbusd_avx_epi32
 #define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
 

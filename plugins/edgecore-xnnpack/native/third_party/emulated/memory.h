@@ -1,5 +1,6 @@
-// Loads and stores. Masked ones access only the selected elements, so that guard pages detect accesses that the
-// instruction would make too. Aligned ones trap at an unaligned address, as the instruction does.
+// Emulated load and store instructions. A masked load or store accesses only the elements that its mask selects, as the
+// real instruction does, so that a test with a guard page after a buffer faults only if the real kernel would fault.
+// An aligned load or store traps at an unaligned address, also as the real instruction does.
 #ifndef EDGECORE_EMULATED_MEMORY_H
 #define EDGECORE_EMULATED_MEMORY_H
 

@@ -1,4 +1,4 @@
-// AMX tiles: eight registers of up to 16 rows of up to 64 bytes. A configuration has their sizes. Each thread has its
+// AMX tiles: eight registers of up to 16 rows of up to 64 bytes. A configuration holds the sizes. Each thread has its
 // own registers and configuration. Uses that fault on the processor (#UD, #GP) trap here.
 #ifndef EDGECORE_EMULATED_TILES_H
 #define EDGECORE_EMULATED_TILES_H
@@ -21,7 +21,7 @@ struct edgecore_tiles {
 
 __attribute__((unused)) static _Thread_local struct edgecore_tiles edgecore_tiles_of_thread;
 
-// Returns the tiles of the thread; traps if no configuration is loaded, or if `tile` has no size in it.
+// Returns the tiles of the thread; traps if no configuration is loaded, or if it has no size for `tile`.
 EDGECORE_EMULATED struct edgecore_tiles *edgecore_tiles_with(int tile) {
   struct edgecore_tiles *tiles = &edgecore_tiles_of_thread;
   if (tiles->configuration.palette != 1 || tile < 0 || tile > 7 || tiles->configuration.rows[tile] == 0 ||

@@ -7,6 +7,6 @@ set can be examined on any machine, and each range follows from the kernel's own
 makes the arguments that XNNPACK's operators would pass. Source code that the translation does not support raises
 `NotUnderstood`, so no access is missed silently.
 
-Why an interpreter and not a sanitizer: a sanitizer checks only kernels that this processor can run, and reads a few
-bytes past the end within the padding are legal here.
+A sanitizer is no alternative: it checks only the kernels that this processor can run, and it reports each read past the
+end of a buffer, although kernels are allowed to read the padding after a buffer.
 """

@@ -3,8 +3,9 @@
 A kernel's kind follows from the names of its parameters (`calls.calls_of`). For each kind a function yields calls with
 sizes around the kernel's tile; these functions are in `calls_elementwise`, `calls_matrix`, `calls_window` and
 `calls_moving`. A buffer's `size` is the size of the tensor in bytes; `readable` and `writable` are the bytes that the
-operators provide after it. A comment beside each names the allocation in XNNPACK's source. The tile is read from the
-kernel's name (`4x16c8s4__`, `25p32c__`, `_u64`); `padding` checks that it agrees with XNNPACK's configurations.
+operators provide after it. Comments beside a size name the file and the variable of XNNPACK's source code where this
+size is computed. The tile is read from the kernel's name (`4x16c8s4__`, `25p32c__`, `_u64`); `padding.py` checks that
+this tile agrees with XNNPACK's configurations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Provided:
     extra_bytes: int  # XNN_EXTRA_BYTES: bytes after inputs
     quantization_params: int  # XNN_EXTRA_QUANTIZATION_PARAMS: entries after dynamic quantization parameters
     multipass_bytes: int  # XNN_MULTIPASS_EXTRA_BYTES: bytes after the accumulators of a pixel
-    planes: int = 1  # of a GEMM configuration: blocks of inputs whose 4-bit weights share bytes
+    planes: int = 1  # field of a GEMM configuration: number of input blocks whose 4-bit weights share bytes
 
     @property
     def sparse_bytes(self) -> int:
@@ -45,7 +46,7 @@ class Room:
 
 @dataclass
 class Call:
-    """A call of a kernel; `at` describes its sizes for messages."""
+    """A call of a kernel, whose accesses are examined; `at` describes the sizes of the call in error messages."""
 
     at: str
     memory: Memory = field(default_factory=Memory)
@@ -72,7 +73,7 @@ def round_up(number: int, multiple: int) -> int:
 
 
 def element_bytes(kernel: Kernel, parameter: str) -> int:
-    """Return the size of the elements that a parameter points to."""
+    """Return the size in bytes of the elements that a parameter points to."""
     for (type_name, _), name in kernel.parameters:
         if name == parameter:
             return 1 if is_vector(type_name) else size_of((type_name, 0), {})
@@ -80,7 +81,7 @@ def element_bytes(kernel: Kernel, parameter: str) -> int:
 
 
 def numbers(kernel: Kernel, pattern: str) -> list[int]:
-    """Return the numbers in the groups of `pattern` in the kernel's name; 1 for an absent group."""
+    """Return the numbers that the groups of the regex `pattern` match in the kernel's name; 1 for an absent group."""
     match = re.search(pattern, kernel.name)
     if match is None:
         raise NotUnderstood("a name without its tile")
@@ -88,7 +89,7 @@ def numbers(kernel: Kernel, pattern: str) -> list[int]:
 
 
 def sizes_around(tile: int) -> list[int]:
-    """Return sizes with each remainder modulo the tile, below one tile, and sizes around one and two tiles."""
+    """Return the sizes from 1 to one tile and one more, which have all remainders, and the sizes around two tiles."""
     return sorted({*range(1, tile + 2), *range(2 * tile - 1, 2 * tile + 2)})
 
 

@@ -1,4 +1,4 @@
-"""Find the function that makes the calls of a kernel, by the names of its parameters."""
+"""Find the function that yields calls to examine a kernel with, by the names of the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from footprint.source import NotUnderstood
 
 Calls = Callable[[Kernel, Provided], Iterable[Call]]
 
-# Kernels with exactly these parameters.
+# The functions for kernels whose parameters have exactly these names, in this order.
 KINDS: dict[tuple[str, ...], Calls] = {
     ("batch", "input", "output", "params"): unary,
     ("batch", "input", "output", "unused_params"): unary,
@@ -38,7 +38,7 @@ KINDS: dict[tuple[str, ...], Calls] = {
     ("n", "m", "input", "output"): interleave,
     ("input", "output", "input_stride", "output_stride", "block_width", "block_height"): transpose,
 }  # fmt: skip
-# Kernels with these parameters among others.
+# The functions for other kernels: the first entry counts whose names are all among the kernel's parameters.
 MARKS: list[tuple[set[str], Calls]] = [
     ({"mr", "nc", "kc", "a", "a_stride", "w", "c"}, gemm),
     ({"mr", "nc", "kc", "ks", "a", "w", "c"}, igemm),
@@ -61,7 +61,7 @@ MARKS: list[tuple[set[str], Calls]] = [
 
 
 def calls_of(kernel: Kernel) -> Calls:
-    """Return the function that yields the calls of a kernel. Raises NotUnderstood for unknown parameters."""
+    """Return the function that yields calls to examine a kernel with. Raises NotUnderstood for unknown parameters."""
     names = tuple(name for _, name in kernel.parameters)
     if names in KINDS:
         return KINDS[names]

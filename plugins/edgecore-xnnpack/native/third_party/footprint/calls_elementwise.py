@@ -1,4 +1,4 @@
-"""Calls of elementwise kernels, and of reductions along rows."""
+"""Functions that yield calls to examine elementwise kernels, and kernels that reduce rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of GEMM kernels, and of the kernels that pack their weights."""
+"""Functions that yield calls to examine GEMM kernels, and the kernels that pack the weights of a GEMM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TILE = r"ukernel_(\d+)x(\d+)(?:c(\d+))?(?:s(\d+))?__"
 
 
 def matrix_sizes(rows: int, columns: int, group: int, step: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (rows, columns, inputs): every remainder of the tile in each dim, with the other dims at their ends."""
+    """Yield sizes (rows, columns, inputs): one dim gets all remainders modulo its tile, while the others are fixed."""
     widths = sizes_around(max(group, 4)) if step == 1 else [step, 2 * step, 3 * step]
     more = {7, 8, 9, 15, 16, 17, 31, 32, 33} if step == 1 else set()
     for k in sorted({*widths, *more}):
@@ -57,11 +57,13 @@ def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             call.arguments = {"mr": m, "nc": n, "kc": k * source, "ks": taps * rows * POINTER, "cm_stride": n * target}
             call.arguments |= {"cn_stride": columns * target, "a_offset": 0}
             inputs = round_up(k, kr * sr)
-            # convolution-nhwc.c, deconvolution-nhwc.c: zero_size = k_stride + XNN_EXTRA_BYTES
+            # The size of the zeros that replace pixels of the padding: zero_size = k_stride + XNN_EXTRA_BYTES in
+            # convolution-nhwc.c and deconvolution-nhwc.c.
             call.buffer("zero", k * source, (inputs - k) * source + provided.extra_bytes)
             call.buffer("zero_data", k * source, (inputs - k) * source + provided.extra_bytes)
             image = call.buffer("input", k * source, provided.extra_bytes)
-            # There is a pointer for each row of the tile: those after the image's last row point to it (indirection.c).
+            # The indirection buffer has pointers for all rows of the tile. A row is an output pixel. For rows after the
+            # last output pixel, the operator repeats the pointers of the last output pixel (indirection.c).
             call.pointers("a", [call.arguments["zero"] if padding else image] * taps * rows)
             call.buffer("w", round_up(n, columns) * (bias + int(taps * inputs * weight) + extra))
             call.buffer("c", m * n * target)
@@ -111,8 +113,9 @@ def sparse(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             call = Call(f"{outputs} outputs, {pixels} pixels", arguments={"mc": pixels * size, "nc": outputs})
             call.arguments["output_stride"] = pixels * size
             call.buffer("input", pixels * size, provided.sparse_bytes)
-            # convolution-nchw.c, packed_weights_size: the increments, the counts, the values, XNN_EXTRA_BYTES. A kernel
-            # may read beyond the increments and the counts, because the next part follows.
+            # The sparse weights are one allocation (packed_weights_size in convolution-nchw.c): `widx_dmap` (increments
+            # of the input pointer), `nidx_nnzmap` (numbers of nonzero weights), `weights` (values) and XNN_EXTRA_BYTES.
+            # A kernel may read beyond the end of the first two parts, because the next part follows there.
             counters = call.buffer("nidx_nnzmap", blocks * 4, values * size)
             call.memory.contents.update({counters + 4 * i: count for i, count in enumerate(counts)})
             call.buffer("widx_dmap", sum(counts) * 4, blocks * 4, holds_zeros=True)

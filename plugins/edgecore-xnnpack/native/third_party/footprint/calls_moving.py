@@ -1,4 +1,4 @@
-"""Calls of kernels that move data."""
+"""Functions that yield calls to examine kernels that move data: transpose, pad, fill."""
 
 from __future__ import annotations
 

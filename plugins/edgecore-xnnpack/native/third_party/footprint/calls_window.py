@@ -1,4 +1,4 @@
-"""Calls of depthwise and NCHW convolutions, poolings and resizing."""
+"""Functions that yield calls to examine the kernels of depthwise and NCHW convolutions, pooling and resizing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from footprint.call import POINTER, Call, Provided, element_bytes, numbers, round_up, sizes_around, weights_of
 from footprint.kernel import Kernel
 
-FIRST_PASS = 9  # a maximum over more pixels reads its output back: padding.h, kMaxPoolFirstPass
+FIRST_PASS = 9  # max pooling with larger windows reads its own output in later passes; kMaxPoolFirstPass in padding.h
 
 
 def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
@@ -33,12 +33,13 @@ def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
                 columns = rounded // tile * tile + round_up(
                     rounded % tile, subtile
                 )  # xnn_dwconv_multipass_weights_size
-                # convolution-nhwc.c: buffer_size
+                # The padding after the accumulators: see buffer_size in convolution-nhwc.c.
                 room = provided.multipass_bytes // source * accumulator
                 call.buffer("buffer", n * accumulator, room, room)
             else:
                 max_taps, columns = first, round_up(n, tile)  # convolution-nhwc.c: c_stride
-            # convolution-nhwc.c: zero_size = c_stride + XNN_EXTRA_BYTES
+            # The size of the zeros that replace pixels of the padding: zero_size = c_stride + XNN_EXTRA_BYTES in
+            # convolution-nhwc.c.
             call.buffer("zero", n * source, (round_up(n, tile) - n) * source + provided.extra_bytes)
             image = call.buffer("pixel", n * source, provided.extra_bytes)
             pointers = [call.arguments["zero"] if i % 2 else image for i in range(taps)]
@@ -66,15 +67,17 @@ def pooling(kernel: Kernel, provided: Provided) -> Iterator[Call]:
         for n in sizes_around(tile):
             call = Call(f"{taps} pixels, {n} channels", arguments={"output_pixels": 1, count: taps, "channels": n})
             call.arguments |= {"input_offset": 0, "input_increment": 0, "output_increment": 0}
-            # average-pooling-nhwc.c: zero_bytes
+            # The size of the zeros that replace pixels of the padding: zero_bytes in average-pooling-nhwc.c.
             call.buffer("zero", n * source, provided.extra_bytes)
             pixel = call.buffer("pixel", n * source, provided.extra_bytes)
-            # max-pooling-nhwc.c, average-pooling-nhwc.c, argmax-pooling-nhwc.c: first_pass_tile_size - 1 more pointers
+            # The operators (max-pooling-nhwc.c, average-pooling-nhwc.c, argmax-pooling-nhwc.c) allocate
+            # first_pass_tile_size - 1 pointers more than there are pixels, which the kernel may read.
             table = call.pointers("input", [pixel] * taps, (first - 1) * POINTER)
             call.memory.contents.update({table + POINTER * (taps + i): pixel for i in range(first)})
             if multipass and not maximum:
-                # argmax-pooling-nhwc.c: accumulation_buffer_size, index_buffer_size. average-pooling-nhwc.c:
-                # multipass_pixel_stride, four times as large for average pooling without a divisor for each pixel
+                # The sizes of the buffers between passes: accumulation_buffer_size and index_buffer_size in
+                # argmax-pooling-nhwc.c, and multipass_pixel_stride in average-pooling-nhwc.c, which is four times as
+                # large in average pooling without a divisor for each pixel.
                 accumulator = 2 if source == 2 else 4
                 padded = (n + provided.multipass_bytes // source) * accumulator
                 room = (4 * padded if "_avgpool_" in kernel.name else padded) - n * accumulator
@@ -82,7 +85,8 @@ def pooling(kernel: Kernel, provided: Provided) -> Iterator[Call]:
                     call.buffer(name, n * accumulator, room, room)
             call.buffer("multiplier", source, 0)
             call.buffer("index", n * 4)
-            # Later passes of a maximum read the output of earlier passes; the delegate then requires tail padding.
+            # Later passes of max pooling read the output of earlier passes as whole vectors, also past its end. In this
+            # case the delegate requires padding after its output tensors (padding.cpp).
             call.buffer("output", n * target, provided.extra_bytes if maximum and taps > FIRST_PASS else 0)
             yield call
 
@@ -145,7 +149,7 @@ def depthwise_planes(kernel: Kernel, provided: Provided) -> Iterator[Call]:
 
 
 def first_convolution(kernel: Kernel, provided: Provided) -> Iterator[Call]:
-    """Yield calls of the first convolution: NHWC input with 3 channels, NCHW output, 3x3, stride 2, padding 1."""
+    """Yield calls of a network's first convolution: 3 channels, NHWC to NCHW, kernel 3x3, stride 2, padding 1."""
     (columns,) = numbers(kernel, r"_3x3s2p1c3x(\d)__")
     size = element_bytes(kernel, "input")
     for height in range(1, 6):
@@ -176,6 +180,7 @@ def sum_rows(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             )
             call.buffer("input", rows * n * source, provided.extra_bytes)
             call.buffer("zero", n * source, provided.extra_bytes)  # reduce-nd.c: zero_size
-            # reduce-nd.c: workspace_size; fp32 has no workspace, its sums are computed in the output
+            # fp32 sums are computed in the output tensor, other sums in a workspace with padding (workspace_size in
+            # reduce-nd.c).
             call.buffer("output", n * target, 0 if "f32_rdsum" in kernel.name else provided.extra_bytes)
             yield call

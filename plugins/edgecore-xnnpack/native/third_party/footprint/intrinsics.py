@@ -27,7 +27,7 @@ CONSTANTS = {
     "XNN_LOG2_SIZEOF_FLOAT": 2,
     "XNN_LOG2_SIZEOF_INT32_T": 2,
 }
-# Structs whose members are reads of memory: the offset of each member in bytes.
+# Structs that are stored in buffers, so that reading a member is an access to memory: each member's offset in bytes.
 MEMBERS = {"xnn_qd8_quantization_params": {"zero_point": 0, "inv_scale": 4}}
 X86 = re.compile(
     r"_mm(256|512)?_(mask_|maskz_)?(loadu?|storeu?|maskload|maskstore|expandloadu|lddqu|stream_load)_"
@@ -41,7 +41,7 @@ X86_PARTS = {
     "_mm_storeh_pi": 8, "_mm_storel_pd": 8, "_mm_storeh_pd": 8, "_mm_loadu_si16": 2, "_mm_loadu_si32": 4,
     "_mm_loadu_si64": 8, "_mm_storeu_si16": 2, "_mm_storeu_si32": 4, "_mm_storeu_si64": 8,
 }  # fmt: skip
-# Bytes of a lane by the intrinsic's suffix.
+# Bytes of a vector lane, by the suffix of the intrinsic's name.
 LANES = {"ps": 4, "pd": 8, "ph": 2, "epi8": 1, "epi16": 2, "epi32": 4, "epi64": 8}
 NEON = re.compile(r"v(ld|st)([1-4])(q)?(?:_(lane|dup))?_[a-z]+(\d+)(?:_x(\d))?$")
 UNALIGNED = re.compile(r"unaligned_(indexed_)?(load|store)_[a-z]+(\d+)$")

@@ -58,7 +58,11 @@ class Source:
         self.add_helpers(r"\b(xnn_(?:load|store)\w*)\s*\([^()]*\)\s*(?:XNN_\w+\s*)*\{", header)
 
     def add_helpers(self, pattern: str, text: str) -> None:
-        """Add the functions in `text` whose heads match `pattern`, in their order: a helper may call earlier ones."""
+        """Translate the functions in `text` whose signature matches `pattern`.
+
+        A function that accesses memory becomes a helper, any other function is pure. The functions are translated in
+        the order of the file, because a function may call earlier functions.
+        """
         for name in re.findall(pattern, text):
             parameters, body = self.function(name, text)
             code = Writer(self, parameters, body).text()

@@ -1,8 +1,8 @@
 """Buffers without memory behind them, which record the ranges of the accesses and their alignment.
 
 An address is an integer: the number of the buffer in the upper bits, and the offset plus MIDDLE in the lower SHIFT
-bits. So offsets may be negative or exceed the buffer, up to 2^39 bytes, and the buffer remains known. Any sum of an
-address and an offset is an address again, as in C.
+bits. So the buffer of an address is known even if the offset is negative or past the buffer's end, by up to 2^39 bytes.
+Any sum of an address and an offset is an address again, as in C.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Buffer:
     size: int
     read: list[int] = field(default_factory=lambda: [0, 0])  # lowest offset, and end of the highest access
     written: list[int] = field(default_factory=lambda: [0, 0])
-    holds_zeros: bool = False  # the content may be loaded as a number, which is 0: an index
-    aligned: int = 0  # max size of an access that faults unless its address is a multiple of that size
-    unaligned: int = 0  # size of such an access at an address that is not a multiple of it
+    holds_zeros: bool = False  # addresses may depend on numbers in the buffer; all of these numbers are 0
+    aligned: int = 0  # max size of the accesses that require an address aligned to their size
+    unaligned: int = 0  # size of an access that requires an aligned address, and was made at an unaligned one
 
 
 class Memory:
-    """The buffers of a call, and the pointers and indices that some of them hold."""
+    """The buffers of a kernel call, and the pointers and indices that some of these buffers hold."""
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = [Buffer("no buffer", 0)]
@@ -78,7 +78,7 @@ class Memory:
         return 0
 
     def align(self, address: int, size: int) -> int:
-        """Record an access that faults unless the address is a multiple of `size`; buffers are aligned to any size."""
+        """Record an access that faults unless the address is a multiple of `size`; each buffer's start is aligned."""
         buffer = self.buffers[address >> SHIFT]
         buffer.aligned = max(buffer.aligned, size)
         if address % size:

@@ -1,4 +1,4 @@
-"""Queries on the tuples that the parser makes."""
+"""Queries on nodes of the syntax tree, which the parser represents as tuples."""
 
 from __future__ import annotations
 

@@ -206,9 +206,10 @@ class Parser:
         return statements
 
     def is_pure(self, end: int) -> bool:
-        """Return True if the statement up to `end` only computes elements: no access, no mask, no counter.
+        """Return True if the statement up to `end` only computes tensor elements, so that it is omitted.
 
-        The test is by words, without parsing: the expressions of such statements need not be supported by the parser.
+        Such a statement has no memory access, no mask and no counter. The test looks at the tokens only, so that the
+        parser need not support the expressions of such statements.
         """
         words = self.tokens[self.at : end]
         if not words[0].isidentifier() or any(word in ("[", "->", "++", "--", "*", "&", "{", "*=") for word in words):

@@ -29,7 +29,7 @@ class Context(Protocol):
     simd: dict[str, int]  # sizes of XNNPACK's vector types
     constants: dict[str, int]
     helpers: dict[str, list[tuple[Type, str]]]  # functions of the file that access memory: their parameters
-    pure: set[str]  # functions of the file that do not
+    pure: set[str]  # functions of the file that access no memory
 
     def is_access(self, name: str) -> bool: ...
 
@@ -57,15 +57,18 @@ class Values:
         return target[0] == "variable" and depth > 0 and self.types.get(target[1], ("", 0))[1] > depth
 
     def is_parameter(self, node: Expression) -> bool:
-        """Return True if the node is a field of the kernel's parameters, or a part of a struct of vectors."""
+        """Return True if the node reads a member of a struct that is not stored in a buffer.
+
+        Such structs are the kernel's parameters, and local structs of vectors such as `int8x16x2_t`.
+        """
         members = find(node, {"member"})
         return bool(members) and not any(self.is_stored(member) for member in members)
 
     def is_noted(self, address: Expression) -> bool:
         """Return True if accesses to `address` are recorded.
 
-        Not recorded are the kernel's parameters, whose size is fixed, and the library's lookup tables: kernels mask
-        their indices to the size of the table.
+        Accesses to the kernel's parameters are not recorded, because their size is fixed. Accesses to XNNPACK's lookup
+        tables are not recorded either, because kernels mask the index to the size of the table.
         """
         return not self.is_parameter(address) and not any(name.startswith("xnn_table_") for name in variables(address))
 
@@ -103,7 +106,7 @@ class Values:
         return MEMBERS[self.types[base[1]][0]][node[2]]
 
     def is_stored(self, node: Expression) -> bool:
-        """Return True if the node is a member of a struct in memory, and not one of the kernel's parameters."""
+        """Return True if the node is a member of a struct that is stored in a buffer (`MEMBERS`)."""
         base = node[1][1] if node[1][0] == "element" else node[1]
         return base[0] == "variable" and self.types.get(base[1], ("", 0))[0] in MEMBERS
 
@@ -222,7 +225,7 @@ class Values:
     def access(self, node: Expression) -> str:
         """Return the call that records an access by an intrinsic or a helper function.
 
-        A read returns the loaded bytes if they come from a local table: masks are loaded so.
+        A read from a local array also returns the bytes, because kernels load masks from such arrays.
         """
         name, arguments = node[1], node[2]
 

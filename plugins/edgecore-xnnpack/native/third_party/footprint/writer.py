@@ -25,7 +25,7 @@ class Writer(Values):
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    # -- the variables that are needed
+    # -- analysis: the variables that the accesses depend on
 
     def declare(self, body: Any) -> None:
         for _, (name, depth), variable, count, _ in find(body, {"declare"}):
@@ -98,7 +98,7 @@ class Writer(Values):
     def branch(self, node: Expression, flows: list[tuple[str, set[str]]], needed: set[str]) -> None:
         """Add the dependencies of an `if`: its condition is needed if a branch accesses memory or leaves a loop.
 
-        If a branch assigns a variable, the condition is needed if that variable is.
+        If a branch assigns a variable, the condition is also needed if this variable is needed.
         """
         condition = variables(node[1])
         inside = [*node[2], *node[3]]
@@ -296,7 +296,8 @@ class Writer(Values):
     def value_or_none(self, value: Expression, depth: int) -> str:
         """Return the code of a vector's value, or "None" if it cannot be translated.
 
-        Such a vector is not a mask. It is assigned only because a needed variable has the same name.
+        Such a vector is not a mask. It is assigned only because `needed` has a variable of another block with the same
+        name.
         """
         try:
             return self.value(value)[0]

@@ -145,7 +145,7 @@ def convolve(
     kernel = weight.shape[2:]
     if transposed:
         group_in, group_out = weight.shape[0] // groups, weight.shape[1]
-        # [g * I, O, H, W] -> [g * O, H, W, I]
+        # From ATen's order [groups * I, O, H, W] to XNNPACK's [groups * O, H, W, I], with I and O channels per group.
         weight = weight.reshape(groups, group_in, group_out, *kernel).transpose(0, 2, 3, 4, 1)
         weight = weight.reshape(groups * group_out, *kernel, group_in)
         kind: type = g.ConvTranspose2d

@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 def _check_first_only(query: Query) -> str | None:
-    """Refuse a norm whose mean or variance, its second and third result, is read."""
+    """Return why a norm is not supported if a node reads its mean or variance (results 1 and 2); None otherwise."""
     return None if all(user.args[1] == 0 for user in query.node.users) else "saved statistics are read"
 
 
@@ -52,7 +52,7 @@ def _check_layer_norm(query: Query) -> str | None:
 
 @lowers(aten.native_layer_norm.default, check=_check_layer_norm, constraints="constant weight and bias")
 def _layer_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """Emit a layer norm: join its n dimensions' elements to rows, averaged by a fully connected node of weights 1/n."""
+    """Emit a layer norm: a fully connected node with weights of 1/n averages the n elements that share a mean."""
     value, count = low.input(), prod(low.argument("normalized_shape"))
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))
     rank = len(low.argument("normalized_shape"))
@@ -93,7 +93,7 @@ def _check_group_norm(query: Query) -> str | None:
 
 @lowers(aten.native_group_norm.default, check=_check_group_norm, constraints="rank 3 or 4, constant weight and bias")
 def _group_norm(low: Lowering, node: Node) -> list[SubgraphValue]:
-    """Emit a group norm: pooling averages each channel, a 1 x 1 convolution averages the channels of each group."""
+    """Emit a group norm: pooling averages each channel, and a 1 x 1 convolution averages the channels of each group."""
     value, groups, eps = image_of(low, low.input()), int(low.argument("group")), float(low.argument("eps"))
     channels = value.shape[1]
     gamma, beta = (low.array(low.argument(name)) for name in ("weight", "bias"))

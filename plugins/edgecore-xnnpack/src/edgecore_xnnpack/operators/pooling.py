@@ -173,7 +173,7 @@ def average_image(
 def pad(
     low: Lowering, value: SubgraphValue, before: tuple[int, ...], after: tuple[int, ...], number: float
 ) -> SubgraphValue:
-    """Pad each dimension of `value` with `before` elements at its start and `after` at its end, all equal to `number`."""
+    """Pad each dim of `value` with `before` elements at its start and `after` at its end; each is equal to `number`."""
     shape = tuple(a + size + b for a, size, b in zip(before, value.shape, after, strict=True))
     return low.emit(
         g.StaticConstantPad, [value], shape, SAME_LAYOUT, pre_paddings=before, post_paddings=after, padding_value=number
@@ -211,7 +211,10 @@ def adaptive_image(low: Lowering, value: SubgraphValue, shape: Shape) -> Subgrap
 
 
 def _windows(size: int, out: int) -> Array:
-    """Return weights [out, size]: row i averages elements floor(i * size / out) up to, not with, ceil((i+1) * size / out)."""
+    """Return weights [out, size] of a matmul that computes an adaptive average pooling along one dim.
+
+    Row i averages the elements from floor(i * size / out) to ceil((i + 1) * size / out) - 1, as PyTorch does.
+    """
     weights = np.zeros((out, size), np.float32)
     for index in range(out):
         start, end = index * size // out, -(-(index + 1) * size // out)

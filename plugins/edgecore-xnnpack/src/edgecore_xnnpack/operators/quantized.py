@@ -63,8 +63,8 @@ DYNAMIC_QUANTIZATION = frozenset((*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE))
 def _check_dynamic(query: Query) -> str | None:
     """Return why a node of dynamic quantization is not supported.
 
-    XNNPACK quantizes at run time only as a part of a linear layer with an integer weight. So all three nodes (choose
-    parameters, quantize, dequantize) must be there, and only such layers may read the result.
+    XNNPACK quantizes at run time only as a part of a linear layer with an integer weight. So the graph must have the
+    whole chain of nodes (choose parameters, quantize, dequantize), and only such layers may read its result.
     """
     node = query.node
     limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
@@ -96,7 +96,10 @@ def _feeds_linear_layers(dequantize: Node, query: Query) -> bool:
 @lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers of integer weights",
         dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
-    """Mark a dynamically quantized value with `QuantizePerToken`; XNNPACK itself computes the scale of each row."""
+    """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
+
+    XNNPACK itself computes the quantization parameters of each row, so the node that chooses them has no values.
+    """
     if node.target in _CHOOSE:
         return [None, None]
     value = low.input()

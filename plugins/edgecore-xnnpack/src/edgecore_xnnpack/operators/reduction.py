@@ -97,10 +97,10 @@ def _as_column_image(low: Lowering, value: SubgraphValue, dims: list[int]) -> Su
 
 
 def _mean_adjacent(low: Lowering, value: SubgraphValue, dims: list[int]) -> SubgraphValue:
-    """Average over adjacent dims, which become sizes of 1.
+    """Average over adjacent dims, whose sizes become 1, without a transpose.
 
-    Both ways avoid a transpose. If the n elements are adjacent in memory, a fully connected node with a weight [1, n]
-    of 1/n averages them. Otherwise, and for the pixels of an image, a global average pooling does.
+    If the n averaged elements are adjacent in memory, a fully connected node with a weight [1, n] of 1/n averages them.
+    Otherwise, and for the pixels of an image, global average pooling averages them.
     """
     shape = _keepdim_shape(value, dims)
     is_last = value.has_layouts and comes_from_last(value, low.subgraph.producers())
@@ -155,7 +155,7 @@ def _sum(low: Lowering, node: Node) -> SubgraphValue:
 
 
 def _check_window(query: Query) -> str | None:
-    """Return why a maximum is not supported: it has more elements than a pooling window may have. Else return None."""
+    """Return a reason if a maximum is over more elements than a pooling window of XNNPACK may have; None otherwise."""
     count = prod(query.shape[dim] for dim in _dims(query, len(query.shape)))
     return None if count <= MAX_IN_WINDOW else f"a maximum of {count} elements, more than {MAX_IN_WINDOW}"
 

@@ -29,7 +29,7 @@ class Query(NodeQuery):
         self.symbols = symbols
         self.sizes = symbols.samples[0]
         self.arrays: dict[Any, Any] = {}
-        """Cache of contiguous copies of weights, shared by the trial lowerings of `XnnpackTable._size_reason`."""
+        """Cache of contiguous copies of weights, because `XnnpackTable._size_reason` lowers a call several times."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
         """Return a query about the same call, with symbolic sizes replaced by the numbers in `sizes`."""
@@ -96,7 +96,7 @@ class XnnpackTable(OperatorTable[Lower]):
         return first.about
 
     def missing_reason(self, node: Node) -> str:
-        """Return the reason for a call whose operator has no row."""
+        """Return why a call is not supported whose operator has no row in the table."""
         return f"no lowering for {operator_name(node.target)}"
 
     def unsupported_reason(self, query: NodeQuery) -> str | None:
@@ -118,8 +118,8 @@ class XnnpackTable(OperatorTable[Lower]):
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
         """Return why XNNPACK does not support the dtype or shape of a tensor of a call; None if it supports all.
 
-        Each tensor must have a dtype of the row, bounded sizes, rank 1 to 6 and at least one element. At least one
-        input must be computed at run time.
+        Each tensor must have a dtype of the row, bounded sizes, rank 1 to 6 and at least one element. Constants, and
+        results of rows with `scalar_result`, may also have rank 0. At least one input must be computed at run time.
         """
         assert isinstance(query, Query) and isinstance(row, Row)
         sources = _sources(query, row)
@@ -143,7 +143,10 @@ class XnnpackTable(OperatorTable[Lower]):
         return "rank 0" if any(tensor.dim() == 0 for tensor in ranked) else None
 
     def _size_reason(self, query: Query) -> str | None:
-        """Return how the lowering of a call depends on the values of symbolic sizes; None if it does not."""
+        """Return how the lowering of a call depends on the values of symbolic sizes; None if it does not.
+
+        The call is lowered with several samples of the symbolic sizes, and the resulting subgraphs are compared.
+        """
         symbols = symbol_names(_tensors(query.node))
         if not symbols:
             return None

@@ -33,12 +33,12 @@ aten = torch.ops.aten
 
 
 def planes_shape(shape: Shape) -> Shape:
-    """Return the shape of the planes of a volume."""
+    """Return the shape [N * D, C, H, W] of the planes of a volume: one image for each depth."""
     return (shape[0] * shape[2], shape[1], *shape[3:])
 
 
 def columns_shape(shape: Shape) -> Shape:
-    """Return the shape of the columns of a volume."""
+    """Return the shape [N, C, D, H * W] of the columns of a volume: one image, whose height is the depth."""
     return (*shape[:3], shape[3] * shape[4])
 
 
@@ -53,7 +53,7 @@ def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """View planes or columns as a volume again."""
+    """View images from `as_planes` or `as_columns` as a volume of `shape` again."""
     return _as(low, value, shape)
 
 
