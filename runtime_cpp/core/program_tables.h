@@ -1,4 +1,4 @@
-// The checked tables of a program, as Program::load found them. Private to the core.
+// The flatbuffer tables and segments of a program that Program::load has validated. Private to the core.
 #ifndef EDGECORE_CORE_PROGRAM_TABLES_H_
 #define EDGECORE_CORE_PROGRAM_TABLES_H_
 
@@ -29,8 +29,9 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Returns the constant or initial data, of tensor_bytes() bytes, of a tensor that is not external and has
-// data_buffer_idx > 0. Errors: INVALID_PROGRAM; the message is a clause for the caller to complete.
+// Returns the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data
+// of a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
+// the message has no beginning and no period, which the caller adds.
 Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
 
 // Returns the blob of a delegate.

@@ -39,9 +39,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag each supported node with its partition, and record for each other call why it is not supported.
 
-        Booleans must not cross the border of a delegate (`booleans.py`), but a border is known only after
-        partitioning. So, as long as a boolean crosses a border, the nodes at both ends become unsupported and the
-        program is partitioned again.
+        A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
+        (`booleans.py`). Such tensors are known only after partitioning. So, as long as there is one, the nodes that
+        write and read it become unsupported and the program is partitioned again.
         """
         self._crossings.clear()
         result = super().partition(exported_program)

@@ -79,7 +79,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_per_token(subgraph: Subgraph) -> None:
-    """Make linear layers with integer weights read inputs that XNNPACK quantizes per token; results stay float32."""
+    """Use XNNPACK's linear layers with integer weights and inputs quantized per token; their results are float32."""
     producers = subgraph.producers()
     quantized: dict[SubgraphValue, SubgraphNode] = {}
     ops: list[SubgraphNode] = []
@@ -251,7 +251,7 @@ def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNod
 
 
 def _quantize_earlier(subgraph: Subgraph) -> None:
-    """Move quantize operations before operations that only move elements."""
+    """Move quantize operations before operations that only move elements, because int8 elements are cheaper to move."""
     producers, uses = subgraph.producers(), subgraph.uses()
     before: dict[SubgraphNode, SubgraphNode] = {}
     elided: set[SubgraphNode] = set()
