@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMaxNeeds = 256;
 
-// A memory need, either declared in the file or returned by prepare.
+// A delegate's request for memory, either declared in the file or returned by prepare.
 struct Need {
   uint32_t kind;
   bool on_host;

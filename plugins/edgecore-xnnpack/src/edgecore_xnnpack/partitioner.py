@@ -66,7 +66,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         return keep_booleans_inside(lambda node: self._crossings.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
-        """Split the partitions so that each operator has a delegate of its own."""
+        """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags = {BACKEND_ID: self.spec}

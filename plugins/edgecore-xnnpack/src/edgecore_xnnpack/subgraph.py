@@ -184,7 +184,7 @@ class Subgraph:
         outputs: Each with the layout that the caller expects.
         nodes: In execution order.
         unread: Tensors with the shapes and dtypes of additional outputs at the end of `outputs`: values that nothing
-            reads, but that XNNPACK would crash without (`Lowering.leave_unread`).
+            reads, but that would make XNNPACK crash if they were no outputs (`Lowering.leave_unread`).
     """
 
     inputs: list[SubgraphValue | None] = field(default_factory=list)

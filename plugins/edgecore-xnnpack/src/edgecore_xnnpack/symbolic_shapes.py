@@ -112,7 +112,9 @@ class SizeDependent(Exception):
 
 
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
-    """Return the first of the samples' subgraphs, with tensor sizes that differ among them as `SymbolicSize`.
+    """Merge the subgraphs that a program was lowered to for several samples of its symbolic sizes.
+
+    The result is the first subgraph, in which tensor sizes that differ between the subgraphs are a `SymbolicSize`.
 
     Raises:
         SizeDependent: The subgraphs differ in anything else.
@@ -165,7 +167,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one per sample, are the same operation; make sizes that differ symbolic in the first of them."""
+    """Check that `ops`, one per sample, are the same operation; make sizes that differ symbolic in the first one."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):
