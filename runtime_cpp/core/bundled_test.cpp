@@ -1,4 +1,4 @@
-// Tests finding the program inside a .bpte file.
+// Tests finding the program inside a .bpte file, which holds a program together with test cases.
 #include "edgecore/bundled.h"
 
 #include <gtest/gtest.h>

@@ -18,8 +18,9 @@ class AllocationCheck {
     for (const int32_t output : span_of(plan.outputs())) mark(output);
   }
 
-  // Marks the tensor that a view or a move binds to other memory. The order of the instructions does not matter here:
-  // the interpreter checks that a tensor is bound before it is used.
+  // Records that a tensor has memory if the instruction is a view or a move, which binds the tensor to another tensor's
+  // memory. The order of the instructions does not matter here: the interpreter checks that a tensor is bound before
+  // it is used.
   Status note_binding(const fb::Instruction &instruction) {
     if (const fb::MoveCall *move = instruction.instr_args_as_MoveCall()) mark(move->move_to());
     const fb::KernelCall *call = instruction.instr_args_as_KernelCall();
@@ -29,7 +30,7 @@ class AllocationCheck {
     return Status();
   }
 
-  // Fails if an argument of the instruction is a tensor that is not marked.
+  // Fails if an argument of the instruction is a tensor without memory (see allocated_).
   Status check(const fb::Instruction &instruction) {
     if (const fb::KernelCall *call = instruction.instr_args_as_KernelCall()) EDGECORE_TRY(check_all(call->args()));
     if (const fb::DelegateCall *call = instruction.instr_args_as_DelegateCall()) EDGECORE_TRY(check_all(call->args()));

@@ -1,4 +1,5 @@
-// Checks that this host can use the table of a backend or of a kernel library.
+// Checks that this runtime can use a plugin: the table (struct of function pointers and properties) that a backend or a
+// kernel library exports.
 #include "edgecore/host.h"
 
 namespace edgecore {

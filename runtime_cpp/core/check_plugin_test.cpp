@@ -1,4 +1,5 @@
-// Tests the checks of a plugin's table: its version, its size and its required members.
+// Tests the checks of the table (struct of function pointers and properties) that a plugin exports: version, size and
+// required members.
 #include <string.h>
 
 #include "loaded.h"

@@ -33,7 +33,7 @@ Status invalid(Error &error, StringView name, const Pieces &...pieces) {
   return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "Data file ", name, ": ", pieces...);
 }
 
-// The bytes of an entry, which lie within the file.
+// Returns the data of an entry. check_entries has checked that the entry's segment lies within the file.
 Bytes bytes_of(const DataTables &tables, const fb::ptd::NamedData &named) {
   const fb::ptd::DataSegment &segment = *tables.root->segments()->Get(named.segment_index());
   return {tables.segments.data() + segment.offset(), static_cast<size_t>(segment.size())};

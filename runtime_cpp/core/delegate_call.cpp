@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMaxNeeds = 256;
 
-// A memory need, either declared in the file or returned by prepare.
+// A delegate's request for memory, either declared in the file or returned by prepare.
 struct Need {
   uint32_t kind;
   bool on_host;
@@ -28,8 +28,8 @@ Need returned_need(const edgecore_prepared &prepared, size_t i) {
   return {need.kind, need.space == 0, need.bytes, StringView(need.shared_group)};
 }
 
-// Sums the bytes of all memory needs of one kind, on the host or on a device. A shared group counts as its largest
-// need. Returns UINT64_MAX if the sum is larger.
+// Sums the bytes of all memory needs of one kind, on the host or on a device. Needs with the same non-empty group share
+// memory, so only the largest of them counts. Returns UINT64_MAX if the sum overflows.
 template <typename NeedAt>
 uint64_t total_of(size_t count, uint32_t kind, bool on_host, NeedAt need_at_index) {
   uint64_t total = 0;
@@ -265,7 +265,7 @@ bool arguments_changed(const MethodImpl &method, const Instruction &instruction)
 // Called by a backend, from any thread, when work that it left pending has ended.
 void EDGECORE_CALL complete(void *arg, int32_t code, edgecore_str text) {
   MethodImpl &method = *static_cast<MethodImpl *>(arg);
-  // Read the member before `fired` is set: as soon as it is, another thread may destroy the method.
+  // Read `completion` from the method before `fired` is set: afterwards another thread may destroy the method.
   Completion *completion = method.run_state.completion;
   if (code != EDGECORE_OK) (void)fail(method.call_error, code, StringView(text));
   method.run_state.pending.code = code;

@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t kUnused = UINT32_MAX;
 
-// Records how a method uses its tensor values.
+// Records which delegates use each tensor value of a method, and whether kernels or the caller use it as well, to find
+// the values that can stay in device memory.
 class Uses {
  public:
   explicit Uses(MethodImpl &method) : method_(method) {}
@@ -62,11 +63,11 @@ class Uses {
 
  private:
   struct Use {
-    uint32_t call;  // the first delegate call that uses it
-    uint32_t argument;
-    bool on_host;        // a kernel, the caller or a list uses it, or delegates of different backends or memory kinds
-    bool written_first;  // its first use writes it
-    bool read;           // a delegate reads it after its first use
+    uint32_t call;       // instruction of the first delegate call that uses the value
+    uint32_t argument;   // index of the value among the arguments of that call
+    bool on_host;        // the value is used by a kernel, the caller, a list, or several backends or memory kinds
+    bool written_first;  // the first use of the value writes it
+    bool read;           // a delegate reads the value after its first use
   };
 
   void note_host(size_t value, bool written) {

@@ -59,8 +59,8 @@ TEST_F(DeviceBuffers, ATensorThatTheHostReadsIsCopied) {
   EXPECT_EQ(z, (std::vector<float>{4, 8, 12, 16}));
 }
 
-// A compiler may plan a view as another value at the address of its base; then a kernel reads the tensor through that
-// value.
+// A compiler may plan a view as a value of its own at the address of the tensor that it views. A kernel can read the
+// tensor through that view, so the tensor must stay in host memory.
 TEST_F(DeviceBuffers, ATensorWithAnAliasInItsArenaStaysThere) {
   PteBuilder pte;
   pte.arenas = {256};

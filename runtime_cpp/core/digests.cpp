@@ -23,8 +23,8 @@ class DigestCheck {
       : tables_(tables), meta_(*tables.meta), remaining_(bytes * kMaxReads), error_(error) {}
 
   Status segment(const fb::SubsegmentOffsets *offsets, StringView name, const flatbuffers::Vector<uint8_t> *digest) {
-    // If the file has no constants (or no initial state), there is at most one offset, and the segment index has no
-    // meaning.
+    // Entry 0 of the offsets is reserved. A file without constants (or without initial state) has no other entries, and
+    // its segment index must not be used.
     const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
     if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
     const Bytes data = tables_.segments[offsets->segment_index()];

@@ -220,8 +220,8 @@ class Interpreter {
     }
     const TensorSlot &base = slot_of(method_.run_state.args[0].as.tensor);
     TensorSlot &view = slot_of(method_.run_state.args[2].as.tensor);
-    // The memory of an input is as large as the caller's tensor. A view sets the shape of its tensor, so the input
-    // would keep a shape that does not fit the memory of the next call.
+    // et_view changes the shape of the view. An input would keep that shape in the next run, but then has the memory
+    // that the caller set, which may be too small for it.
     if (view.storage == Storage::kInput) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "an input cannot be made a view.");
     }
@@ -321,7 +321,7 @@ Status MethodImpl::resume_run(Error &error) {
 Status MethodImpl::finish_run(Status status) {
   if (run_state.pending.waiting) return status;
   if (config.tracer != nullptr) config.tracer->end(run_state.pending.run_event);
-  // Planned inputs must be set again: other tensors used their memory during the run.
+  // Inputs in an arena must be set again before the next run: other tensors used the same memory during this run.
   const Span<const int32_t> inputs = span_of(plan->inputs());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorSlot *slot = bindings.tensor_of[static_cast<size_t>(inputs[i])];

@@ -11,7 +11,8 @@ TensorOptions bounded() {
   return options;
 }
 
-// A tensor that was bound as a view must not keep the memory of an input after the run.
+// A view must not keep a pointer to the memory of an input after the run, because the caller may free that memory. Here
+// the view is also the target of a move.
 TEST(Execute, AMovedViewLeavesNoPointerBehind) {
   PteBuilder pte;
   pte.arenas = {128};
@@ -86,7 +87,8 @@ TEST(Execute, AViewHasThreeArguments) {
   EXPECT_SENTENCE(loaded, "a view needs a tensor, a shape and an output tensor.");
 }
 
-// If an input could be made a view, it would keep the view's shape, which may not fit into the caller's next tensor.
+// If an input could be made a view, it would keep the view's shape in the next run, where it has the caller's memory
+// again, which may be too small for that shape.
 TEST(Execute, AnInputCannotBeMadeAView) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({8}, bounded());

@@ -6,9 +6,10 @@ namespace {
 
 constexpr uint8_t kWithEntries = 2;  // in Bindings::used: a list that is read and whose entries are marked as read
 
-// Returns true if the last of `args` repeats the result of a kernel call, as a .pte does after the out arguments: the
-// same value (a tensor or a list of tensors), another list of the same tensors (ExecuTorch's split), or a list of the
-// values before it. Adds the number of compared list entries to `compared`.
+// In a .pte, the argument list of a kernel with out arguments ends with the result of the call, which repeats the out
+// arguments. Returns true if the last of `args` is such a repetition: the same value as an earlier argument (a tensor
+// or a list of tensors), a list with the same tensors as the argument before it (ExecuTorch's split), or a list of the
+// arguments before it. Adds the number of compared list entries to `compared`.
 bool repeats_result(const MethodImpl &method, Span<const int32_t> args, uint64_t &compared) {
   if (args.size() < 2) return false;
   const size_t last = args.size() - 1;

@@ -86,7 +86,7 @@ struct Staging {
   bool repeated;   // `written` is true, and another argument is the same tensor; also set by resize
 };
 
-// A device buffer that the method created. Destroyed after the instances.
+// A device buffer that the method created. It is destroyed after the delegates' instances, which may use it.
 struct OwnedBuffer {
   const edgecore_backend *table;
   edgecore_buffer *buffer;
@@ -113,8 +113,8 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 // Alignment in bytes of scratch memory and staging copies if a backend asks for less: one cache line.
 constexpr uint64_t kMinAlignment = 64;
 
-// A delegate of the method, its instance and its memory. delegates.cpp sets the first four members when the method is
-// loaded; delegate_call.cpp writes the others in each prepare.
+// A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
+// four members when the method is loaded; delegate_call.cpp writes the others in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
@@ -163,7 +163,8 @@ class DeviceMemory {
   // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls were
   // prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
-  // Called before and after execute: copies an argument into a device buffer, and back.
+  // Called before and after execute. stage_in binds an argument to a device buffer; stage_out binds it to host memory
+  // again. If `copy` is true, they also copy the bytes.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual Status stage_out(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
   virtual void destroy(MethodImpl &method) const = 0;
@@ -181,7 +182,7 @@ struct Bindings {
   Span<ListSlot *> list_of;        // for each value its slot; NULL if it is no list
   Span<MutableBytes> arenas;       // planned memory
   StateSlot *states = nullptr;     // mutable buffers of this method alone
-  bool shares_state = false;       // the method also uses mutable buffers of the StateStore
+  bool shares_state = false;       // the method also has mutable buffers in common with other methods (StateStore)
   Span<uint8_t> used;              // for each value: not 0 if an instruction reads it. Built by instructions.cpp
   Span<TensorSlot *> rebound;      // slots whose base storage is restored before each run. Built by instructions.cpp
   Span<int32_t> moved;             // tensor values that a MoveCall rebinds. Built by instructions.cpp
@@ -200,12 +201,12 @@ struct DelegateSlots {
   MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
 };
 
-// The current call.
+// State of the current run, and of its current instruction.
 struct RunState {
   Span<edgecore_value> args;         // arguments of the current instruction; filled before each. Space for the longest
                                      // instruction is allocated by instructions.cpp
   size_t arg_count = 0;              // how many of `args` the current instruction has
-  Staging *preparing = nullptr;      // of the delegate call whose prepare is running: resize marks outputs there
+  Staging *preparing = nullptr;      // arguments of the delegate call whose prepare is running; resize sets `written`
   Completion *completion = nullptr;  // Method::start sets it, so that the run may become pending; execute clears it
   PendingRun pending = {};
 };
@@ -217,7 +218,7 @@ struct MemoryTotals {
   uint64_t staging = 0;    // added by staging.cpp and device_memory.cpp
 };
 
-// The implementation of Method. The files named below each define the members under their name.
+// The implementation of Method. Its member functions are defined in several files, which comments below name.
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
       : config(method_config), owner(&owner), index(method_index) {}
@@ -244,33 +245,33 @@ struct MethodImpl : Method {
   static MethodImpl &of(Method *method) { return *static_cast<MethodImpl *>(method); }
   static const MethodImpl &of(const Method *method) { return *static_cast<const MethodImpl *>(method); }
 
-  // values.cpp
+  // Defined in values.cpp:
   Status build_arenas(Error &error);
   Status build_values(Error &error);
-  // instructions.cpp
+  // Defined in instructions.cpp:
   Status build_instructions(Error &error);
   Status resolve_kernels(Error &error);
-  // delegates.cpp
+  // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
   void destroy_delegates();
-  // delegate_call.cpp
+  // Defined in delegate_call.cpp:
   Status prepare_at_max_shapes(Error &error);
   Status call_delegate(size_t pc, Error &error);
   Status end_delegate_call(size_t pc, int32_t code, Error &error);
-  // staging.cpp
+  // Defined in staging.cpp:
   Status stage_in(size_t pc, Error &error);
   Status stage_out(size_t pc, bool copy, Error &error);
-  // input_shapes.cpp
+  // Defined in input_shapes.cpp:
   size_t symbol_count() const;
-  // Compares the shape of one input with what the file allows.
+  // Checks that the file allows `shape` for an input.
   Status check_shape(size_t input, const edgecore_tensor &tensor, Span<const int64_t> shape, Error &error) const;
-  // Compares dims of inputs that have the same symbol. All inputs are set.
+  // Checks that dims of inputs with the same symbolic size are equal. Called when all inputs are set.
   Status check_relations(Error &error);
-  // execute.cpp
+  // Defined in execute.cpp:
   Status start_run(Error &error);
   Status resume_run(Error &error);
-  // Ends the run's event and marks planned inputs as not set, unless the run is pending. Returns `status`.
+  // Unless the run is pending: ends its event in the trace, and marks inputs in arenas as not set. Returns `status`.
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
@@ -320,7 +321,7 @@ inline uint64_t element_count(const edgecore_tensor &tensor) {
 inline uint64_t current_bytes(const TensorSlot &slot) { return element_count(slot.tensor) * slot.element_size; }
 
 // Returns how many bytes the copy of a delegate argument needs at most: the bytes of the tensor at its maximum shape,
-// plus the granule and the tail padding that the backend requires.
+// plus the backend's granule (a number that the buffer's size must be a multiple of) and its tail padding.
 uint64_t padded_bytes(const TensorSlot &slot, const edgecore_buffer_requirement &requirement);
 
 // Sets the strides of a dense tensor with the tensor's shape and dim order.

@@ -209,7 +209,7 @@ Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor,
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
   if (tensor.allocation_info() != nullptr) {
-    // Initial state is in the first mutable segment, whatever the tensor's extra info says.
+    // Initial state is in the first mutable segment; the tensor's field mutable_data_segments_idx is ignored.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "initial data ", index, " is used, but there is no mutable segment");
     }

@@ -187,7 +187,7 @@ TEST(Method, TakesScalarInputsOfTheDeclaredKind) {
 }
 
 TEST(Method, BranchesJumpAndMoveTensors) {
-  // out = x[0] > 0 ? 2 x : 3 x, moved into one value
+  // out = x[0] > 0 ? 2 x : 3 x; each branch moves its result into the value `out`
   PteBuilder pte;
   pte.arenas = {256};
   const int32_t x = pte.add_tensor({2});

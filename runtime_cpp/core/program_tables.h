@@ -1,4 +1,4 @@
-// The checked tables of a program, as Program::load found them. Private to the core.
+// The flatbuffer tables and segments of a program that Program::load has validated. Private to the core.
 #ifndef EDGECORE_CORE_PROGRAM_TABLES_H_
 #define EDGECORE_CORE_PROGRAM_TABLES_H_
 
@@ -29,8 +29,9 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Returns the constant or initial data, of tensor_bytes() bytes, of a tensor that is not external and has
-// data_buffer_idx > 0. Errors: INVALID_PROGRAM; the message is a clause for the caller to complete.
+// Returns the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data
+// of a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
+// the message has no beginning and no period, which the caller adds.
 Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
 
 // Returns the blob of a delegate.
@@ -47,8 +48,8 @@ const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t meth
 using ArgumentMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Argument>>;
 using DimMetas = flatbuffers::Vector<flatbuffers::Offset<fb::meta::Dim>>;
 
-// The three functions below return the metadata of an input or output, the metadata of its dims, and its name. The
-// result is NULL or empty if the file has no such metadata.
+// argument_at, dims_of and name_of return the metadata of an input or output, the metadata of its dims, and its name.
+// The result is NULL or empty if the file has no such metadata.
 inline const fb::meta::Argument *argument_at(const ArgumentMetas *arguments, size_t index) {
   return size_of(arguments) == 0 ? nullptr : arguments->Get(static_cast<uint32_t>(index));
 }

@@ -1,4 +1,5 @@
-// The services of edgecore_host that need no operating system.
+// The functions of edgecore_host, which backends and kernels call, as far as they need no operating system: errors,
+// scratch memory, named data, resizing outputs, trace events; loops run on the calling thread.
 #include <string.h>
 
 #include "core/method_impl.h"

@@ -20,7 +20,7 @@ class Resize : public testing::Test {
     tensor_.capacity = sizeof(data_);
   }
 
-  // Resizes the tensor without a method. Returns the error; empty if there is none.
+  // Resizes the tensor outside of any method (NULL scope). Returns the error; empty if there is none.
   std::string resize(const int64_t *shape, int32_t ndim) {
     Error error;
     const int32_t code = host_.resize(nullptr, &tensor_, shape, ndim, &error);

@@ -85,7 +85,8 @@ Status MethodImpl::stage_out(size_t pc, bool copy, Error &error) {
   const Instruction &instruction = instructions[pc];
   const LoadedBackend &backend = *delegates.slots[instruction.target].backend;
   Status status;
-  // In reverse order: a tensor that is two arguments must end with the data that it had before the first was staged.
+  // In reverse order: stage_in staged a tensor that is two arguments twice, and the first time saved its own data
+  // pointer, which must be restored last.
   for (size_t i = instruction.args.size(); i-- > 0;) {
     Staging &staging = instruction.call->staging[i];
     if (run_state.args[i].tag != EDGECORE_TAG_TENSOR || staging.original == nullptr) continue;

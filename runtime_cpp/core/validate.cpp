@@ -15,8 +15,9 @@ bool is_aligned(const flatbuffers::Vector<T> *vector) {
   return vector == nullptr || reinterpret_cast<uintptr_t>(vector->data()) % sizeof(T) == 0;
 }
 
-// Loading looks up each operator and delegate by name among all kernels or backends. For Limits::items a lookup counts
-// as this many list entries, so that a damaged file cannot ask for millions of lookups.
+// Loading looks up each operator and delegate by name among all kernels or backends. Limits::items limits the total
+// number of list entries in a file; each lookup counts as this many entries, so that a damaged file cannot ask for
+// millions of lookups.
 constexpr uint64_t kLookupEntries = 4096;
 
 class PlanValidator {

@@ -80,7 +80,8 @@ struct Builder {
     return Status();
   }
 
-  // Makes a planned tensor a mutable buffer: one of the StateStore, or the method's own in its arena.
+  // Makes a planned tensor a mutable buffer, whose memory is in the StateStore if methods share the buffer, else in the
+  // method's arena.
   Status add_state(const fb::Tensor &tensor, TensorSlot &slot, const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
     slot.base.flags |= EDGECORE_TENSOR_STATE;
@@ -148,7 +149,8 @@ struct Builder {
     return !name.empty() && method.owner->shares_state(name);
   }
 
-  // Counts the readable bytes from an address in the file or in the private copy of its program part.
+  // Returns how many bytes can be read from `data` on, the address of a tensor of `bytes` bytes: all to the end of the
+  // file, or, in a private copy of a part of the file, the tensor and kArenaTail bytes after it.
   uint64_t readable_from(const uint8_t *data, uint64_t bytes) const {
     const Bytes file = method.owner->tables().file;
     const uintptr_t address = reinterpret_cast<uintptr_t>(data);

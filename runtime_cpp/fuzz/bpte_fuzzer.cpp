@@ -1,4 +1,4 @@
-// Reads any bytes as a .bpte file, and loads the program in it.
+// Reads any bytes as a .bpte file (a program together with test cases), and loads the program in it.
 #include "edgecore/bundled.h"
 #include "edgecore/program.h"
 #include "heap.h"

@@ -1,4 +1,5 @@
-// Loads any bytes as a .pte file, then loads and runs each of its methods with toy kernels and the null backend.
+// Loads any bytes as a .pte file, then loads and runs its first methods with the kernels and the backend of the tests
+// (toy_kernels.h, null_backend.h).
 #include <string.h>
 
 #include <vector>
@@ -58,7 +59,7 @@ edgecore_driver *null_driver() {
   return driver;
 }
 
-// The handles of the null backend, opened for one program.
+// Opens the null backend for a program, and closes it at the end of the scope.
 struct Opened {
   edgecore_scope scope;
   LoadedBackend backend;

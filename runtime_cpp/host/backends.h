@@ -1,4 +1,4 @@
-// Drivers of the backends in this process, and checks of their options.
+// Drivers of backends (a driver is a backend's handle for its devices, one per process), and checks of options.
 #ifndef EDGECORE_HOST_BACKENDS_H_
 #define EDGECORE_HOST_BACKENDS_H_
 
@@ -6,8 +6,8 @@
 
 namespace edgecore {
 
-// Returns the driver of a table that check_backend has accepted. The first call creates the driver, which lives until
-// the process ends. Thread-safe. Errors: those of the backend.
+// Returns the driver of a backend. check_backend must have accepted `table`, the functions of the backend. The first
+// call creates the driver, which lives until the process ends. Thread-safe. Errors: those of the backend.
 Result<edgecore_driver *> driver_of(const edgecore_backend *table, Error &error);
 
 // Checks that the backend declares each of `options` for `when` (EDGECORE_OPTION_AT_LOAD or AT_RUN), with the same

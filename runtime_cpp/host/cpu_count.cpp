@@ -59,7 +59,8 @@ std::string cpu_file(const std::string &root, int cpu, const char *name) {
   return root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name;
 }
 
-// Returns those of `cpus` whose file `name` has at least `share` of the largest number; all if no cpu has the file.
+// Reads a speed of each cpu from its file `name` in /sys. Returns the cpus that have at least `share` of the maximum
+// speed; all if no cpu has the file.
 std::vector<int> fastest(const std::string &root, const std::vector<int> &cpus, const char *name, double share) {
   std::vector<double> speeds;
   for (const int cpu : cpus) speeds.push_back(std::atof(line_of(cpu_file(root, cpu, name)).c_str()));

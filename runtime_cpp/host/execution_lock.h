@@ -33,8 +33,8 @@ class Run final : private Completion {
   void ready() override;
   // Records how the run ended, unless `status` says that it is pending.
   void finish(Status status);
-  // Resumes the run each time its device is done, and waits at most `timeout` for each of these moments. Returns true
-  // once the run has finished. The lock is held.
+  // Resumes the run each time its device is done, and waits at most `timeout` each time. Returns true once the run has
+  // finished. The caller holds the mutex of the ExecutionLock.
   bool resume(std::chrono::milliseconds timeout);
 
   Method &method_;
@@ -59,8 +59,8 @@ class ExecutionLock {
     return lock;
   }
 
-  // Starts a run whose inputs and outputs are set. The caller holds what acquire() returned. A run that uses no device
-  // has finished on return.
+  // Starts a run whose inputs and outputs are set. The caller holds the lock that acquire() returned. A run that uses
+  // no device has finished on return.
   void start(std::shared_ptr<Run> run);
 
   // Advances a started run as far as its device allows, waiting at most `timeout` for each step of the device. Returns

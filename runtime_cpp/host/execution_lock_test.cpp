@@ -47,7 +47,7 @@ struct Started {
   bool succeeded() const { return run->status().ok() && call->result == std::vector<float>(2, call->x[0] * 4); }
 };
 
-// The device: a thread that does pending work until this object is destroyed.
+// A simulated device: a thread that completes the pending work of the null backend until this object is destroyed.
 class Device {
  public:
   ~Device() {
@@ -64,7 +64,8 @@ class Device {
   }};
 };
 
-// The members are destroyed in the order that hosts need: the methods first, then the lock with its pending run.
+// Members are destroyed in reverse order. The lock must outlive the module: destroying a method waits for its device,
+// which may still notify the pending run that the lock owns.
 struct Opened {
   explicit Opened(uint32_t flags = 0) {
     static const edgecore_backend *const table = null_backend(0);

@@ -8,8 +8,9 @@
 
 namespace edgecore {
 
-// Loads the library at the absolute `path`, checks that this host supports its table and that it has `backend_id`
-// (empty: any), and returns the table. A library is loaded once per process and never unloaded. Thread-safe.
+// Loads the backend library at the absolute `path` and returns the table of functions that it exports. Checks that this
+// runtime supports the table and that its id is `backend_id` (empty: any). A library is loaded once per process and
+// never unloaded. Thread-safe.
 // Errors: INVALID_ARGUMENT (path not absolute), ACCESS_FAILED (the loader's reason), NOT_FOUND (no entry symbol),
 // NOT_SUPPORTED (built for another interface version or with other sanitizers), INVALID_ARGUMENT (another backend_id).
 Result<const edgecore_backend *> load_backend_library(const char *path, StringView backend_id, Error &error);
@@ -17,7 +18,7 @@ Result<const edgecore_backend *> load_backend_library(const char *path, StringVi
 // Loads a library of kernels and returns its table. Errors: as above, except for the backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// Returns the EDGECORE_FEATURE_* of this build.
+// Returns the EDGECORE_FEATURE_* flags of this build: the sanitizers that it was built with.
 uint32_t host_features();
 
 }  // namespace edgecore

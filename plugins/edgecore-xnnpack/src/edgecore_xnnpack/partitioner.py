@@ -39,9 +39,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag each supported node with its partition, and record for each other call why it is not supported.
 
-        Booleans must not cross the border of a delegate (`booleans.py`), but a border is known only after
-        partitioning. So, as long as a boolean crosses a border, the nodes at both ends become unsupported and the
-        program is partitioned again.
+        A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
+        (`booleans.py`). Such tensors are known only after partitioning. So, as long as there is one, the nodes that
+        write and read it become unsupported and the program is partitioned again.
         """
         self._crossings.clear()
         result = super().partition(exported_program)
@@ -66,7 +66,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
         return keep_booleans_inside(lambda node: self._crossings.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
-        """Split the partitions so that each operator has a delegate of its own."""
+        """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
         tags = {BACKEND_ID: self.spec}

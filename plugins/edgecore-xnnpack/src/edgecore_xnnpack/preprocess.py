@@ -22,7 +22,11 @@ from edgecore_xnnpack.symbolic_shapes import Symbols, merge
 
 
 def build_subgraph(program: ExportedProgram, force_fp16: bool = False) -> Subgraph:
-    """Lower a partition once for each sample of its symbolic sizes, merge the results, and run the passes."""
+    """Lower a partition to an XNNPACK subgraph and run the passes.
+
+    With symbolic sizes, the partition is lowered for several sampled values of the sizes; `merge` then marks the sizes
+    in which the results differ as symbolic.
+    """
     constants, arrays = Constants(program), dict[Any, Any]()
     samples = Symbols(program).samples
     subgraph = merge([Lowering(constants, sizes, arrays).run(program, TABLE.rows) for sizes in samples])

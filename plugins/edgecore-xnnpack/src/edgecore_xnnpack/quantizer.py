@@ -69,7 +69,7 @@ MOVES = CLAMPS | {
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How to quantize a part of a model.
+    """Quantization parameters of a part of a model.
 
     Attributes:
         activation: The specification of activations.
@@ -246,7 +246,7 @@ def _output_spec(node: Node) -> QuantizationSpecBase | None:
 
 
 def _tail(node: Node) -> Node:
-    """Return the batch norm or clamp after `node` that is fused into it last; `node` itself if there is none."""
+    """Return the last of the batch norm and clamp that are fused into `node`; `node` itself if there is neither."""
     for group in (NORMS, CLAMPS):
         users = list(node.users)
         if len(users) == 1 and users[0].target in group:

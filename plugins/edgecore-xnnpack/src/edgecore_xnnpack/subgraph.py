@@ -140,7 +140,10 @@ class QuantizePerToken:
 
 
 class Alias:
-    """Kind of an operation whose output has the bytes and, in memory order, the sizes of its input; not in the blob."""
+    """Kind of an operation that only renames dimensions: input and output have the same bytes and sizes in memory.
+
+    The blob has no node for it, but one value for both; only an output of the delegate is written by a copy.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -180,7 +183,8 @@ class Subgraph:
             reads.
         outputs: Each with the layout that the caller expects.
         nodes: In execution order.
-        unread: The `val`s of additional outputs at the end of `outputs`, see `Lowering.leave_unread`.
+        unread: Tensors with the shapes and dtypes of additional outputs at the end of `outputs`: values that nothing
+            reads, but that would make XNNPACK crash if they were no outputs (`Lowering.leave_unread`).
     """
 
     inputs: list[SubgraphValue | None] = field(default_factory=list)
@@ -204,7 +208,11 @@ class Subgraph:
 
 
 def comes_from_last(value: SubgraphValue, producers: dict[SubgraphValue, SubgraphNode]) -> bool:
-    """Follow first inputs from `value` to an operation with fixed layouts; return True if it writes channels last."""
+    """Return True if `value` is likely to have channels last once layouts are chosen.
+
+    The function follows the first input of each operation from `value` back to an operation with fixed layouts, and
+    returns True if that operation writes channels last.
+    """
     while (op := producers.get(value)) is not None:
         if isinstance(op.rule, FixedLayouts):
             return op.rule.output == Layout.LAST

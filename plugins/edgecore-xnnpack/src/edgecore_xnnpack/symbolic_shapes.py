@@ -103,7 +103,7 @@ class Symbols:
 
 
 def symbolic(val: Any) -> list[Any]:
-    """List the symbolic sizes of a `val`."""
+    """List the symbolic sizes of `node.meta["val"]` of an fx node; an empty list if it is not a tensor."""
     return [size for size in val.shape if not isinstance(size, int)] if isinstance(val, torch.Tensor) else []
 
 
@@ -112,7 +112,9 @@ class SizeDependent(Exception):
 
 
 def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
-    """Return the first of the samples' subgraphs, with tensor sizes that differ among them as `SymbolicSize`.
+    """Merge the subgraphs that a program was lowered to for several samples of its symbolic sizes.
+
+    The result is the first subgraph, in which tensor sizes that differ between the subgraphs are a `SymbolicSize`.
 
     Raises:
         SizeDependent: The subgraphs differ in anything else.
@@ -134,7 +136,7 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
 
 
 def _join(same: dict[SubgraphValue, tuple[SubgraphValue, ...]], values: tuple[SubgraphValue | None, ...]) -> None:
-    """Record that `values`, one per sample, are the same tensor; mark sizes that differ in the first one."""
+    """Record that `values`, one per sample, are the same tensor; make sizes that differ symbolic in the first value."""
     first = values[0]
     if first is None:
         return
@@ -165,7 +167,7 @@ def _equal(a: SubgraphValue, b: SubgraphValue) -> bool:
 
 
 def _compare(ops: tuple[SubgraphNode, ...], same: dict[SubgraphValue, tuple[SubgraphValue, ...]]) -> None:
-    """Check that `ops`, one per sample, are the same operation; mark sizes that differ as symbolic in the first one."""
+    """Check that `ops`, one per sample, are the same operation; make sizes that differ symbolic in the first one."""
     op = ops[0]
     name = op.kind.__name__
     if any((other.kind, other.rule, len(other.inputs)) != (op.kind, op.rule, len(op.inputs)) for other in ops):

@@ -1,4 +1,7 @@
-"""Try the kernels that XNNPACK selects on this processor, without torch; `edgecore doctor xnnpack` prints the result."""
+"""Check that the kernels that XNNPACK selects on this processor compute right results, without torch.
+
+`edgecore doctor xnnpack` prints the results.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def as_columns(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 
 
 def as_volume(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
-    """View images from `as_planes` or `as_columns` as a volume of `shape` again."""
+    """View the result of `as_planes` or `as_columns` as a volume of the given shape again."""
     return _as(low, value, shape)
 
 
@@ -65,7 +65,9 @@ def _as(low: Lowering, value: SubgraphValue, shape: Shape) -> SubgraphValue:
 def depth_taps(
     low: Lowering, volume: SubgraphValue, outputs: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> list[SubgraphValue]:
-    """Return, for each depth index of a 3-d kernel, the input planes by which this slice of the kernel is multiplied.
+    """Return the inputs of the 2-d convolutions whose sum is a 3-d convolution, one for each depth index of the kernel.
+
+    Plane d of input k is the plane of the volume that slice k of the kernel reads for plane d of the result.
 
     Args:
         low: The lowering.
@@ -179,7 +181,11 @@ def _check_adaptive(query: Query) -> str | None:
 @lowers(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default, check=_check_adaptive,
         constraints="with a batch", do_not_decompose=True)  # fmt: skip
 def _adaptive_avg_pool(low: Lowering, node: Node) -> SubgraphValue:
-    """Average the windows of each plane, then these averages along the depth, which averages each whole window."""
+    """Average the windows of each plane, then these averages along the depth.
+
+    The average of the averages is the average of the 3-d window, because windows at the same position of each plane
+    have the same number of pixels.
+    """
     value = low.input()
     between = (*value.shape[:3], *low.shape[3:])
     if low.shape[2:] == (1, 1, 1):

@@ -29,6 +29,8 @@ FP16_MAX = float(np.finfo(np.float16).max)
 def convert_to_fp16(subgraph: Subgraph, everything: bool) -> None:
     """Convert operations to fp16, and insert conversions between fp32 and fp16 operations.
 
+    A subgraph in which no convolution or matmul (`HEAVY`) would be converted does not change, because only these
+    operations are faster in fp16.
     Constants beyond the range of fp16, such as the -inf of a mask, and finite limits of clamps become -65504 or 65504.
     Operations on integers do not change.
 
@@ -116,7 +118,11 @@ class _Fp16Converter:
         self.subgraph.nodes = self.nodes
 
     def _output(self, op: SubgraphNode) -> None:
-        """Remove the conversion `op` to an fp16 output if its input exists in fp16; copy an input or earlier output."""
+        """Remove `op`, which converts an fp32 value to an fp16 output of the delegate, if an fp16 copy of it exists.
+
+        The fp16 copy becomes the output. If this copy is an input or another output of the delegate already, `op` is
+        replaced by a copy operation instead.
+        """
         fp16_value = self.fp16_values.get(op.inputs[0])
         if fp16_value is None:
             self.nodes.append(op)

@@ -60,7 +60,7 @@ def assign_layouts(subgraph: Subgraph) -> None:
 
 
 def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
-    """Set the layouts that operations fix; of all other values, return those that are chosen to have channels last."""
+    """Set the layouts that operations prescribe; return the other values for which the cut chooses channels last."""
     cut = _Cut()
     free: set[SubgraphValue] = {op.output for op in subgraph.nodes if op.output.has_layouts and _is_free(op)}
     first, last = object(), object()
@@ -106,7 +106,7 @@ def _choose(subgraph: Subgraph) -> set[SubgraphValue]:
 
 
 def _cost(value: SubgraphValue) -> int:
-    """Return the cost of transposing a value.
+    """Return the cost of transposing a value: `_SCALE` for each element, or 1 if only a reshape is needed.
 
     An int8 image with few channels costs 1 more than a float image of the same size, which is faster to transpose: so
     the float image is transposed if there is a choice between the two.
@@ -138,8 +138,8 @@ class _Cut:
     def source_side(self, source: Any, sink: Any) -> set[Any]:
         """Return the nodes on the source's side of the minimum cut.
 
-        If several cuts are minimum, the one with the fewest nodes on this side is returned, which does not depend on
-        the order of the paths.
+        If there are several minimum cuts, the result is the one with the fewest nodes on the source's side. This cut
+        is unique, so that the result does not depend on the order in which paths are found.
         """
         self.capacity.setdefault(source, {})
         self.capacity.setdefault(sink, {})
@@ -156,7 +156,7 @@ class _Cut:
         return set(self._search(source, None))
 
     def _search(self, source: Any, sink: Any) -> dict[Any, Any]:
-        """Search edges with capacity left, breadth first from `source`; map each reached node to its predecessor."""
+        """Search edges with residual capacity breadth first from `source`; map each reached node to its predecessor."""
         previous = {source: source}
         queue = deque([source])
         while queue:
@@ -223,7 +223,7 @@ class _Rewriter:
         return self.converted[value]
 
     def _with_layout(self, value: SubgraphValue, wanted: Layout, handles: tuple[int, ...]) -> SubgraphValue:
-        """Return `value` in the layout `wanted`, transposed once for all readers."""
+        """Return `value` in the layout `wanted`; insert one transpose, or reshape if that suffices, for all readers."""
         if not value.has_layouts or value.layout == wanted:
             return value
         if value not in self.converted:

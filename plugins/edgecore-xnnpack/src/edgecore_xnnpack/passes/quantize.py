@@ -79,7 +79,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 
 def _quantize_per_token(subgraph: Subgraph) -> None:
-    """Make linear layers with integer weights read inputs that XNNPACK quantizes per token; results stay float32."""
+    """Use XNNPACK's linear layers with integer weights and inputs quantized per token; their results are float32."""
     producers = subgraph.producers()
     quantized: dict[SubgraphValue, SubgraphNode] = {}
     ops: list[SubgraphNode] = []
@@ -110,9 +110,9 @@ def _add_in_integers(subgraph: Subgraph) -> None:
 
     Identity: clamp(x + a) * b = clamp'(b * x + a * b), where the limits of clamp' are b times those of clamp. An
     integer q with a scale s represents q * s, so that b * x has the same integers as x and the scale b * s: the
-    multiplication needs no operation. x must be the result of an integer layer, without another reader; the scales of
-    the weight, bias and output of this layer, and the limits of its clamp, are multiplied by b. a * b becomes the int8
-    constant 127 or -127 with a scale of |a * b| / 127.
+    multiplication needs no operation. x must be the result of an integer convolution or linear layer and have no other
+    reader; the scales of the weight, bias and output of this layer, and the limits of its clamp, are multiplied by b.
+    a * b becomes the int8 constant 127 or -127 with a scale of |a * b| / 127.
     """
     producers, uses = subgraph.producers(), subgraph.uses()
     elided: set[SubgraphNode] = set()
@@ -237,7 +237,7 @@ def _dequantize_later(subgraph: Subgraph) -> None:
 
 
 def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNode]) -> list[SubgraphValue]:
-    """Return the int8 values from which the inputs of an operation were dequantized, if it can move those instead.
+    """Return the int8 values from which the inputs of `op` were dequantized, if `op` can read these values instead.
 
     The list is empty if the operation does more than move elements, or if its inputs have different quantization
     parameters. Padding with 0 counts as moving, because the zero point represents 0 exactly.
@@ -251,7 +251,7 @@ def _moved_integers(op: SubgraphNode, producers: dict[SubgraphValue, SubgraphNod
 
 
 def _quantize_earlier(subgraph: Subgraph) -> None:
-    """Move quantize operations before operations that only move elements."""
+    """Move quantize operations before operations that only move elements, because int8 elements are cheaper to move."""
     producers, uses = subgraph.producers(), subgraph.uses()
     before: dict[SubgraphNode, SubgraphNode] = {}
     elided: set[SubgraphNode] = set()
@@ -322,7 +322,7 @@ def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: Subg
 
 
 def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) -> bool:
-    """Return True if XNNPACK has the integer form of `kind` for the parameters of its inputs and its output."""
+    """Return True if XNNPACK can compute `kind` in integers with these quantization parameters."""
     if kind in MOVING:
         return all(parameters == output for parameters in inputs)
     if kind in FIXED_OUTPUT:

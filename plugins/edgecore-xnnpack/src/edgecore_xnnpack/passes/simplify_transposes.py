@@ -102,7 +102,10 @@ def _drop_unread(subgraph: Subgraph) -> None:
 
 
 def _permute_flattened_weights(subgraph: Subgraph) -> None:
-    """Flatten images with channels last for linear layers, and permute the columns of their weights."""
+    """Flatten images without a transpose to channels first, if only linear layers read the result.
+
+    The flattened elements are then in the order H, W, C, so the columns of the weights are permuted to match.
+    """
     producers = subgraph.producers()
     readers: dict[SubgraphValue, list[SubgraphNode]] = {}
     for op in subgraph.nodes:

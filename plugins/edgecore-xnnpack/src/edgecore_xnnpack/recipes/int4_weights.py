@@ -130,11 +130,12 @@ def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ..
 def quantize_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantize a float32 matrix [rows, width] in groups of 32 to 4 bits.
 
-    Each group gets the scale with the minimum squared error among the candidates (`STEPS`).
+    Each group gets the scale with the minimum squared error among some candidates: the maximum magnitude in the group
+    divided by each number in `STEPS`.
 
     Returns:
         Integers from -8 to 7, int8 [rows, width], and scales, float32 [rows, width / 32]. The scales are rounded to
-        bf16, since XNNPACK stores them so.
+        bf16, the dtype in which XNNPACK stores scales of groups.
     """
     groups = weight.reshape(-1, GROUP)
     magnitude = groups.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)

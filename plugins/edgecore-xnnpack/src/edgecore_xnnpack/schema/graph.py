@@ -416,7 +416,11 @@ class Value:
 
 @dataclass(slots=True)
 class ConstantDataOffset:
-    """Location and size in bytes of a constant; NAMED_OFFSET stands for the named data of the file with `named_key`."""
+    """Location and size in bytes of a constant.
+
+    If `offset` is NAMED_OFFSET, the constant is not in the blob but in the named data of the `.pte` with the key
+    `named_key`.
+    """
 
     offset: int = scalar(0, "u64")
     size: int = scalar(1, "u64")
