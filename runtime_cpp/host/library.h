@@ -17,7 +17,7 @@ Result<const edgecore_backend *> load_backend_library(const char *path, StringVi
 // Loads a library of kernels and returns its table. Errors: as above, except for the backend_id.
 Result<const edgecore_kernel_library *> load_kernel_library(const char *path, Error &error);
 
-// Returns the EDGECORE_FEATURE_* of this build.
+// Returns the EDGECORE_FEATURE_* bits (the sanitizers) that this host was built with, for check_backend().
 uint32_t host_features();
 
 }  // namespace edgecore

@@ -110,7 +110,8 @@ TEST(ModuleThreads, MethodsOfOneProgramRunSideBySide) {
   EXPECT_EQ(wrong, std::vector<int>(kMethods, 0));
 }
 
-// The first thread that needs them creates the thread pool and the drivers of the process.
+// Several threads load programs at once: the thread pool and the backend's driver exist once per process, and the first
+// thread creates them.
 TEST(ModuleThreads, ProgramsAreLoadedAndRunSideBySide) {
   const std::vector<uint8_t> bytes = program();
   std::vector<int> wrong(kMethods, -1);

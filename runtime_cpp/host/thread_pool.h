@@ -39,8 +39,8 @@ class ThreadPool {
   ThreadPool &operator=(const ThreadPool &) = delete;
 
  private:
-  // The units [begin, end) that nobody has taken from a participant, packed as begin << 32 | end. Each range has a
-  // cache line of its own.
+  // The units [begin, end) of one participant that no thread has started yet, packed as begin << 32 | end so that one
+  // compare-and-swap takes a unit. Each range has a cache line of its own, to avoid false sharing.
   struct alignas(64) Range {
     std::atomic<uint64_t> units{0};
   };
