@@ -101,8 +101,8 @@ edgecore_option to_option(const JsonItem &item) {
 
 }  // namespace
 
-// The data of a Module. The members are destroyed in the reverse of their order here (methods, backends, program, file),
-// because each of these uses the ones declared before it.
+// The data of a Module. The members are destroyed in the reverse of their order here (methods, backends, program,
+// file), because each of these uses the ones declared before it.
 struct Module::State {
   Limits limits = default_limits();
   std::deque<DataPart> data;

@@ -9,9 +9,9 @@
 namespace edgecore {
 namespace {
 
-// Format: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part is the state of one
-// buffer or backend: the sizes in bytes of its line and its data, the line (a text that names the buffer or backend) and
-// the data, both padded with zeros to 8 bytes. Numbers have 64 bits and are little-endian.
+// Format: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part is the state of
+// one buffer or backend: the sizes in bytes of its line and its data, the line (a text that names the buffer or
+// backend) and the data, both padded with zeros to 8 bytes. Numbers have 64 bits and are little-endian.
 constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '1'};
 constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // offset of the first byte under the checksum
 constexpr size_t kHeader = kSummed + sizeof(uint64_t);
