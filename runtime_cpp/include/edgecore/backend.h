@@ -207,9 +207,9 @@ typedef struct edgecore_backend {
                                         edgecore_error *error);
   void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
 
-  // (optional) Returns EDGECORE_COMPATIBLE, _RECOMPILE or EDGECORE_INCOMPATIBLE for a blob. `compatibility` is the
-  // string that preprocess, the compiler part of the backend, stored with the blob, such as the device that it was
-  // compiled for. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
+  // (optional) Returns EDGECORE_COMPATIBLE, EDGECORE_COMPATIBLE_RECOMPILE or EDGECORE_INCOMPATIBLE for a blob.
+  // `compatibility` is the string that preprocess, the compiler part of the backend, stored with the blob, such as the
+  // device that it was compiled for. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
   int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
                                               edgecore_error *error);
 
@@ -262,7 +262,7 @@ typedef struct edgecore_backend {
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
   // of this backend use, all with the same memory_kind, stays in one buffer. If a kernel, another backend or the caller
   // uses a value as well, the host keeps it in host memory and copies between host memory and a buffer. The host then
-  // needs buffer_create, _destroy, _map and _unmap. If buffer_flush and _invalidate are not NULL, it calls flush after
+  // needs create, destroy, map and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after
   // writing to mapped memory, and invalidate before reading from it. `bytes` is the size at the maximum shape, with
   // granule and tail padding. A buffer has at most one mapping at a time, and none while an execution that uses the
   // buffer is pending. Buffers are destroyed after the instances that used them.

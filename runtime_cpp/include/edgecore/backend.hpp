@@ -369,7 +369,7 @@ constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64
 }
 
 // Returns the declaration of an option of a backend, for edgecore_backend.options. `type` is EDGECORE_OPTION_BOOL etc.,
-// `when` is EDGECORE_OPTION_AT_LOAD or _AT_RUN or both. The texts are not copied: pass string literals.
+// `when` is EDGECORE_OPTION_AT_LOAD, EDGECORE_OPTION_AT_RUN or both. The texts are not copied: pass string literals.
 constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }

@@ -1,4 +1,5 @@
-// GEMM on all threads, with a right operand that is packed panel by panel. gemm() and the convolutions use it.
+// GEMM on all threads. The right operand is packed panel by panel: a panel is a few columns, copied so that each of its
+// rows is contiguous. gemm() and the convolutions use this file.
 #ifndef EDGECORE_KERNELS_PACKED_GEMM_H_
 #define EDGECORE_KERNELS_PACKED_GEMM_H_
 
@@ -8,7 +9,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The left operand and the result of one product. The rows of `left` are dense and `left_step` elements apart.
+// The left operand and the result of one matrix product. The elements of a row of `left` are adjacent; the rows are
+// `left_step` elements apart.
 template <class C>
 struct GemmOperands {
   const C *left;
@@ -16,8 +18,8 @@ struct GemmOperands {
   GemmResult<C> result;
 };
 
-// Computes rows [row0, row1) of the result for one panel and for steps [k0, k0 + depth) of the sum. Later parts of the
-// sum are added to the first.
+// Computes rows [row0, row1) of the result in the columns of one panel of the right operand. The sum runs only over
+// [k0, k0 + depth) of the inner dimension: for k0 > 0 it is added to the result, and bias is not.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -35,7 +37,7 @@ void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t
 }
 
 // Packs n columns and `depth` rows of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
-// columns. If `direct` and n == width, it returns the matrix itself as the panel.
+// columns. If `direct` is true and n == width, no copy is needed, and the panel refers to the matrix itself.
 template <class C>
 Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
   if (direct && n == width) return {source, step};
@@ -101,7 +103,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
     });
     return;
   }
-  // Pack all panels; then a task is some rows and all panels.
+  // Schedule 2: pack all panels; then a task multiplies some rows by all panels.
   const int64_t stride = round_up(depth * kPanel<C> + slack, 16);
   C *memory = call.scratch<C>(panels.count * stride);
   if (memory == nullptr) return;

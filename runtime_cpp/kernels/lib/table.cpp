@@ -1,4 +1,5 @@
-// The kernel table of one variant: the only external symbol of the variant's objects.
+// The table of the kernels compiled for one instruction set (EDGECORE_VARIANT). Its getter is the only external symbol,
+// so that the linker cannot mix functions of several instruction sets.
 #include "edgecore/kernel.h"
 #include "lib/types.h"
 
