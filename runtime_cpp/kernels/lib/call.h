@@ -96,7 +96,7 @@ class Call {
 
   Tensor tensor(uint64_t i);
   // Returns a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not support complex
-  // dtypes; convert the tensor to a real tensor with RealView (ops/complex.h).
+  // dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
   Tensor complex_tensor(uint64_t i);
   Tensor optional_tensor(uint64_t i);  // t is NULL when absent
   Scalar scalar(uint64_t i);

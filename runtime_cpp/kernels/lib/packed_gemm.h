@@ -58,14 +58,15 @@ constexpr int64_t kSharedBytes = 1 << 20;     // max bytes of the packed panels 
 constexpr int64_t kLeftInCache = 512 * 1024;  // max bytes of a left operand that stays in the L2 cache
 constexpr int64_t kWorkOfTask = 1 << 17;      // min multiplications of a task, so that it is worth waking a thread
 
-// Computes `count` products of m x k and k x n matrices. operands(i) returns the operands of product i.
-// pack(i, k0, depth, column, n, width, target) writes right[k0.., column..] to `target` as a panel [depth, width] with
-// zeros in the columns from n on; it may write up to one vector past the end. It returns the panel. Only if m is at
-// most kTileRows, so that packing does not pay, the panel may be the right operand itself instead of `target`.
+// Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
+// i. pack(i, k0, depth, column, n, width, target) packs a part of the right operand, right[k0.., column..], to
+// `target`, as a panel [depth, width] with zeros in the columns from n on, and returns the panel; it may write up to
+// one vector past the end. Only if m is at most kTileRows, so that packing does not pay, it may return the right
+// operand itself as the panel.
 //
-// There are two schedules. Usually a task packs one panel and multiplies it by all rows. If there are too few panels
-// for the threads, or if the left operand does not stay in the L2 cache while there are few columns, all panels are
-// packed first, and a task multiplies some rows by all of them.
+// There are two schedules for the threads. (1) Usually a task packs one panel and multiplies it by all rows. (2) If
+// there are too few panels for the threads, or if the left operand does not stay in the L2 cache while there are few
+// columns, all panels are packed first, and a task multiplies some rows by all of them.
 template <class C, class Operands, class Pack>
 void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &operands,
                  const Pack &pack) {
@@ -79,7 +80,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
   const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
-  if (!shared) {  // a task is one panel and all rows
+  if (!shared) {  // schedule 1: a task is one panel and all rows
     const int64_t part = round_up(depth * kPanel<C> + slack, 16);
     C *memory = call.scratch<C>(part * workers);
     if (memory == nullptr) return;

@@ -1,5 +1,5 @@
-// The table of the kernels compiled for one instruction set (EDGECORE_VARIANT). Its getter is the only external symbol,
-// so that the linker cannot mix functions of several instruction sets.
+// The table of the kernels compiled for one instruction set (EDGECORE_VARIANT: baseline, avx2 or avx512). The function
+// that returns the table is the only one outside of the namespace of the instruction set.
 #include "edgecore/kernel.h"
 #include "lib/types.h"
 

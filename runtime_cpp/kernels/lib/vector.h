@@ -71,8 +71,7 @@ inline void copy_block(C *to, const C *from) {
 }
 
 // Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements. If n >=
-// kCount, two blocks of kCount elements, which may overlap, cover all elements. Otherwise it continues with half of
-// kCount.
+// kCount, two overlapping blocks of kCount elements cover all elements. Otherwise the function tries half of kCount.
 template <int kStep, int kCount, class C>
 inline void copy_few(C *to, const C *from, int64_t n) {
   if (n >= kCount) {
