@@ -84,7 +84,7 @@ Tensor copy_of(const edgecore_tensor &source) {
   return tensor;
 }
 
-// Converts an option of a manifest. The result borrows the texts of the item.
+// Converts an option of a manifest. Strings of the result point into `item`.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -337,7 +337,7 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     methods_.push_back(*method);
     state_->methods.push_back(std::move(open));
   }
-  // Most backends keep packed copies of their weights, so the pages of the file are not needed any more.
+  // Let the operating system drop the pages of the file from memory: most backends keep packed copies of their weights.
   if (!backends.empty()) {
     state_->file.release();
     for (const DataPart &part : state_->data) part.file.release();

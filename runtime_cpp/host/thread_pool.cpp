@@ -150,8 +150,9 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // A value of 1 means that the gate is closed and that this was the last worker inside. The caller sets caller_sleeps_
-  // and then reads gate_ again; all four operations are sequentially consistent, so one side sees the other's write.
+  // A value of 1 means that the upper half is 0, so no more workers may join, and that this was the last worker inside.
+  // The caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at
+  // least one side sees the other's write, and the caller does not sleep forever.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
     departures_.value.fetch_add(1);
     departures_.wake_all();

@@ -23,7 +23,7 @@ class Allocator {
 // Memory that lives for one kernel call or delegate execution.
 class ScratchAllocator : public Allocator {
  public:
-  // Frees everything that was allocated, for reuse. The core calls it after every instruction.
+  // Frees everything that was allocated, for reuse. The runtime calls reset() after every instruction of a method.
   virtual void reset() = 0;
 
  protected:

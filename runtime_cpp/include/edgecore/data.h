@@ -24,8 +24,9 @@ struct DataTables;  // core/data.cpp
 class DataFile {
  public:
   // Reads and verifies a whole .ptd file. The data are used in place, so `file` must outlive the DataFile; the
-  // flatbuffer part is copied before it is verified, so that the file cannot change afterwards. `name` (the path) is
-  // for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and needs no destruction.
+  // flatbuffer part is copied before it is verified, so that a later change of the file has no effect on it. `name`
+  // (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and needs no
+  // destruction.
   // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
   // MEMORY_ALLOCATION_FAILED.
   static Result<const DataFile *> load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,

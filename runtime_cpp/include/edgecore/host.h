@@ -17,7 +17,7 @@ class Method;
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
   edgecore::Method *method = nullptr;          // NULL for a driver and a program
-  void *context = nullptr;                     // of the host layer; in scopes of a method it is MethodConfig::context
+  void *context = nullptr;                     // data of the host layer; within a method it is MethodConfig::context
 };
 
 namespace edgecore {
@@ -27,8 +27,8 @@ namespace edgecore {
 // are complete. A host layer copies the table and replaces the members that its system supports better.
 edgecore_host core_services();
 
-// A backend that is open for a program. The host layer creates driver and program handle, keeps them while methods use
-// them, and destroys them in reverse order.
+// A backend that is open for a program. The host layer creates the driver and the program handle, keeps them while
+// methods use them, and destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
@@ -70,8 +70,8 @@ enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 // plugin of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
-// Like negotiate, with an error that names both versions and the package to update. `package` may be empty.
-// Errors: NOT_SUPPORTED.
+// Fails unless negotiate() returns kFits. The error names both versions, the package to update (`package` may be
+// empty), and the path of the library, `where`. Errors: NOT_SUPPORTED.
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 

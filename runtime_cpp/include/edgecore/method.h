@@ -21,7 +21,7 @@ const DeviceMemory *device_memory();
 
 // The resources that the caller gives a method. All pointers must outlive the method.
 struct MethodConfig {
-  Allocator *allocator = nullptr;       // for the Method and all its memory; the core never frees
+  Allocator *allocator = nullptr;       // for the Method and all its memory; never freed by the runtime
   ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: host->scratch returns NULL
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // scope->context in host services

@@ -21,7 +21,7 @@ enum class StateSharing : uint8_t {
 class StateStore {
  public:
   struct Buffer {
-    StringView name;         // qualified; empty: identified by memory_id and offset
+    StringView name;         // such as "cache.k"; empty: identified by memory_id and offset
     uint32_t memory_id = 0;  // only of a buffer without a name, like offset
     uint64_t offset = 0;
     StringView method;  // the first method that asked for the buffer

@@ -10,7 +10,7 @@
 #include "edgecore/abi.h"
 #include "edgecore/span.h"
 
-// The object behind the C interface's edgecore_error pointer.
+// The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
 struct edgecore_error {
   static constexpr uint32_t kCapacity = 1016;
 

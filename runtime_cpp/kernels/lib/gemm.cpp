@@ -43,8 +43,8 @@ C dot(const C *a, const C *b, int64_t n) {
   return sum;
 }
 
-// One row `a` times a transposed matrix: c[j] is the dot product of a and row j of `right`. Every element of `right` is
-// used once, so packing it would cost more memory traffic than the product.
+// Multiplies one row `a` by a transposed matrix: c[j] is the dot product of `a` and row j of `right`. Every element of
+// `right` is used once, so packing it would cost more memory traffic than the product.
 template <class C>
 void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
   call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {

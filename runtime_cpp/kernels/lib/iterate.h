@@ -10,8 +10,8 @@ inline namespace EDGECORE_VARIANT {
 
 constexpr int kMaxOperands = 4;
 
-// A nest of loops over the elements of an output (operand 0) and of inputs with the same or a broadcast shape. Dim 0 is
-// the innermost. Strides are in bytes. There is at least one dim; numel may be 0.
+// A nest of loops over the elements of an output (operand 0) and of the inputs, which have the same shape or broadcast
+// to it. Dim 0 is the innermost. Strides are in bytes. There is at least one dim; numel may be 0.
 struct Loop {
   int ndim = 1;
   int count = 0;

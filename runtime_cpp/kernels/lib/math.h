@@ -105,9 +105,9 @@ EDGECORE_INLINE float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
-// Computes erf(x) with polynomials p and q. For |x| < 1 it is x p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|) with erfc(a)
-// = exp(-a^2) / a q(1 / a^2), so it is 1 for infinity. Both formulas are computed and one result is selected: at x = 0
-// the second is NaN and not used. NaN stays NaN.
+// Computes erf(x) with polynomials p and q. For |x| < 1 it is x * p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|), where
+// erfc(a) is exp(-a^2) / a * q(1 / a^2), so it is 1 for infinity. Both formulas are computed and one result is
+// selected: at x = 0 the second is NaN and not used. NaN stays NaN.
 EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;

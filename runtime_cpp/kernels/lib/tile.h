@@ -57,8 +57,8 @@ struct Panel {
 
 // Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. The sum for one element has
 // runs * k terms. A convolution has one run for each tap of its kernel, because the inputs of a tap are at another
-// address: run t of row i is rows[t * kTileRows + i][0..k). A GEMM has one run. The panel has runs * k rows of kVectors
-// * lanes elements.
+// address: run t of row i is rows[t * kTileRows + i][0..k). A GEMM has one run. The panel has runs * k rows; a row has
+// kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
