@@ -68,8 +68,8 @@ Status load_manifest(const std::string &path, Manifest &manifest, Error &error) 
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 
-// The failure to report if no manifest is found: the first one, unless a manifest for another interface version was
-// skipped. That error replaces any earlier failure, because it helps more.
+// The failure that find_manifest reports if it finds no usable manifest: the first failure. But a manifest for another
+// interface version replaces an earlier failure (`replace`), because its error says which package to update.
 struct Failure {
   Status status;
   Error error;

@@ -2,8 +2,8 @@
 //
 //   {"abi": "0.3", "backend_id": "AcmeBackend", "library": "../lib/libedgecore_acme.so", "options": {"device": "npu"}}
 //
-// A relative library path is relative to the manifest. `options` may be missing; they are options for loading. Other
-// keys are ignored, because later versions may define them.
+// A relative `library` is relative to the folder of the manifest. `options`, which may be missing, are passed to the
+// backend when it opens a program. Other keys are ignored, because later versions may define them.
 #ifndef EDGECORE_HOST_MANIFEST_H_
 #define EDGECORE_HOST_MANIFEST_H_
 

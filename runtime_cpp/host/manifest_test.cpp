@@ -142,7 +142,8 @@ TEST(Manifest, AnEnvironmentVariableNamesFolders) {
   unsetenv("EDGECORE_BACKEND_PATH");
 }
 
-// A program for the toy backend, which adds its option `offset`, 1 by default.
+// Loads a program for the toy backend, whose library the manifests in `folders` name, and runs it on {1, 2}. The
+// backend adds its option `offset`, 1 by default, to each element. Returns {} if no manifest is found.
 std::vector<float> run_toy(const Strings &folders, std::vector<edgecore_option> options, Error &error) {
   PteBuilder pte;
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2});

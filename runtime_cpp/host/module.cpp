@@ -24,7 +24,8 @@
 namespace edgecore {
 namespace {
 
-// A backend that was opened for the module's file. The backend keeps the address of `scope`.
+// A backend that was opened for the module's file. The object must not move, because the backend keeps the address of
+// `scope`.
 struct OpenBackend {
   LoadedBackend loaded;
   HostContext context;
@@ -35,7 +36,7 @@ struct OpenBackend {
   }
 };
 
-// An external weights file (.ptd) and the allocator for the private copy of its tables.
+// An external weights file (.ptd). Its flatbuffer part is copied to `memory`, and the copy is verified.
 struct DataPart {
   File file;
   std::string name;
@@ -83,7 +84,7 @@ Tensor copy_of(const edgecore_tensor &source) {
   return tensor;
 }
 
-// Converts an option of a manifest. The result borrows the texts of the item.
+// Converts an option of a manifest. Strings of the result point into `item`.
 edgecore_option to_option(const JsonItem &item) {
   edgecore_option option = {};
   option.name = {item.key.data(), item.key.size()};
@@ -100,7 +101,8 @@ edgecore_option to_option(const JsonItem &item) {
 
 }  // namespace
 
-// The members are destroyed in reverse order: methods, backends, program, file.
+// The data of a Module. The members are destroyed in the reverse of their order here (methods, backends, program,
+// file), because each of these uses the ones declared before it.
 struct Module::State {
   Limits limits = default_limits();
   std::deque<DataPart> data;
@@ -109,7 +111,7 @@ struct Module::State {
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
-  std::vector<LoadedBackend> loaded;  // for each entry of `backends`, what the core needs of it
+  std::vector<LoadedBackend> loaded;  // copy of OpenBackend::loaded of each backend, for MethodConfig::backends
   std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
   HeapAllocator state_memory;
   StateStore state{&state_memory};
@@ -335,7 +337,7 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     methods_.push_back(*method);
     state_->methods.push_back(std::move(open));
   }
-  // Most backends keep packed copies of their weights, so the pages of the file are not needed any more.
+  // Let the operating system drop the pages of the file from memory: most backends keep packed copies of their weights.
   if (!backends.empty()) {
     state_->file.release();
     for (const DataPart &part : state_->data) part.file.release();

@@ -9,7 +9,8 @@
 namespace edgecore {
 namespace {
 
-// A program with the methods "prefill" and "decode", each y = delegate(x); x and y have shape [2].
+// Builds a program whose methods compute y = delegate(x) with x and y of shape [2]. The methods are "prefill" and
+// "decode", or "forward" if the program has metadata with a compatibility string.
 std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "") {
   NullBlob blob;
   blob.flags = flags;

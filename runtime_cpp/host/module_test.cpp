@@ -9,7 +9,8 @@
 namespace edgecore {
 namespace {
 
-// Builds a program with two calls of test::scale: x -> `between`, a tensor that the caller has added, and then -> y.
+// Builds a program with two calls of test::scale, which double x and then double the result. The first call writes to
+// tensor `between`, which the caller has added to `pte`, and the second call to y.
 std::vector<uint8_t> program(PteBuilder &pte, int32_t between) {
   const int32_t x = pte.add_tensor({2}), y = pte.add_tensor({2}), two = pte.add_int(2);
   const int32_t scale = pte.add_operator("test::scale", "out");

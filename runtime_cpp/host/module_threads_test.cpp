@@ -27,7 +27,7 @@ void EDGECORE_CALL double_range(void *arg, uint64_t begin, uint64_t end, uint32_
   for (uint64_t i = begin; i < end; ++i) work.to[i] = work.from[i] * 2;
 }
 
-// test::twice.out(Tensor x, *, Tensor out), computed in parallel by the workers of the host.
+// The kernel test::twice.out(Tensor x, *, Tensor out), which computes 2 x in parallel on the workers of the host.
 int32_t EDGECORE_CALL twice(const edgecore_call *call) {
   const auto *args = static_cast<const edgecore_value *>(call->args);
   Doubling work = {static_cast<const float *>(args[0].as.tensor->dl.data),
@@ -110,7 +110,8 @@ TEST(ModuleThreads, MethodsOfOneProgramRunSideBySide) {
   EXPECT_EQ(wrong, std::vector<int>(kMethods, 0));
 }
 
-// The first thread that needs them creates the thread pool and the drivers of the process.
+// Several threads load programs at once: the thread pool and the backend's driver exist once per process, and the first
+// thread creates them.
 TEST(ModuleThreads, ProgramsAreLoadedAndRunSideBySide) {
   const std::vector<uint8_t> bytes = program();
   std::vector<int> wrong(kMethods, -1);

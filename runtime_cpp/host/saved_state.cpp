@@ -9,8 +9,9 @@
 namespace edgecore {
 namespace {
 
-// Format: the magic, a checksum of all bytes after it, the number of parts; then for each part the sizes in bytes of
-// its line and its data (64 bits each, little-endian), the line, and the data, both padded with zeros to 8 bytes.
+// Format: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part is the state of
+// one buffer or backend: the sizes in bytes of its line and its data, the line (a text that names the buffer or
+// backend) and the data, both padded with zeros to 8 bytes. Numbers have 64 bits and are little-endian.
 constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '1'};
 constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // offset of the first byte under the checksum
 constexpr size_t kHeader = kSummed + sizeof(uint64_t);
@@ -126,7 +127,8 @@ class Buffers final : public StateVisitor {
   const std::vector<Buffer> &all() const { return buffers_; }
 
  private:
-  // "buffer 'cache.k' float32 [1, 8, 64] dim order [0, 1, 2] of method 'decode'"
+  // Adds the buffer with a line such as "buffer 'cache.k' float32 [1, 8, 64] dim order [0, 1, 2] of method 'decode'",
+  // unless an earlier method shares it.
   void visit(const StateBuffer &buffer) override {
     if (buffer.memory.empty() || !seen_.insert(buffer.memory.data()).second) return;
     Error line;

@@ -23,7 +23,7 @@ const edgecore_backend *stubborn_backend() {
   return &table;
 }
 
-// The null backend without export_state.
+// The null backend without export_state: it has state that it can reset but not export.
 const edgecore_backend *closed_backend() {
   static edgecore_backend table;
   table = *null_backend(0);

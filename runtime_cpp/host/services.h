@@ -8,13 +8,13 @@
 
 namespace edgecore {
 
-// The object to which edgecore_scope::context points in every scope of this host.
+// The data of this host for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
 struct HostContext {
-  uint32_t threads = 1;  // maximum for parallel loops of the method; 1 in scopes of drivers and programs
+  uint32_t threads = 1;  // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
 };
 
-// Returns the table of services, the same for all scopes. log writes to stderr; it ignores messages below the level in
-// the environment variable EDGECORE_LOG (debug, info, warning, error; default warning).
+// Returns the table of services, which all backends and kernels share. Its `log` writes to stderr and ignores messages
+// below the level in the environment variable EDGECORE_LOG (debug, info, warning, error; default warning).
 const edgecore_host *host_services();
 
 }  // namespace edgecore

@@ -9,12 +9,13 @@
 namespace edgecore {
 namespace {
 
-// Time that a worker without work, or a caller waiting for the last units, spins before it sleeps. The loops of a
-// network are a few microseconds apart, and waking a thread takes about 50 us.
+// Time that a thread spins before it sleeps: a worker that waits for the next loop, or a caller of parallel_for that
+// waits until the workers have finished. The loops of a network are a few microseconds apart, and waking a thread takes
+// about 50 us.
 constexpr std::chrono::microseconds kSpinTime{100};
 constexpr int kSpinsPerClock = 32;        // pauses between two readings of the clock
-constexpr uint64_t kUnitsPerThread = 32;  // maximum number of units per participant, however small the grain is
-constexpr uint64_t kOwnGrainPieces = 4;   // number of units per participant if the pool chooses the grain
+constexpr uint64_t kUnitsPerThread = 32;  // max pieces of a loop per thread, however small the grain is
+constexpr uint64_t kOwnGrainPieces = 4;   // pieces of a loop per thread if the pool chooses the grain
 
 struct Identity {
   uint32_t index = 0;
@@ -88,7 +89,7 @@ void ThreadPool::parallel_for(uint32_t threads, uint64_t n, uint64_t grain, edge
   threads = std::min(threads, kMaxThreads);
   if (grain == 0) grain = std::max<uint64_t>(1, n / (kOwnGrainPieces * std::max(1u, threads)));
   if (threads <= 1 || n <= grain || identity.in_loop || busy_.exchange(true, std::memory_order_acquire)) {
-    // A thread that is already in a loop keeps its number, because memory per worker is indexed by it.
+    // A thread that already computes a loop keeps its worker index, because kernels index memory per worker by it.
     const Identity before = identity;
     identity.in_loop = true;
     fn(arg, 0, n, identity.index);
@@ -149,8 +150,9 @@ bool ThreadPool::join(uint32_t index, uint32_t *participants) {
 }
 
 void ThreadPool::leave() {
-  // A value of 1 means that the gate is closed and that this was the last worker inside. The caller sets caller_sleeps_
-  // and then reads gate_ again; all four operations are sequentially consistent, so one side sees the other's write.
+  // A value of 1 means that the upper half is 0, so no more workers may join, and that this was the last worker inside.
+  // The caller sets caller_sleeps_ and then reads gate_ again; all four operations are sequentially consistent, so at
+  // least one side sees the other's write, and the caller does not sleep forever.
   if (gate_.fetch_sub(1) == 1 && caller_sleeps_.load()) {
     departures_.value.fetch_add(1);
     departures_.wake_all();

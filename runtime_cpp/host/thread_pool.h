@@ -39,8 +39,8 @@ class ThreadPool {
   ThreadPool &operator=(const ThreadPool &) = delete;
 
  private:
-  // The units [begin, end) that nobody has taken from a participant, packed as begin << 32 | end. Each range has a
-  // cache line of its own.
+  // The units [begin, end) of one participant that no thread has started yet, packed as begin << 32 | end so that one
+  // compare-and-swap takes a unit. Each range has a cache line of its own, to avoid false sharing.
   struct alignas(64) Range {
     std::atomic<uint64_t> units{0};
   };
@@ -61,8 +61,8 @@ class ThreadPool {
   uint64_t unit_ = 1;
   Range ranges_[kMaxThreads];
 
-  // participants << 32 | workers that joined and have not left. With 0 participants the gate is closed: no worker
-  // joins.
+  // The upper 32 bits are the number of participants of the loop, the lower 32 bits the number of workers that have
+  // joined it and not left. With 0 participants the gate is closed: no worker joins.
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) ParkingWord loops_;  // number of loops so far; workers wait for it to change
   std::atomic<uint32_t> sleepers_{0};

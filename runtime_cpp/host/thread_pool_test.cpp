@@ -44,7 +44,7 @@ TEST(ThreadPool, ResultsOfOneLoopAreVisibleToTheNext) {
   std::vector<uint64_t> values(257);
   constexpr int kLoops = 3000;
   for (int i = 0; i < kLoops; ++i) {
-    // Shifts the items by one: every item reads an element that another participant may have written.
+    // Every item reads the next element of the previous result, which another participant may have written.
     std::vector<uint64_t> next(values.size());
     loop(pool, 4, values.size(), 1, [&](uint64_t begin, uint64_t end, uint32_t) {
       for (uint64_t j = begin; j < end; ++j) next[j] = values[(j + 1) % values.size()] + 1;

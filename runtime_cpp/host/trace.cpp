@@ -14,7 +14,8 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
-// Returns the name that readers of the format expect: for an operator "native_call_" and its name without namespace.
+// Returns the name of an event as ExecuTorch's tools expect it in an ETDump. For an operator that is "native_call_" and
+// the operator's name without namespace.
 std::string shown_name(const TraceEvent &event) {
   switch (event.kind) {
     case EventKind::kExecute:
@@ -38,7 +39,7 @@ std::string shown_name(const TraceEvent &event) {
 }  // namespace
 
 uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
-  // The core does not know the instruction of a backend's own event: use that of the enclosing event.
+  // For an event that a backend reports itself (kBackend) `instruction` is always 0: use that of the enclosing event.
   if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
   events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, now(), 0});
   open_.push_back(events_.size() - 1);
@@ -75,7 +76,7 @@ std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
         const int32_t instruction = event.kind == EventKind::kExecute ? -1 : static_cast<int32_t>(event.instruction);
         const auto name = builder.CreateString(shown_name(event));
         const uint64_t end = event.end == 0 ? event.start : event.end;  // 0: the event did not end
-        // ExecuTorch's Inspector shows the delegate identifier of an event within a delegate, so that is the name.
+        // ExecuTorch's Inspector shows events within a delegate by their delegate identifier: set it to the name.
         const auto identifier = event.kind == EventKind::kBackend ? name : flatbuffers::Offset<flatbuffers::String>();
         const auto profile =
             etd::CreateProfileEvent(builder, name, 0, instruction, -1, identifier, 0, event.start, end);

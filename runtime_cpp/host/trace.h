@@ -1,4 +1,5 @@
-// Records the events of methods, and writes them as an ETDump.
+// Records when methods, kernels and delegates begin and end, and writes these events as an ETDump, ExecuTorch's format
+// for profiles.
 #ifndef EDGECORE_HOST_TRACE_H_
 #define EDGECORE_HOST_TRACE_H_
 
@@ -29,13 +30,13 @@ class Trace final : public EventTracer {
  private:
   std::vector<TraceEvent> events_;
   std::vector<uint64_t> open_;  // events that have begun, outermost first
-  // Start of the current call of a kernel or backend: the times passed to add() count from here. It is the time at
-  // which the last event that the core itself records (not kBackend) began or ended.
+  // Start of the current call of a kernel or backend; the times passed to add() are relative to it. It is the time at
+  // which the last event that the runtime itself records (any kind but kBackend) began or ended.
   uint64_t call_begin_ = 0;
 };
 
-// Converts the events of several methods to the bytes of an ETDump file, with one run for each execution.
-// Format: src/edgecore/format/schema/etdump.fbs.
+// Converts the events of several methods to the bytes of an ETDump file, with one RunData table for each execution of a
+// method. Format: src/edgecore/format/schema/etdump.fbs.
 std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces);
 
 }  // namespace edgecore

@@ -1,18 +1,20 @@
-// Types and services of the native interface that backend.h and kernel.h share. Plain C, no dependencies.
+// Types of the C interface between the host (the runtime) and plugins (backends and kernel libraries), and the services
+// that the host offers to plugins. backend.h and kernel.h include this file. Plain C, no dependencies.
 //
-// Layout rules: every struct that may grow starts with edgecore_header. A member exists if struct_size covers it; a
-// function or pointer member must also not be NULL. Arrays of structs are passed with a stride in bytes. Integers have
-// fixed widths; there is no enum, bool, long, size_t or bit-field. Strings and bytes are pointer and length; a NUL at
-// the end is not promised.
+// Layout rules, so that a plugin works with a host of another version: every struct that later versions may extend
+// starts with edgecore_header. A struct from the other side has a member only if its struct_size covers the member
+// (EDGECORE_HAS). Arrays of structs are passed with a stride in bytes. Integers have fixed widths; there is no enum,
+// bool, long, size_t or bit-field. Strings and bytes are a pointer and a length; strings need not end with a NUL.
 #ifndef EDGECORE_ABI_H_
 #define EDGECORE_ABI_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on members are only
-// added: a host loads plugins that were built for an older release of a major version that it supports, and plugins for
-// a newer minor version whose edgecore_backend.min_host_* is not newer than the host.
+// Version 0 is a draft: host and plugin must have exactly the same major and minor number. From 1.0 on, versions only
+// add members to structs: a host loads plugins that were built for an older version of a major version that it
+// supports, and plugins that were built for a newer minor version and declare that this host suffices
+// (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
 #define EDGECORE_ABI_MINOR 3
 
@@ -50,8 +52,8 @@ typedef struct edgecore_bytes {
 } edgecore_bytes;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Errors: functions return a code and write a message into an object of the caller. The codes are those of ExecuTorch,
-// the reference runtime for .pte files, so that a code in a log means the same for both runtimes.
+// Errors: functions return a code and write a message into an edgecore_error that the caller passes. The codes are
+// those of ExecuTorch, the reference runtime for .pte files, so that a code in a log means the same for both runtimes.
 
 #define EDGECORE_OK 0x00
 #define EDGECORE_INTERNAL 0x01
@@ -75,15 +77,16 @@ typedef struct edgecore_bytes {
 #define EDGECORE_DELEGATE_MEMORY_ALLOCATION_FAILED 0x31
 #define EDGECORE_DELEGATE_INVALID_HANDLE 0x32
 
-// Receives the message of a failure; only the host knows its content. Valid during the call that it is passed to. A
-// function that fails calls host->fail once and returns the code that host->fail returned.
+// Receives the message of a failure. Opaque to plugins; valid during the call that passes it. A function that fails
+// calls host->fail once, which stores the message, and returns the code that host->fail returned.
 typedef struct edgecore_error edgecore_error;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors and values.
 
-// The layout of DLTensor in DLPack 1.x. DLDeviceType, an enum there, is an int32 here; compilers for systems with an
-// operating system give that enum the same size.
+// The memory layout of DLDataType and, below, of DLTensor in DLPack 1.x. The only difference is that DLDeviceType, an
+// enum in DLPack, is an int32 here, because the size of an enum depends on the compiler; on systems with an operating
+// system it is the same.
 typedef struct edgecore_dl_dtype {
   uint8_t code;  // EDGECORE_DL_*
   uint8_t bits;
@@ -135,7 +138,7 @@ typedef struct edgecore_tensor {
 #define EDGECORE_TAG_DOUBLE 2u
 #define EDGECORE_TAG_BOOL 3u
 #define EDGECORE_TAG_TENSOR 4u
-// Lists and strings reach kernels, never delegates.
+// Lists and strings are arguments of kernels only: the host refuses a file that passes them to a delegate.
 #define EDGECORE_TAG_STRING 5u
 #define EDGECORE_TAG_INT_LIST 6u
 #define EDGECORE_TAG_DOUBLE_LIST 7u
@@ -169,12 +172,13 @@ typedef struct edgecore_value {
 // Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
 // every handle. Unless a comment says otherwise, a member may be called from any thread and does not block.
 
-// Tells the host on whose behalf a plugin calls: a driver, a program, a delegate, an instance or a kernel call. The
-// host passes a scope to the plugin when the plugin creates such an object; the plugin passes it back with every call
-// that it makes for that object.
+// Identifies the object that calls the host: a driver, program, delegate or instance of a backend (see backend.h), or a
+// kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes the scope back
+// with every call of a service that it makes for the object.
 typedef struct edgecore_scope edgecore_scope;
 
-// Computes a part of a parallel loop: items [begin, end) on worker `worker`, 0 <= worker < worker_count.
+// Computes the items [begin, end) of a parallel loop. `worker` identifies the thread (0 <= worker < worker_count), so
+// that each thread can have memory of its own.
 typedef void(EDGECORE_CALL *edgecore_loop_fn)(void *arg, uint64_t begin, uint64_t end, uint32_t worker);
 
 #define EDGECORE_LOG_DEBUG 0
@@ -194,36 +198,38 @@ typedef struct edgecore_host {
   void *(EDGECORE_CALL *allocate)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
   void(EDGECORE_CALL *deallocate)(edgecore_scope *scope, void *data, uint64_t size, uint64_t alignment);
 
-  // Allocates memory that lives until the current execute or kernel call returns; NULL if none is left. For scopes of
-  // instances and kernels only, and only from the thread that the host called.
+  // Allocates memory that lives until the current execute or kernel call returns; NULL if none is left. May be called
+  // only with the scope of an instance or a kernel call, and only on the thread on which the host called the plugin.
   void *(EDGECORE_CALL *scratch)(edgecore_scope *scope, uint64_t size, uint64_t alignment);
 
   // Calls fn for [0, n) in pieces of at least `grain` items (0: the host chooses) and returns when all pieces are done.
-  // Re-entrant: if the workers are busy, or a worker calls it, the calling thread computes the whole loop itself. Never
-  // waits for a lock. For scopes of instances and kernels; the number of threads is the method's. `flags` is reserved:
-  // pass 0.
+  // Uses at most the number of threads that was chosen for the method. Re-entrant: if the threads are busy with another
+  // loop, or if fn itself calls parallel_for, the calling thread computes the whole loop. Never waits for a lock. May
+  // be called only with the scope of an instance or a kernel call. `flags` is reserved: pass 0.
   void(EDGECORE_CALL *parallel_for)(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                     uint32_t flags);
   uint32_t(EDGECORE_CALL *worker_count)(edgecore_scope *scope);  // at least 1
   uint32_t(EDGECORE_CALL *worker_index)(edgecore_scope *scope);  // of the calling thread; 0 outside parallel_for
   int32_t(EDGECORE_CALL *is_worker)(edgecore_scope *scope);      // 1 within a body of parallel_for
 
-  // Finds the bytes stored under `key` in the file, or in a .ptd file that was loaded with it. They stay valid at the
-  // same address until the program is closed. For every scope except a driver's.
+  // Finds the bytes stored under `key` in the .pte file, or in a .ptd file that was loaded with it. The bytes stay
+  // valid at the same address until the program is closed. May be called with any scope but that of a driver, which
+  // belongs to no file.
   int32_t(EDGECORE_CALL *named_data)(edgecore_scope *scope, edgecore_str key, edgecore_bytes *out,
                                      edgecore_error *error);
 
-  // Sets the shape of an output (ndim stays the same); may change dl.data if the tensor is GROWABLE. Every kernel, and
-  // every delegate in prepare, must call it for each output before it writes, even if the shape is right already,
-  // because this call also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the shape
-  // exceeds capacity or max_shape, or if the shape changes and the tensor is also another argument of the call. For
-  // scopes of instances and kernels, only from the thread that the host called.
+  // Sets the shape of an output; the rank stays the same. May change dl.data if the tensor is GROWABLE. Every kernel,
+  // and every delegate in prepare, must call resize for each output before it writes, even if the shape is right
+  // already, because resize also refuses an output that is READ_ONLY. It fails, and leaves the tensor unchanged, if the
+  // shape exceeds capacity or max_shape, or if the shape changes and the same tensor is passed as another argument of
+  // the call. May be called only with the scope of an instance or a kernel call, and only on the thread on which the
+  // host called the plugin.
   int32_t(EDGECORE_CALL *resize)(edgecore_scope *scope, edgecore_tensor *tensor, const int64_t *shape, int32_t ndim,
                                  edgecore_error *error);
 
-  // Profile events of an instance or a kernel; they must be properly nested. In a kernel's table both members are NULL
-  // if the method is not traced: test that before building a name. An instance reads it from
-  // edgecore_instance_info.flags.
+  // Begin and end a profile event of an instance or a kernel; events must be properly nested. If the method is not
+  // traced, no event is needed: both members are then NULL in the table that a kernel receives, and an instance does
+  // not have EDGECORE_INSTANCE_PROFILED in edgecore_instance_info.flags. Test this before building `name`.
   uint64_t(EDGECORE_CALL *event_begin)(edgecore_scope *scope, edgecore_str name, int64_t debug_id);
   void(EDGECORE_CALL *event_end)(edgecore_scope *scope, uint64_t event);
 
@@ -231,7 +237,8 @@ typedef struct edgecore_host {
   void(EDGECORE_CALL *progress)(edgecore_scope *scope, edgecore_str what, uint64_t done, uint64_t total);
 
   // Adds an event whose times are known only afterwards, such as an event of a library or a device. Times are
-  // nanoseconds since the begin of the current call (execute, prepare or kernel), by any clock. NULL if event_begin is.
+  // nanoseconds since the start of the current call (execute, prepare or kernel), by any clock. NULL if event_begin is
+  // NULL.
   void(EDGECORE_CALL *event_add)(edgecore_scope *scope, edgecore_str name, int64_t debug_id, uint64_t begin,
                                  uint64_t end);
 } edgecore_host;

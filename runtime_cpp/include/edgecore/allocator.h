@@ -1,5 +1,5 @@
-// Sources of memory for the core. The core never frees: the owner of an allocator frees everything at once, after the
-// objects in that memory were destroyed.
+// Allocators that the application gives to the runtime. The runtime never frees memory itself: the application frees an
+// allocator's memory all at once, after the objects in it were destroyed.
 #ifndef EDGECORE_ALLOCATOR_H_
 #define EDGECORE_ALLOCATOR_H_
 
@@ -23,14 +23,15 @@ class Allocator {
 // Memory that lives for one kernel call or delegate execution.
 class ScratchAllocator : public Allocator {
  public:
-  // Frees everything that was allocated, for reuse. The core calls it after every instruction.
+  // Frees everything that was allocated, for reuse. The runtime calls reset() after every instruction of a method.
   virtual void reset() = 0;
 
  protected:
   ~ScratchAllocator() = default;
 };
 
-// Allocates from one fixed buffer, front to back. Serves as program, method and scratch memory without a heap.
+// Allocates from one fixed buffer, front to back, for systems without a heap. Can hold a Program, a Method or the
+// scratch memory.
 class BufferAllocator final : public ScratchAllocator {
  public:
   explicit BufferAllocator(MutableBytes buffer) : buffer_(buffer) {}

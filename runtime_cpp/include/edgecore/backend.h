@@ -1,8 +1,9 @@
-// The native interface of backends, draft version 0. Plain C.
+// The C interface between the runtime (the host) and a backend, draft version 0. Plain C.
 //
-// A backend's shared library exports one symbol, edgecore_backend_v0, which returns its table. In a static build
-// (EDGECORE_STATIC) EDGECORE_BACKEND(xnnpack) names the function edgecore_backend_v0_xnnpack, and the application
-// passes the tables that it wants. There are no static initialisers.
+// The entry function of a backend returns its edgecore_backend: the table of its functions and properties. A shared
+// library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC)
+// EDGECORE_BACKEND(xnnpack) names it edgecore_backend_v0_xnnpack, and the application calls it and passes the table to
+// the runtime. There are no static initialisers.
 //
 // Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
 // (execution state). The host destroys each handle that it created, children first. Unless a comment says otherwise, a
@@ -27,12 +28,13 @@ typedef struct edgecore_instance edgecore_instance;  // execution state; one thr
 #define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
 #define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none spins after execute
 #define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device
-#define EDGECORE_VALIDATES_BLOBS 8u       // no blob can make it crash, hang or touch memory of others
-#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a damaged blob may do so: the host loads only blobs that it can trust
+#define EDGECORE_VALIDATES_BLOBS 8u       // fails for a malformed blob: no crash, hang or access to other memory
+#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash it: the host checks the SHA-256 of blobs
 #define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
 #define EDGECORE_OWN_HEAP 64u             // its library has its own heap; declared memory needs are estimates
 
-// edgecore_backend.features: how the library was built. The host refuses a feature that it was not built with itself.
+// edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
+// was not built with; code built with a sanitizer, for example, needs the sanitizer's runtime in the process.
 #define EDGECORE_FEATURE_ASAN 1u
 #define EDGECORE_FEATURE_TSAN 2u
 #define EDGECORE_FEATURE_FREE_THREADED 4u
@@ -110,7 +112,7 @@ typedef struct edgecore_buffer_requirement {
   uint32_t reserved;
 } edgecore_buffer_requirement;
 
-// --- Arguments of the host -------------------------------------------------------------------------------------------
+// --- Structs that the host passes to the backend ---------------------------------------------------------------------
 
 typedef struct edgecore_program_info {
   edgecore_header header;
@@ -160,12 +162,12 @@ typedef struct edgecore_execute_info {
   void *completion_arg;
 } edgecore_execute_info;
 
-// execute returns this code if the work continues after it has returned. The backend then calls the completion exactly
-// once, from any thread, possibly before execute has returned, with a code and, if the code is not EDGECORE_OK, a
-// message, which the host copies before the completion returns. Until then arguments and memory blocks stay valid and
-// do not move; `info` and `error` are valid only during execute. Meanwhile the host calls no function with this
-// instance except instance_destroy. instance_destroy returns when the device no longer uses arguments and memory; after
-// it the completion must not be called.
+// execute returns this code if the work continues after it has returned. The backend then calls the completion function
+// exactly once, from any thread, possibly before execute has returned, with a code and, if the code is not EDGECORE_OK,
+// a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not move, and the
+// host calls no function with this instance except instance_destroy; `info` and `error` are valid only during execute.
+// instance_destroy waits until the device no longer uses arguments and memory; after it has returned, the completion
+// function must not be called.
 #define EDGECORE_PENDING 0x40
 
 #define EDGECORE_COMPATIBLE 0
@@ -177,10 +179,11 @@ typedef struct edgecore_execute_info {
 #define EDGECORE_HANDLE_WIN32_NT 3u  // NT handle
 #define EDGECORE_HANDLE_AHARDWAREBUFFER 4u
 
-// --- The table -------------------------------------------------------------------------------------------------------
+// --- The functions of a backend --------------------------------------------------------------------------------------
 
-// The members up to `version` keep their offsets in every version of the interface, so that a host can name the package
-// of a table that it refuses. Only functions marked (optional) may be NULL.
+// The functions and properties of a backend. The members up to `version` keep their offsets in every version of the
+// interface, so that a host can read `distribution` to name the package of a backend that it refuses. Only functions
+// marked (optional) may be NULL.
 typedef struct edgecore_backend {
   edgecore_header header;   // major and minor: the interface that the library was built for
   uint16_t min_host_major;  // the oldest host that the library works with
@@ -204,8 +207,9 @@ typedef struct edgecore_backend {
                                         edgecore_error *error);
   void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
 
-  // (optional) Returns EDGECORE_COMPATIBLE, _RECOMPILE or EDGECORE_INCOMPATIBLE for a blob that preprocess made with
-  // this compatibility string. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
+  // (optional) Returns EDGECORE_COMPATIBLE, EDGECORE_COMPATIBLE_RECOMPILE or EDGECORE_INCOMPATIBLE for a blob.
+  // `compatibility` is the string that preprocess, the compiler part of the backend, stored with the blob, such as the
+  // device that it was compiled for. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
   int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
                                               edgecore_error *error);
 
@@ -219,8 +223,8 @@ typedef struct edgecore_backend {
 
   // Returns the number of arguments (inputs, then outputs) that execute expects. Does not allocate or fail.
   uint64_t(EDGECORE_CALL *argument_count)(edgecore_delegate *delegate);
-  // (optional) Fills in the requirement of argument `index`. `out` holds the default: alignment 16, granule 1, no tail
-  // padding, host memory. Does not fail.
+  // (optional) Sets the requirements for the memory of argument `index`. On entry `out` has the defaults: alignment 16,
+  // granule 1, no tail padding, host memory. Does not fail.
   void(EDGECORE_CALL *buffer_requirement)(edgecore_delegate *delegate, uint64_t index,
                                           edgecore_buffer_requirement *out);
 
@@ -228,10 +232,11 @@ typedef struct edgecore_backend {
                                           edgecore_instance **out, edgecore_error *error);
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
-  // Called before the first execute, and again after the shape or the flags of an argument have changed. dtype, rank
-  // and dim order of an argument never change. prepare checks dtypes, ranks and shapes of all arguments; it calls
-  // host->resize for each output, even if the shape is right already, because that call refuses read-only outputs; and
-  // it returns the memory that execute needs. Data of tensors may be NULL. After a failure the host may call it again.
+  // Prepares the instance for the shapes of `args`: called before the first execute, and again after the shape or the
+  // flags of an argument have changed. The dtype, rank and dim order of an argument never change. prepare checks
+  // dtypes, ranks and shapes of all arguments, calls host->resize for each output (even if the shape is right already,
+  // because resize also refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data
+  // yet (NULL). After a failure the host may call prepare again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
@@ -242,22 +247,25 @@ typedef struct edgecore_backend {
                                   const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
                                   edgecore_error *error);
 
-  // (optional) Mutable state that the backend keeps for the program. reset restores the initial values; export_state
-  // copies the state to out->data (if that is NULL, it only sets out->bytes); import_state copies it back.
+  // (optional) Functions for the mutable state that the backend keeps for the program, such as a KV cache. reset
+  // restores the initial values. export_state sets out->bytes to the size of the state, and copies the state to
+  // out->data unless that is NULL; the host calls it first with NULL to learn the size. import_state restores a state
+  // that export_state copied.
   int32_t(EDGECORE_CALL *reset)(edgecore_program *program, edgecore_error *error);
   int32_t(EDGECORE_CALL *export_state)(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error);
   int32_t(EDGECORE_CALL *import_state)(edgecore_program *program, edgecore_bytes state, edgecore_error *error);
 
-  // (optional) Sets an option that has AT_RUN, on an instance that is not executing.
+  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. The instance is not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
 
-  // (optional) Device memory. If edgecore_tensor.buffer is not NULL, the tensor is in such a buffer: its data is NULL,
-  // and byte_offset counts from the start of the buffer. A value that only delegates of this backend use, all with the
-  // same memory_kind, stays in one buffer. For a value that a kernel, another backend or the caller uses as well, the
-  // host keeps host memory and copies between that and a buffer. It needs create, destroy, map and unmap; it also calls
-  // flush after it wrote to a mapping, and invalidate before it reads, if these are not NULL. `bytes` is the size at
-  // the maximum shape with granule and tail padding. A buffer has one mapping at a time, and none while an execution
-  // that uses the buffer is pending. Buffers are destroyed after the instances that used them.
+  // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
+  // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
+  // of this backend use, all with the same memory_kind, stays in one buffer. If a kernel, another backend or the caller
+  // uses a value as well, the host keeps it in host memory and copies between host memory and a buffer. The host then
+  // needs create, destroy, map and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after
+  // writing to mapped memory, and invalidate before reading from it. `bytes` is the size at the maximum shape, with
+  // granule and tail padding. A buffer has at most one mapping at a time, and none while an execution that uses the
+  // buffer is pending. Buffers are destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);
@@ -267,9 +275,9 @@ typedef struct edgecore_backend {
   int32_t(EDGECORE_CALL *buffer_flush)(edgecore_buffer *buffer, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
 
-  // (optional) buffer_export makes a handle of kind EDGECORE_HANDLE_* for other users of the device; it belongs to the
-  // caller. buffer_import makes a buffer from memory that a handle names; that memory must outlive the buffer. Both
-  // return NOT_SUPPORTED for a kind that the backend does not support.
+  // (optional) Share buffers with other users of the device. buffer_export returns a handle of kind EDGECORE_HANDLE_*,
+  // which the caller owns. buffer_import makes a buffer from the memory of a handle; that memory must outlive the
+  // buffer. Both return NOT_SUPPORTED for a kind that the backend does not support.
   int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
   int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);

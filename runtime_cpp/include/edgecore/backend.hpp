@@ -51,7 +51,7 @@ constexpr edgecore_header header() {
   return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
 }
 
-// The exception to throw: an EDGECORE_* code and a message.
+// The exception that a backend throws to report an error to the host: an EDGECORE_* code and a message.
 struct Failure {
   int32_t code;
   std::string text;
@@ -81,14 +81,15 @@ struct Failure {
   fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text.c_str());
 }
 
-// Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are borrowed from the
-// blob. Every member throws a Failure if the blob does not hold what it reads. edgecore.plugin.ByteReader does the same
-// in Python.
+// Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are not copied: they
+// point into the blob. Every member throws a Failure if the rest of the blob is too short for the item that it reads.
+// edgecore.plugin.ByteReader does the same in Python.
 class ByteReader {
  public:
   explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
 
-  // Reads the start of a blob: `magic`, and a number that must be `version`. Error messages name `package`.
+  // Reads the start of a blob: the bytes `magic` and a format version. Throws a Failure if the blob starts with other
+  // bytes or has another version than `version`. `package`, the package that writes these blobs, is for the message.
   void header(std::string_view magic, uint32_t version, const char *package) {
     if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
@@ -150,12 +151,14 @@ class ByteReader {
   uint64_t position_ = 0;
 };
 
-// Thrown if a service of the host failed: the host has the message already, so only the code is passed on.
+// Thrown if a service of the host failed. The service has stored the error message already, so this exception carries
+// only the code.
 struct Reported {
   int32_t code;
 };
 
-// The services of the host for one handle. Cheap to copy; valid as long as the handle.
+// The services of the host for one handle (driver, program, delegate or instance). Cheap to copy; valid as long as the
+// handle.
 class Host {
  public:
   Host(const edgecore_host *table, edgecore_scope *scope) : table_(table), scope_(scope) {}
@@ -166,7 +169,8 @@ class Host {
   void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
 
   // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a body
-  // throws, the first exception is thrown here after all pieces are done. Instances only.
+  // throws, the first exception is thrown here after all pieces are done. May be called only with the Host of an
+  // instance.
   template <typename Body>
   void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
     Loop<Body> loop{&body, {false}, {}};
@@ -177,13 +181,15 @@ class Host {
   // Returns the index of the calling worker inside parallel_for, and 0 outside.
   uint32_t worker_index() const { return table_->worker_index(scope_); }
 
-  // Adds a profile event that has ended. Times are nanoseconds since the start of this execute. `debug_id` is a key of
-  // the debug_handle_map that preprocess returned, or -1. Instances only.
+  // Adds a profile event that has ended. Times are nanoseconds since the start of the current execute or prepare.
+  // `debug_id` is a key of the debug_handle_map that preprocess (the backend's compiler) returned, or -1. May be called
+  // only with the Host of an instance.
   void add_event(std::string_view name, int64_t debug_id, uint64_t begin, uint64_t end) const {
     if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
   }
 
-  // Returns the bytes stored under `key`; they stay valid until the program is closed.
+  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file; they stay valid until the program
+  // is closed. Throws a Failure if there are none.
   edgecore_bytes named_data(std::string_view key) const {
     edgecore_bytes bytes = {};
     if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) {
@@ -214,8 +220,9 @@ class Host {
   edgecore_scope *scope_;
 };
 
-// A profile event from the construction to the destruction of this object. Costs one comparison if the method is not
-// traced. `debug_id` is a key of the debug_handle_map that preprocess returned.
+// Records a profile event that lasts from the construction to the destruction of this object. Costs one comparison if
+// the method is not traced. `debug_id` is a key of the debug_handle_map that preprocess (the backend's compiler)
+// returned.
 class Event {
  public:
   Event(const Host &host, std::string_view name, int64_t debug_id) : host_(host) {
@@ -298,8 +305,8 @@ class Arguments {
     return argument;
   }
 
-  // Returns a tensor in host memory; throws if it does not have this dtype (EDGECORE_DL_* and bits) and rank, or is not
-  // contiguous in the order of its dims.
+  // Returns a tensor in host memory. Throws if the tensor has another dtype (`code` is EDGECORE_DL_*) or rank, or if
+  // its elements are not in row-major order without gaps.
   edgecore_tensor &tensor(uint64_t index, uint8_t code, uint8_t bits, int32_t rank) const {
     edgecore_tensor &argument = tensor(index);
     const edgecore_dl_dtype dtype = argument.dl.dtype;
@@ -325,8 +332,8 @@ class Arguments {
     return reinterpret_cast<Element *>(static_cast<char *>(dl.data) + dl.byte_offset);
   }
 
-  // Sets the shape of an output. prepare must call it for each output, even if the shape is right already: see
-  // edgecore_host.resize. Instances only.
+  // Sets the shape of an output. prepare must call resize for each output, even if the shape is right already, because
+  // the host then also refuses outputs that are read-only. May be called only by an instance.
   void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
     const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
     if (code != EDGECORE_OK) throw Reported{code};
@@ -342,7 +349,7 @@ class Arguments {
   edgecore_error *error_;
 };
 
-// The memory blocks for the needs that the last prepare returned, in the same order.
+// The memory blocks that execute gets for the memory needs that the last prepare returned, in the same order.
 class Memory {
  public:
   explicit Memory(const edgecore_execute_info &info) : info_(info) {}
@@ -356,18 +363,20 @@ class Memory {
   const edgecore_execute_info &info_;
 };
 
-// A need of host memory; `kind` is EDGECORE_MEMORY_*.
+// Returns a request for host memory, for the result of prepare; `kind` is EDGECORE_MEMORY_*.
 constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
 }
 
-// Declares an option. `type` and `when` are EDGECORE_OPTION_*; the texts must be literals.
+// Returns the declaration of an option of a backend, for edgecore_backend.options. `type` is EDGECORE_OPTION_BOOL etc.,
+// `when` is EDGECORE_OPTION_AT_LOAD, EDGECORE_OPTION_AT_RUN or both. The texts are not copied: pass string literals.
 constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
   return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
 }
 
-// The constants of a backend's table. The texts must be literals. `flags` must have exactly one of the three
-// EDGECORE_*_THREADS, and exactly one of EDGECORE_VALIDATES_BLOBS and EDGECORE_NEEDS_TRUSTED_BLOBS.
+// The names and flags of a backend, for make_table. The texts are not copied: pass string literals. `flags` must have
+// exactly one of the three EDGECORE_*_THREADS, and exactly one of EDGECORE_VALIDATES_BLOBS and
+// EDGECORE_NEEDS_TRUSTED_BLOBS.
 struct Declaration {
   const char *backend_id;
   const char *distribution;
@@ -388,7 +397,8 @@ struct InstanceHandle : Handle<Instance> {
   std::vector<edgecore_memory_need> needs;
 };
 
-// Calls `body` and returns its code. An exception becomes a code and a message for the host.
+// Calls `body` and returns the code that `body` returns. Exceptions must not reach the host, which may be C: an
+// exception is converted to a code and, through host->fail, a message.
 template <typename Body>
 int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
   try {
@@ -442,15 +452,16 @@ constexpr uint32_t features() {
 
 }  // namespace detail
 
-// Returns the object behind a handle of a table that make_table made. `Object` is the class that make_table got for
-// this kind of handle.
+// Returns the C++ object behind a handle, for functions of the table that are written by hand. The handle must belong
+// to a table that make_table returned, and `Object` must be the class for this kind of handle, such as make_table's
+// Program.
 template <typename Object, typename Opaque>
 Object &get(Opaque *handle) {
   return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
 }
 
-// Makes the table of a backend from its four classes. It has no device buffers and no state functions: set these
-// members afterwards if the backend has them.
+// Returns the edgecore_backend (the table of functions) of a backend that consists of these four classes. The table has
+// no functions for device buffers and state: set these members afterwards if the backend has such functions.
 template <typename Driver, typename Program, typename Delegate, typename Instance>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;

@@ -11,9 +11,9 @@ namespace edgecore {
 // Returns true if the file has the magic number of a .bpte file. It may still be damaged.
 bool is_bundled(Bytes file);
 
-// Returns the .pte file within a .bpte file, with the alignment of `file`. `file` must be memory that nobody else can
-// change, because it is checked in place. Errors: INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer
-// version, or no .bpte file).
+// Returns the part of `file`, a .bpte file, that holds the .pte file. The format aligns the part to 32 bytes in `file`.
+// The memory must not change during the check, for example by another process, because no copy is made. Errors:
+// INVALID_PROGRAM (damaged or truncated), NOT_SUPPORTED (a newer version, or no .bpte file).
 Result<Bytes> bundled_program(Bytes file, const Limits &limits, Error &error);
 
 }  // namespace edgecore

@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// An entry of a .ptd file.
+// The data stored under one key of a .ptd file: the bytes of a tensor or of anything else.
 struct NamedBytes {
   Bytes bytes;
   bool has_layout = false;  // the entry is a tensor, described by the other members
@@ -23,10 +23,12 @@ struct DataTables;  // core/data.cpp
 // A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {
  public:
-  // Reads and verifies a whole .ptd file. `file` stays borrowed: data are used in place; the tables are copied before
-  // they are checked. `name` (its path) is for error messages and stays borrowed as well. The DataFile lives in
-  // `allocator` and needs no destruction. Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent),
-  // NOT_SUPPORTED (a newer version), MEMORY_ALLOCATION_FAILED.
+  // Reads and verifies a whole .ptd file. The data are used in place, so `file` must outlive the DataFile; the
+  // flatbuffer part is copied before it is verified, so that a later change of the file has no effect on it. `name`
+  // (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and needs no
+  // destruction.
+  // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
+  // MEMORY_ALLOCATION_FAILED.
   static Result<const DataFile *> load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 

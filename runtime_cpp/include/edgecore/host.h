@@ -1,5 +1,5 @@
-// The interface between the core and a host layer: scopes, the services that the core provides, loaded backends, and
-// event tracing.
+// The interface between the runtime core, which needs no operating system, and a host layer, which adds threads, a heap
+// and shared libraries: the services for plugins (backends and kernels), loaded backends, and event tracing.
 #ifndef EDGECORE_HOST_H_
 #define EDGECORE_HOST_H_
 
@@ -11,31 +11,31 @@ namespace edgecore {
 class Method;
 }
 
-// The object behind the C interface's edgecore_scope pointer. The host layer makes the scopes of drivers and programs,
-// the core makes those of delegates, instances and kernels.
+// The object behind the C interface's edgecore_scope pointer: tells the host which plugin object calls a service. The
+// host layer creates the scopes of drivers and programs; the core creates those of delegates, instances and kernel
+// calls.
 struct edgecore_scope {
   const edgecore::Program *program = nullptr;  // NULL for a driver
   edgecore::Method *method = nullptr;          // NULL for a driver and a program
-  void *context = nullptr;                     // of the host layer; in scopes of a method it is MethodConfig::context
+  void *context = nullptr;                     // data of the host layer; within a method it is MethodConfig::context
 };
 
 namespace edgecore {
 
-// Returns a table with the services that need no operating system: fail, scratch, named_data, resize, event_begin,
-// event_end and event_add; log and progress, which do nothing; parallel_for, which computes the loop on the calling
-// thread, and worker_count, worker_index and is_worker for that. allocate and deallocate are NULL. A host layer copies
-// the table and replaces the members that its system supports better.
+// Returns the table of services for plugins that needs no operating system. log and progress do nothing; parallel_for
+// computes the loop on the calling thread, so worker_count is 1; allocate and deallocate are NULL; the other services
+// are complete. A host layer copies the table and replaces the members that its system supports better.
 edgecore_host core_services();
 
-// A backend that is open for a program. The host layer creates driver and program handle, keeps them while methods use
-// them, and destroys them in reverse order.
+// A backend that is open for a program. The host layer creates the driver and the program handle, keeps them while
+// methods use them, and destroys them in reverse order.
 struct LoadedBackend {
   const edgecore_backend *table = nullptr;
   edgecore_driver *driver = nullptr;
   edgecore_program *program = nullptr;  // the backend's handle for the Program whose methods use this
 };
 
-// Returns the header of a struct of the C interface, for the version of this build.
+// Returns the edgecore_header with which a struct of the C interface must start: its size and the interface version.
 template <typename Struct>
 constexpr edgecore_header header_of() {
   return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -46,14 +46,15 @@ struct AbiVersion {
   uint16_t minor;
 };
 
-// The interface version that a plugin was built for, and the oldest host that it works with. Kernel libraries work with
-// any host.
+// The versions that a plugin (a backend or kernel library) declares: the interface version that it was built for, and
+// the oldest host that it works with. Kernel libraries work with any host.
 struct PluginVersions {
   AbiVersion built_for;
   AbiVersion min_host;
 };
 
-// A host supports plugins that were built for `oldest` or later. It provides the members of `newest`.
+// The interface versions of a host: it supports plugins that were built for `oldest` or later, and its own structs have
+// the members of version `newest`.
 struct HostVersions {
   AbiVersion oldest;
   AbiVersion newest;
@@ -64,13 +65,13 @@ constexpr HostVersions kHostVersions = {kAbiVersion, kAbiVersion};
 
 enum class Fit : uint8_t { kFits, kUpdateHost, kUpdatePlugin };
 
-// Decides if the two work together, or else which of them is too old. Versions of major number 0 must be equal.
-// From 1.0 on a plugin of a newer minor version runs on a host that is not older than `min_host`. A plugin of a newer
-// major version never runs.
+// Decides if plugin and host work together, and otherwise which of them is too old. Versions with major number 0 must
+// be equal. From 1.0 on, a plugin of a newer minor version runs on a host that is not older than plugin.min_host. A
+// plugin of a newer major version never runs.
 Fit negotiate(const PluginVersions &plugin, const HostVersions &host);
 
-// Like negotiate, with an error that names both versions and the package to update. `package` may be empty.
-// Errors: NOT_SUPPORTED.
+// Fails unless negotiate() returns kFits. The error names both versions, the package to update (`package` may be
+// empty), and the path of the library, `where`. Errors: NOT_SUPPORTED.
 Status check_versions(const PluginVersions &plugin, const HostVersions &host, StringView package, StringView where,
                       Error &error);
 
@@ -80,19 +81,22 @@ Status check_versions(const PluginVersions &plugin, const HostVersions &host, St
 // the table. Errors: NOT_SUPPORTED.
 Status check_backend(const edgecore_backend *backend, uint32_t host_features, StringView where, Error &error);
 
-// Checks that this host can use a kernel library. Errors: NOT_SUPPORTED.
+// Checks that this host can use a kernel library: the table is not NULL, and its version is supported. Errors name
+// `where`, the path or package of the library. Errors: NOT_SUPPORTED.
 Status check_kernel_library(const edgecore_kernel_library *library, StringView where, Error &error);
 
 enum class EventKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend };
 
-// Receives the begin and end of each event of a method. Calls come from the thread that executes, properly nested.
+// Receives the begin and end of each profile event of a method. All calls come from the thread that executes the
+// method, and an event ends before the event that encloses it.
 class EventTracer {
  public:
-  // `instruction` is the index in the method's chain, `debug_id` the backend's identifier (kBackend) or -1.
+  // Begins an event and returns its number, for end(). `instruction` is the index of the method's instruction, and
+  // `debug_id` the backend's identifier of an operator (for kBackend) or -1.
   virtual uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) = 0;
   virtual void end(uint64_t event) = 0;
-  // Adds an event of the backend whose function is running (kBackend). Times are nanoseconds since the begin of that
-  // call.
+  // Adds an event of the backend whose execute or prepare is running (kBackend). Times are nanoseconds since the start
+  // of that call.
   virtual void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) = 0;
 
  protected:

@@ -17,9 +17,9 @@ typedef struct edgecore_call {
   edgecore_header header;
   const edgecore_host *host;
   edgecore_scope *scope;
-  // The operator's schema arguments in order, then its out arguments. (A .pte repeats the result after them; that entry
-  // is not passed.) If the result is no tensor, such as the integer of aten::sym_size, it is the last argument: the
-  // kernel stores tag and value into that entry, which is writable.
+  // The arguments of the operator's schema in order, then its out arguments. (In a .pte file the list of arguments ends
+  // with a repetition of the result, which the kernel does not get.) If the result is no tensor, such as the integer of
+  // aten::sym_size, it is the last argument: the kernel writes tag and value of the result to it.
   const edgecore_value *args;
   uint64_t arg_count;
   uint32_t arg_stride;  // bytes from one argument to the next
@@ -27,11 +27,12 @@ typedef struct edgecore_call {
   edgecore_error *error;
 } edgecore_call;
 
-// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls it on one thread; it
-// may call parallel_for and scratch. It must not block, keep pointers of the call, or change its inputs. It must call
-// host->resize for each output tensor before it writes, even if the shape is right already, because that call refuses
-// read-only outputs. After a failure the content of the outputs is undefined. In a damaged file inputs and outputs may
-// overlap: a kernel copies a value that determines an address, such as an index, before it checks the value.
+// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls the kernel on one
+// thread; the kernel may use host->parallel_for and host->scratch. It must not block, keep pointers to the call, or
+// change its inputs. It must call host->resize for each output tensor before it writes to it, even if the shape is
+// right already, because resize also refuses read-only outputs. After a failure the content of the outputs is
+// undefined. In a damaged file inputs and outputs may overlap: a kernel must copy a value that determines an address,
+// such as an index, before it checks the value, so that its own writes cannot change the value after the check.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {
@@ -42,7 +43,8 @@ typedef struct edgecore_kernel {
   edgecore_kernel_fn run;
 } edgecore_kernel;
 
-// `package` and `version` keep their offsets in every version of the interface.
+// A table of kernels. `package` and `version` keep their offsets in every version of the interface, so that a host can
+// name the package of a library that it refuses.
 typedef struct edgecore_kernel_library {
   edgecore_header header;
   edgecore_str package;  // the pip package that contains it, for error messages

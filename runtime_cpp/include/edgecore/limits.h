@@ -5,8 +5,8 @@
 
 namespace edgecore {
 
-// Upper bounds for the resources that a file may ask for. A file that exceeds one is refused with an error that names
-// the limit.
+// Upper bounds for the sizes in a file, so that a malformed file cannot exhaust memory or time. A file that exceeds a
+// bound is refused with an error that names the bound.
 struct Limits {
   uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
   uint32_t nesting = 64;                          // depth of flatbuffer tables

@@ -8,24 +8,26 @@
 
 namespace edgecore {
 
-// Planned memory starts at a multiple of kArenaAlignment, and kArenaTail bytes past its end are readable.
+// Requirements for the memory of planned tensors: it starts at a multiple of kArenaAlignment, and kArenaTail bytes
+// after its end are readable, because some backends read past the end of a tensor.
 constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
-// Support for arguments of delegates in device memory (buffer requirements with a memory_kind). A value that only
-// delegates of one backend use stays in device memory. Other values are copied, and each copy is an event of the trace.
+// Support for delegates that want arguments in device memory (buffer requirements with a memory_kind). A value that
+// only delegates of one backend use stays in device memory. Other values are copied between host and device; each copy
+// is an event of the trace. Only applications that call device_memory() contain this code.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
-// The resources of a method. All pointers must outlive the method.
+// The resources that the caller gives a method. All pointers must outlive the method.
 struct MethodConfig {
-  Allocator *allocator = nullptr;       // for the Method and all its memory; the core never frees
+  Allocator *allocator = nullptr;       // for the Method and all its memory; never freed by the runtime
   ScratchAllocator *scratch = nullptr;  // for kernels and delegates; NULL: host->scratch returns NULL
   const edgecore_host *host = nullptr;  // NULL: core_services()
   void *context = nullptr;              // scope->context in host services
   Span<const edgecore_kernel_library *const> kernels;
   Span<const LoadedBackend> backends;
-  // Planned memory: for each arena of MethodInfo at least arena_bytes(i) + kArenaTail bytes at a multiple of
+  // The memory of planned tensors: arena i has at least MethodInfo::arena_bytes(i) + kArenaTail bytes at a multiple of
   // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
   StateStore *state = nullptr;  // mutable buffers that the program's methods share; NULL: nothing is shared
@@ -42,15 +44,15 @@ struct TensorArgument {
   int32_t scalar_type = 0;
   Span<const int64_t> shape;
   Span<const int64_t> strides;  // in elements; empty: dense in the dim order that the method expects
-  // The number of bytes from `data` on that can be read without a fault. If it is larger than the tensor (padding, the
-  // rest of its page), backends that read past the end of a tensor need no copy. 0: exactly the bytes of the tensor.
+  // The number of readable bytes from `data` on, or 0 if only the bytes of the tensor are readable. Some backends read
+  // past the end of a tensor; if enough bytes after it are readable (padding, the rest of its page), they need no copy.
   uint64_t readable_bytes = 0;
   bool writable = false;  // the program may write to `data`: needed if it mutates this input and borrows it
 };
 
-// Is notified when Method::resume can continue a pending run. For each EDGECORE_PENDING that start or resume returns,
-// ready() is called once, from any thread, possibly before they return. ready() must not call the method. The object
-// must exist until ready() has returned.
+// Receives the notification that Method::resume can continue a pending run. ready() is called once for each
+// EDGECORE_PENDING that Method::start or resume returns, from any thread, possibly before they return. ready() must not
+// call the method. The object must exist until ready() has returned.
 class Completion {
  public:
   virtual void ready() = 0;
@@ -59,7 +61,8 @@ class Completion {
   ~Completion() = default;
 };
 
-// May be used by one thread at a time. Different methods of one Program may run at the same time.
+// A method of a program, ready to run. May be used by one thread at a time. Different methods of one Program may run at
+// the same time.
 class Method {
  public:
   // Builds the method: allocates arenas, fills values and initial state, finds the kernels of its operators (the error
@@ -75,12 +78,14 @@ class Method {
   const Program &program() const;
   MethodInfo info() const;
 
-  // Sets a tensor input. A planned input is copied and must be set before every run, because other tensors use its
-  // memory as well. Any other input is borrowed and stays set: its data must stay valid until execute has returned. A
-  // program that mutates this input writes to the data; it fails unless the argument is `writable`.
+  // Sets a tensor input. If the program plans memory for the input, the tensor is copied to it; such an input must be
+  // set before every run, because other tensors use the memory as well. Any other input is borrowed and stays set: its
+  // data must stay valid until execute has returned. If the program mutates a borrowed input, it writes to the caller's
+  // data; this fails unless the argument is `writable`.
   // Errors: INVALID_ARGUMENT with the expected and the actual dtype, rank, shape or layout.
   Status set_input(size_t index, const TensorArgument &tensor, Error &error);
-  // Sets an int, bool (0 or 1) or double input. If export fixed the value in the program, it must be that value.
+  // Sets an int, bool (0 or 1) or double input. If the export specialized the program to one value of this input, any
+  // other value is an error.
   Status set_input(size_t index, int64_t value, Error &error);
   Status set_input(size_t index, double value, Error &error);  // double inputs
   // Checks that the input was None at export. Such an input needs no call.
@@ -88,9 +93,10 @@ class Method {
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
 
-  // Sets the memory of an output that has no planned memory (ValueInfo.tensor.planned is false). `bytes` must be at
-  // least tensor.bytes of its info; the address must be a multiple of 16 (a multiple of 64 saves copies). Must be
-  // called before the first execute; the memory stays set for later runs. It must not overlap an input.
+  // Sets the memory of an output for which the program plans no memory (ValueInfo.tensor.planned is false). `bytes`
+  // must be at least TensorInfo.bytes of the output; the address must be a multiple of 16 (a multiple of 64 saves
+  // copies). Must be called before the first execute; the memory stays set for later runs. It must not overlap an
+  // input.
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
@@ -99,30 +105,33 @@ class Method {
   // with method, instruction and operator or backend.
   Status execute(Error &error);
 
-  // Starts a run without waiting for a device. Returns EDGECORE_PENDING, which is no failure, while a backend is still
-  // working. After completion.ready() the caller continues the run with resume, which returns in the same way. Until
-  // the run has ended, inputs and outputs must stay valid at their addresses, and every call except resume, pending and
-  // destroy fails with INVALID_STATE.
+  // Starts a run without waiting for a device. While a backend still works, returns EDGECORE_PENDING, which is no
+  // failure; completion.ready() then tells the caller to call resume, which continues the run and may return
+  // EDGECORE_PENDING again. Until the run has ended, inputs and outputs must stay valid at their addresses, and every
+  // call except resume, pending and destroy fails with INVALID_STATE.
   Status start(Completion &completion, Error &error);
   Status resume(Error &error);  // EDGECORE_PENDING also if the device is not done yet
   bool pending() const;
 
-  // Sets an option on all instances of the backend; the host layer has checked name and type (AT_RUN).
+  // Sets an option that may change after loading (EDGECORE_OPTION_AT_RUN) on all instances of the backend. The caller
+  // has checked its name and type.
   // Errors: NOT_FOUND (no delegate of that backend), NOT_SUPPORTED, INVALID_STATE (pending), or the backend's error.
   Status set_option(StringView backend_id, const edgecore_option &option, Error &error);
 
-  // Returns an output with the shape of this run, valid until the next call of a member. If the program returns an
-  // input, a constant or a view, the data are not in the memory of set_output.
+  // Returns an output of the last run, with its shape; valid until the next call of a member function. If the program
+  // returns an input, a constant or a view, the data are not in the memory that set_output set.
   const edgecore_value &output(size_t index) const;
 
-  // Gives the mutable buffers of this method alone their initial values; StateStore::reset does so for shared ones.
-  // Must not be called while a run is pending.
+  // Gives the mutable buffers that only this method uses their initial values; StateStore::reset resets the buffers
+  // that methods share. Must not be called while a run is pending.
   void reset();
   bool shares_state() const;
-  // Visits all mutable buffers, also shared ones, in the order of the file. Must not be called while a run is pending.
+  // Calls visitor.visit for each mutable buffer, also for shared buffers, in the order of the file. Must not be called
+  // while a run is pending.
   void visit_state(StateVisitor &visitor) const;
 
-  // Return bytes: of planned arenas; of memory that delegates asked for; of copies for buffer requirements.
+  // Return sizes in bytes: of the planned arenas, of the memory that delegates asked for, and of the copies of
+  // arguments whose own memory does not meet the requirements of a delegate (alignment, padding, device).
   uint64_t planned_bytes() const;
   uint64_t delegate_bytes() const;
   uint64_t staging_bytes() const;

@@ -26,26 +26,27 @@ struct MethodOptions {
   bool trace = false;  // record the times of all instructions for write_trace
 };
 
-// Returns the limits of the core, with planned memory limited to the physical memory.
+// Returns the default Limits, but with at most the machine's physical memory for planned tensors.
 Limits default_limits();
 
 // Returns the folders in the environment variable EDGECORE_BACKEND_PATH (separated by colons), for
-// Module::find_backend. Returns none in a process that runs with the rights of another user (setuid and the like).
+// Module::find_backend. Returns none in a process that runs with the rights of another user (setuid and the like),
+// because the user who set the environment could then load any code.
 std::vector<std::string> backend_path();
 
 // A program, its backends and its methods. Call the members in the order of their declaration: set_limits and add_data,
-// open, then backends and kernels, load_methods, then the others. Not thread-safe; but after load_methods different
-// threads may use different methods, each method by one thread at a time.
+// open, then the members for backends and kernels, load_methods, then the rest. Not thread-safe; but after load_methods
+// different threads may use different methods, each method by one thread at a time.
 class Module {
  public:
   Module();
   ~Module();
 
-  // Sets bounds on what the files may ask for. The default is default_limits().
+  // Sets upper bounds for the sizes in the files. The default is default_limits().
   void set_limits(const Limits &limits);
 
-  // Adds a .ptd file with weights or delegates' data that the program keeps outside. Any number of them can be added.
-  // Maps the file at `path`, or copies `bytes`, which errors call `name`.
+  // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
+  // files. Maps the file at `path`, or copies `bytes`, for which error messages use `name`.
   // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of DataFile::load.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
@@ -62,9 +63,10 @@ class Module {
   // Returns those of the required backends that were not added yet.
   std::vector<StringView> missing_backends() const;
 
-  // Makes a backend available to this file, from a table linked into the application or from the library at an absolute
-  // path, which must be the backend `backend_id` (empty: any). The driver is created once per process. `options` must
-  // be among those that the backend declares for loading, with the declared types (an int is accepted for a float).
+  // Makes a backend available to this file: the first function takes the table of a backend that is linked into the
+  // application, the second loads the library at an absolute path and checks that it is the backend `backend_id`
+  // (empty: any). `options` must be among those that the backend declares for loading, with the declared types (an int
+  // is accepted for a float).
   // Errors: those of check_backend, NOT_FOUND and ACCESS_FAILED for the library, INVALID_ARGUMENT for an option, and
   // errors of the backend.
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
@@ -85,7 +87,8 @@ class Module {
   std::vector<std::string> missing_operators() const;
 
   // Makes kernels available to this file, from a table linked into the application or from the library at an absolute
-  // path (edgecore/kernel.h). If an operator has two kernels, loading a method that calls it fails.
+  // path (edgecore/kernel.h). If an operator has a kernel in two tables, loading a method that calls the operator
+  // fails.
   // Errors: those of check_kernel_library, NOT_FOUND and ACCESS_FAILED for the library.
   Status add_kernels(const edgecore_kernel_library *library, Error &error);
   Status load_kernels(const char *path, Error &error);
@@ -96,8 +99,8 @@ class Module {
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
 
-  // Runs the method with this name. `inputs` has a tensor for each tensor among the method's inputs, in order; other
-  // inputs must be set through method() before. `outputs` receives copies of the tensor outputs.
+  // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; inputs of
+  // other types must be set before by method(i).set_input. `outputs` receives copies of the tensor outputs.
   // Errors: NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and those of Method::set_input), and
   // those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
@@ -107,29 +110,31 @@ class Module {
   // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
 
-  // Gives all mutable buffers and the state of backends their initial values. No method may be running.
+  // Restores the initial values of all mutable buffers and of the state of backends. No method may be running.
   // Errors: those of backends.
   Status reset(Error &error);
 
-  // Sets options of a backend that may change after loading, for all methods. No method may be running. All names and
-  // types are checked before the first option is set; if the backend refuses an option, those before it stay set.
+  // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and
+  // types are checked before the first option is set; if the backend refuses an option, the options before it stay set.
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and errors of the backend.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Saves and restores all mutable state, of buffers and of backends, as bytes. Another program can import it if its
-  // buffers have the same names and shapes. No method may be running. An import that fails changes nothing.
+  // Save and restore all mutable state, of buffers and of backends, as bytes. Another program can import the bytes if
+  // its buffers have the same names, dtypes and shapes. No method may be running. An import that fails changes nothing.
   // Errors: NOT_SUPPORTED (a backend has state that it does not export), errors of a backend, and for import_state
   // INVALID_ARGUMENT (damaged, or of another program).
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
 
-  // Saves and restores the state that one backend keeps for this program (a KV cache), in the backend's own form.
+  // Save and restore the state that one backend keeps for this program, such as a KV cache, as bytes in the backend's
+  // own format.
   // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and errors of the backend.
   Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
   Status import_state(StringView backend_id, Bytes state, Error &error);
 
-  // Allocates memory that lives as long as the module for every output that needs memory. For callers that read each
-  // output before the next run. Errors: MEMORY_ALLOCATION_FAILED.
+  // Allocates and sets the memory of every output of the method that needs memory, so that the caller need not call
+  // Method::set_output. The memory lives as long as the module, and each run overwrites it. Errors:
+  // MEMORY_ALLOCATION_FAILED.
   Status allocate_outputs(size_t method, Error &error);
 
   Module(const Module &) = delete;
@@ -141,7 +146,7 @@ class Module {
   std::vector<Method *> methods_;
 };
 
-// Returns the kernel library that every module uses: edgecore_kernels_library().
+// Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().
 Span<const edgecore_kernel_library *const> kernel_libraries();
 
 }  // namespace edgecore

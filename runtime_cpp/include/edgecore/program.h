@@ -22,7 +22,7 @@ struct ProgramConfig {
 #define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`
 #define EDGECORE_SHAPE_BOUNDED 1u  // same rank, every size from 0 to `sizes`
 
-// A tensor as the file declares it.
+// The type and shape of a tensor as the file declares them.
 struct TensorInfo {
   int32_t scalar_type = 0;  // number of the .pte's ScalarType
   uint32_t shape_kind = EDGECORE_SHAPE_STATIC;
@@ -32,15 +32,15 @@ struct TensorInfo {
   bool planned = false;           // its memory is in an arena or in the file; false: the caller provides it
 };
 
-// An input or output.
+// The type of an input or output of a method.
 struct ValueInfo {
   StringView name;  // "x", "past[0].key"; empty if the file does not say
   uint32_t tag = EDGECORE_TAG_NONE;
   TensorInfo tensor;  // of TAG_TENSOR
 };
 
-// One dim of an input or output tensor. If it has a symbol (not negative), its size is multiple * n + offset for an
-// integer n that all dims with this symbol in the method have in common.
+// One dim of an input or output tensor. If its size is symbolic (`symbol` is not negative), the size is multiple * n +
+// offset. All dims of the method with the same `symbol` have the same integer n.
 struct DimInfo {
   StringView name;  // "batch", "8*s"; empty if the size is fixed, or the file does not say
   int64_t min = 0;
@@ -55,7 +55,8 @@ struct OperatorName {
   StringView overload;  // "out"; may be empty
 };
 
-// A memory need that the compiler declared in the file's metadata (edgecore.meta.v1).
+// Memory that a delegate will ask for at run time, as the compiler declared it in the file's metadata
+// (edgecore.meta.v1).
 struct DeclaredNeed {
   uint32_t kind = 0;   // EDGECORE_MEMORY_*
   uint32_t space = 0;  // 0: host memory
@@ -64,8 +65,8 @@ struct DeclaredNeed {
   StringView shared_group;
 };
 
-// A delegate of a method. The members after has_meta come from edgecore.meta.v1; they are empty if another toolchain
-// wrote the file.
+// A delegate of a method. The members after has_meta come from the metadata that edgecore's compiler adds to a file
+// (edgecore.meta.v1); they are empty if another toolchain wrote the file.
 struct DelegateInfo {
   StringView backend_id;
   Bytes blob;  // borrowed from the file
@@ -77,7 +78,8 @@ struct DelegateInfo {
   uint64_t need_count = 0;  // see MethodInfo::declared_need
 };
 
-// The declaration of one method in the file: a view, valid as long as its Program. Indices must be below the counts.
+// The declaration of one method in the file. It refers to the Program, which must outlive it. Indices must be below the
+// corresponding counts.
 class MethodInfo {
  public:
   StringView name() const;
@@ -86,10 +88,11 @@ class MethodInfo {
   StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
-  // Describe a dim of a tensor. In a file that another toolchain wrote only the maximum is known.
+  // Describe a dim of a tensor. If another toolchain wrote the file, a dim of a dynamic shape has no symbol, and its
+  // min is 0.
   DimInfo input_dim(size_t index, size_t dim) const;
   DimInfo output_dim(size_t index, size_t dim) const;
-  // Errors: NOT_FOUND with the names of all inputs.
+  // Returns the index of the input called `name`. Errors: NOT_FOUND with the names of all inputs.
   Result<size_t> find_input(StringView name, Error &error) const;
   size_t arena_count() const;  // arenas 1 to n of the file, as 0 to n-1
   uint64_t arena_bytes(size_t index) const;
@@ -109,27 +112,28 @@ class MethodInfo {
 
 class Program {
  public:
-  // Reads and verifies a whole .pte file. `file` stays borrowed: constants, blobs and named data are used in place and
-  // must not change or move while the Program is in use; the tables are copied before they are checked. `file` should
-  // be aligned to 16 bytes, better 128 (a mapping is); otherwise constants may be refused as misaligned. The Program
-  // lives in config.allocator and needs no destruction. Errors: INVALID_PROGRAM (not a .pte, truncated, or
-  // inconsistent: the error says what and where), MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
+  // Reads and verifies a whole .pte file. Constants, blobs and named data are used in place, so `file` must not change
+  // or move while the Program is in use; the flatbuffer part is copied before it is verified. `file` should be aligned
+  // to 16 bytes, better 128 (a mapping is); otherwise constants may be refused as misaligned. The Program lives in
+  // config.allocator and needs no destruction.
+  // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the error says what and where),
+  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
   static Result<const Program *> load(Bytes file, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
-  // Errors: NOT_FOUND with the names of all methods.
+  // Returns the index of the method called `name`. Errors: NOT_FOUND with the names of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. Errors: NOT_FOUND with the key.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Returns the entry of the .ptd files with this key. Errors: NOT_FOUND with the key and the files.
+  // Returns the tensor that the .ptd files store under `key`. Errors: NOT_FOUND with the key and the files.
   Result<NamedBytes> external_data(StringView key, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
   bool has_meta() const;  // the file was written by edgecore
-  // Returns true if the file was compiled to share this mutable buffer between its methods.
+  // Returns true if the file was compiled to share the mutable buffer of this name between its methods.
   bool shares_state(StringView qualified_name) const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
   StringView target_runtime() const;
@@ -140,10 +144,11 @@ class Program {
   // has no metadata).
   Status check_digests(Error &error) const;
 
-  // Checks that every tensor that the method's instructions use has planned memory or data in the file, is an input or
-  // output, or is bound to another tensor's memory by an instruction. Without this check a run fails when it reaches
-  // the instruction. Allocates one byte of `scratch` per value. Errors: NOT_SUPPORTED with the instruction and the
-  // value; MEMORY_ALLOCATION_FAILED.
+  // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the
+  // caller's memory (inputs and outputs), or the memory of another tensor, to which an instruction (et_view or a move)
+  // binds it. Without this check a run fails when it reaches the instruction. Allocates one byte of `scratch` per
+  // value.
+  // Errors: NOT_SUPPORTED with the instruction and the value; MEMORY_ALLOCATION_FAILED.
   Status check_allocated(size_t method, Allocator &scratch, Error &error) const;
 
   const Limits &limits() const { return limits_; }
@@ -158,7 +163,8 @@ class Program {
   Span<const DataFile *const> data_;
 };
 
-// Begins an INVALID_ARGUMENT error: "Input 'x' (0) of method 'forward'".
+// Starts an error message about an input, to which the caller appends the reason: sets the code INVALID_ARGUMENT and
+// the text "Input 'x' (0) of method 'forward'".
 void name_input(const MethodInfo &method, size_t index, Error &error);
 
 }  // namespace edgecore

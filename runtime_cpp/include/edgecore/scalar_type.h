@@ -1,4 +1,5 @@
-// Element types by their number in a .pte file, which is the number in PyTorch's enum ScalarType.
+// Properties of element types. An element type is identified by its number in a .pte file, which is also its number in
+// PyTorch's enum ScalarType.
 #ifndef EDGECORE_SCALAR_TYPE_H_
 #define EDGECORE_SCALAR_TYPE_H_
 
@@ -14,7 +15,7 @@ struct ScalarTypeInfo {
   uint8_t dl_bits;
 };
 
-// Describes an element type. `size` is 0 if there is no type of this number.
+// Returns the properties of an element type; ScalarTypeInfo::size is 0 if there is no type with this number.
 ScalarTypeInfo scalar_type_info(int32_t scalar_type);
 
 }  // namespace edgecore

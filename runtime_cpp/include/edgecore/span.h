@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// A borrowed array. Indexing is unchecked: compare the index with size() first.
+// A view of an array that another object owns. Indexing is unchecked: compare the index with size() first.
 template <typename T>
 class Span {
  public:
@@ -34,7 +34,7 @@ class Span {
 using Bytes = Span<const uint8_t>;
 using MutableBytes = Span<uint8_t>;
 
-// Borrowed characters, without a NUL at the end. Strings of a file may hold any byte.
+// A view of a string that another object owns; no NUL at the end is needed. Strings of a file may hold any byte.
 class StringView {
  public:
   constexpr StringView() = default;

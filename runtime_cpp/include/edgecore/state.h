@@ -8,19 +8,20 @@
 
 namespace edgecore {
 
-// Selects the mutable buffers of equal qualified name that the methods share. Methods that share a buffer must not run
-// at the same time.
+// Selects which mutable buffers the methods of a program share. Only buffers with the same qualified name, such as
+// "cache.k", are shared, and in kAll also buffers without a name. Methods that share a buffer must not run at the same
+// time.
 enum class StateSharing : uint8_t {
-  kAsFile,  // those that the file names in its metadata
-  kAll,   // all; buffers without a name are shared if they have the same offset in memory 2 or above, as in ExecuTorch
-  kNone,  // each method has its own
+  kAsFile,  // the buffers that the file's metadata lists as shared
+  kAll,     // all; buffers without a name if their memory_id (at least 2) and offset are equal, as in ExecuTorch
+  kNone,    // each method has its own
 };
 
 // Holds one copy of each shared buffer. The store and its allocator must outlive the methods.
 class StateStore {
  public:
   struct Buffer {
-    StringView name;         // qualified; empty: identified by memory_id and offset
+    StringView name;         // such as "cache.k"; empty: identified by memory_id and offset
     uint32_t memory_id = 0;  // only of a buffer without a name, like offset
     uint64_t offset = 0;
     StringView method;  // the first method that asked for the buffer
@@ -35,8 +36,9 @@ class StateStore {
 
   explicit StateStore(Allocator *allocator) : allocator_(allocator) {}
 
-  // Returns the buffer called `wanted.name`. The first call for a name creates it with its initial values. Errors:
-  // INVALID_PROGRAM, with both methods, if the buffer has another dtype, shape or dim order; MEMORY_ALLOCATION_FAILED.
+  // Returns the shared buffer with the name of `wanted`, or, for a buffer without a name, with its memory_id and
+  // offset. The first call creates the buffer with its initial values. Errors: INVALID_PROGRAM, with both methods, if
+  // the shared buffer has another dtype, shape or dim order than `wanted`; MEMORY_ALLOCATION_FAILED.
   Result<Buffer *> share(const Buffer &wanted, Error &error);
   // Gives all buffers their initial values.
   void reset();

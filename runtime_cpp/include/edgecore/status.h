@@ -10,7 +10,7 @@
 #include "edgecore/abi.h"
 #include "edgecore/span.h"
 
-// The object behind the C interface's edgecore_error pointer.
+// The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
 struct edgecore_error {
   static constexpr uint32_t kCapacity = 1016;
 
@@ -31,7 +31,8 @@ namespace edgecore {
 
 using Error = edgecore_error;
 
-// A code of abi.h.
+// The outcome of a function: EDGECORE_OK, or another EDGECORE_* error code of abi.h. The message is in the Error object
+// that the function was given.
 class [[nodiscard]] Status {
  public:
   constexpr Status() = default;
@@ -43,8 +44,8 @@ class [[nodiscard]] Status {
   int32_t code_ = EDGECORE_OK;
 };
 
-// A value, or the code of the failure. T must be trivially copyable and default constructible (pointers, counts,
-// views).
+// The value that a function returns, or the code of its failure. T must be trivially copyable and default constructible
+// (pointers, counts, views).
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -60,12 +61,14 @@ class [[nodiscard]] Result {
   T value_{};
 };
 
-// Appends text, replacing bytes that would break a line or a terminal.
+// Appends text to the message. Replaces control characters, because the text may come from a file and could break a log
+// line or a terminal.
 void append(Error &error, StringView text);
 
-// Type-erased arguments of fail_with: a string with one letter per argument (see kind_of), and the arguments as C
-// varargs: integers as 64 bits, text and lists by address. fail() is expanded at several hundred places, where one call
-// with varargs is less code than a call for each item: the core of tools/sizes.py has 64.5 instead of 73.1 kB.
+// Converts the arguments of fail() and extend() to C varargs for fail_with: integers to 64 bits, text and lists to
+// addresses, and a string with one letter per argument that gives its type (see kind_of). Because fail() is expanded at
+// several hundred places, one call with varargs is less code than one call for each argument: tools/sizes.py measures
+// 64.5 instead of 73.1 kB for the runtime core.
 namespace pieces {
 
 inline const char *pass(const char *text) { return text; }
@@ -119,7 +122,7 @@ __attribute__((always_inline)) inline Status extend(Error &error, const Pieces &
   return extend_with(error, Kinds::kText, pieces::pass(items)...);
 }
 
-// Returns the status from the calling function if it is not OK.
+// Evaluates an expression of type Status and, if it is not OK, returns it from the calling function.
 #define EDGECORE_TRY(expression)                               \
   do {                                                         \
     ::edgecore::Status edgecore_try_status = (expression);     \

@@ -9,7 +9,7 @@
 
 namespace edgecore {
 
-// Number of the .pte's ScalarType for a C++ type.
+// Returns the number of a C++ type in the .pte's ScalarType, such as 6 for float.
 template <typename T>
 constexpr int32_t scalar_type_of() = delete;
 template <>

@@ -88,8 +88,9 @@ Message &Message::operator<<(const Shape &shape) {
   return *this;
 }
 
-// The tensor that a failed accessor returns: a float32 without dims. All threads share it; no kernel writes to it,
-// since resize() refuses after a failure.
+// Returns the tensor that Call::tensor() etc. return after a failure, so that a kernel can read all arguments before it
+// checks failed(): a float32 tensor without dims. All threads share it; no kernel writes to it, since resize() returns
+// false after a failure.
 static Tensor dummy_tensor() {
   static int64_t storage[1];
   static edgecore_tensor tensor = {
@@ -279,7 +280,8 @@ bool Call::has_resize() const {
   return EDGECORE_HAS(host, resize) && host->resize != nullptr;
 }
 
-// Called even if the shape stays the same, so that the host can refuse a tensor that may not be written.
+// Asks the host to set the shape. Kernels must do so even if the shape stays the same, because the host then also
+// refuses tensors that are read-only.
 bool Call::host_resize(Tensor out, const int64_t *sizes) {
   const int32_t code = call_->host->resize(call_->scope, out.t, sizes, out.ndim(), call_->error);
   if (code != EDGECORE_OK) status_ = code;

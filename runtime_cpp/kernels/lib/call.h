@@ -19,8 +19,8 @@ struct Shape {
   bool operator==(const Shape &other) const;
 };
 
-// A reference to a tensor of the host. Accessors read through the pointer, because a resize may change the shape, the
-// strides and the address.
+// A pointer to a tensor that the host owns. The member functions read through the pointer each time, because a resize
+// may change the shape, the strides and the address.
 struct Tensor {
   edgecore_tensor *t = nullptr;
 
@@ -31,14 +31,14 @@ struct Tensor {
   char *data() const { return static_cast<char *>(t->dl.data) + t->dl.byte_offset; }
   Shape shape() const;
   int64_t numel() const;
-  // Row-major without gaps; a dim of size 1 may have any stride.
+  // Returns true if the elements are row-major without gaps; a dim of size 1 may have any stride.
   bool is_contiguous() const;
-  // Four dims that lie in memory as N, H, W, C without gaps. False if C is 1 or there is one pixel: such a tensor is
-  // contiguous.
+  // Returns true if the tensor has four dims N, C, H, W and its elements lie in memory in the order N, H, W, C without
+  // gaps. Returns false if C is 1 or H and W are 1: both orders are then the same, and the tensor is contiguous.
   bool is_channels_last() const;
 };
 
-// An integer, float or bool argument.
+// An integer, float or bool argument: `d` has the value if the tag is EDGECORE_TAG_DOUBLE, otherwise `i`.
 struct Scalar {
   uint32_t tag = EDGECORE_TAG_INT;
   int64_t i = 0;
@@ -87,15 +87,16 @@ class Message {
   uint64_t size_ = 0;
 };
 
-// One call of a kernel. An accessor checks the type of its argument. On an error it records the failure and returns a
-// harmless value, so that a kernel can read all arguments and then check failed() once. Index i counts the arguments of
-// the operator's schema first, then its outputs.
+// One call of a kernel. tensor(i), scalar(i) etc. return argument i and check its type: first come the arguments of the
+// operator's schema, then its outputs. On an error they record the failure and return a harmless value, so that a
+// kernel can read all arguments and then check failed() once.
 class Call {
  public:
   Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
 
   Tensor tensor(uint64_t i);
-  // A complex tensor. Functions with Tensor parameters do not support complex dtypes; see part_of() and RealView.
+  // Returns a tensor of complex dtype, which tensor() refuses. Functions with Tensor parameters do not support complex
+  // dtypes; RealView (ops/complex.h) makes a real view of the tensor for them.
   Tensor complex_tensor(uint64_t i);
   Tensor optional_tensor(uint64_t i);  // t is NULL when absent
   Scalar scalar(uint64_t i);
@@ -108,30 +109,34 @@ class Call {
   const double *doubles(uint64_t i, int64_t *count);
   const uint8_t *bools(uint64_t i, int64_t count);  // a list of `count` entries
   edgecore_str string(uint64_t i);
-  // The number of tensors in tensor list i, one of its tensors, and one that may be absent (t is NULL).
+  // Return the number of tensors in the list that is argument i; one of its tensors; and one of its tensors that may be
+  // absent (t is NULL).
   int64_t tensor_count(uint64_t i);
   Tensor list_tensor(uint64_t i, int64_t item);
   Tensor list_optional(uint64_t i, int64_t item);
   edgecore_value *result(uint64_t i);  // the value to write a scalar result to
 
-  // A dim argument, wrapped to [0, ndim). A tensor without dims counts as having one dim.
+  // Return a dim argument or `dim`, with negative values wrapped to [0, ndim). For this, a tensor without dims counts
+  // as having one dim.
   int dim(uint64_t i, int ndim) { return wrap_dim(integer(i), ndim); }
   int wrap_dim(int64_t dim, int ndim);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }
-  // Records the failure "OP: text" unless one is recorded already. Returns the status code of the recorded failure.
+  // Records the failure with the message "OPERATOR: text", unless one is recorded already. Returns the status code of
+  // the recorded failure.
   int32_t fail(int32_t code, const Message &text);
-  // Records a failure unless `ok`. Returns true if no failure is recorded.
+  // Records a failure with message `text` if `ok` is false. Returns true if no failure is recorded, now or before.
   bool check(bool ok, const char *text);
   bool check_same_shape(const Shape &expected, const Shape &actual, const char *name);
 
-  // Asks the host to give `out` this shape. Every kernel must do so before it writes to `out`, even if the shape stays:
-  // the host refuses tensors that may not be written. Returns false after a failure.
+  // Asks the host to give `out` this shape. Every kernel must do so before it writes to `out`, even if the shape stays
+  // the same: the host also refuses tensors that are read-only. Returns false after a failure.
   bool resize(Tensor out, const Shape &shape, const char *name = "out");
-  // Like resize() to the shape that `out` already has.
+  // Calls resize() with the shape that `out` already has, to check that `out` is writable.
   bool keep_shape(Tensor out);
-  // Records a failure if a result of type `from` may not be stored in `out`.
+  // Records a failure if PyTorch does not allow to store a result of dtype `from` in `out`, such as a float in an
+  // integer tensor (torch.can_cast). Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
   void *scratch(int64_t bytes);  // 64-byte aligned memory until the end of the call; NULL after a failure
@@ -142,7 +147,7 @@ class Call {
   int64_t worker_count() const;
   // Calls fn for parts of [0, n), each of at least `grain` indices, on the threads of the host.
   void parallel(int64_t n, int64_t grain, edgecore_loop_fn fn, void *arg) const;
-  // Calls body(begin, end, worker) for parts of [0, n).
+  // Calls body(begin, end, worker), a C++ function object, for parts of [0, n) on the threads of the host.
   template <class Body>
   void parallel(int64_t n, int64_t grain, const Body &body) const {
     struct Thunk {
@@ -166,7 +171,7 @@ class Call {
   int32_t status_ = EDGECORE_OK;
 };
 
-// The shape that the tensors broadcast to. Records a failure if they do not broadcast.
+// Returns the shape that the tensors broadcast to. Records a failure if they do not broadcast.
 Shape broadcast(Call &call, const Tensor *tensors, int count);
 
 }  // namespace EDGECORE_VARIANT

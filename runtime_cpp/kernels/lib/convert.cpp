@@ -59,8 +59,9 @@ inline Float16 to_float16(float f) {
 inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
 
 inline BFloat16 to_bfloat16(float f) {
-  // bf16 is the upper half of an fp32. Round to nearest even: add just under half a unit of the last kept bit, plus
-  // that bit. A NaN is replaced by the quiet NaN 0x7fc0: the addition could turn it into infinity or zero.
+  // bf16 is the upper half of an fp32. Round to nearest even: add 0x7fff, just under half a unit of the last bit that
+  // is kept, plus the value of that bit, so that a tie rounds to an even bit. A NaN is replaced by the quiet NaN
+  // 0x7fc0: the addition could turn it into infinity or zero.
   const uint32_t bits = bits_as<uint32_t>(f);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return {static_cast<uint16_t>(f != f ? 0x7fc0 : rounded)};
@@ -133,13 +134,13 @@ void store_as(char *target, int64_t stride, int64_t n, const C *__restrict sourc
   }
 }
 
-// True for dtypes that need code in every build: the selected ones, and those of numbers, which kernels read as tensors
-// without dims.
+// Returns true for dtypes that this build has code for: the selected dtypes (see EDGECORE_DTYPES), and the dtypes of
+// Python numbers, because kernels read a number as a tensor without dims.
 constexpr bool is_compiled(Type type) {
   return selected(type) || type == Type::kF32 || type == Type::kF64 || type == Type::kI64 || type == Type::kBool;
 }
 
-// Every dtype except the complex ones, with the C++ type of its elements.
+// Expands CASE(dtype, C++ type of its elements) for every dtype except the complex dtypes, for switch statements.
 #define EDGECORE_STORAGE_TYPES(CASE) \
   CASE(kU8, uint8_t)                 \
   CASE(kI8, int8_t)                  \
@@ -185,13 +186,14 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
 
 constexpr int64_t kChunk = 256;
 
-// The dtypes of a copy with conversion.
+// The parameters of convert_run.
 struct Conversion {
   Type to;
   Type from;
 };
 
-// Copies one run of n elements with conversion, in chunks of the compute type C of the source.
+// Copies n elements from data[1] to data[0], `strides` bytes apart, with conversion by way of the compute type C of the
+// source. The buffer of kChunk elements stays in the L1 cache.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];

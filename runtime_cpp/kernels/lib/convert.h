@@ -1,4 +1,5 @@
-// Load and store runs of elements, with conversion to and from the compute types.
+// Load and store elements of any dtype, with conversion to and from the compute type (float, double or int64) in which
+// kernels calculate.
 #ifndef EDGECORE_KERNELS_CONVERT_H_
 #define EDGECORE_KERNELS_CONVERT_H_
 
@@ -7,14 +8,15 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Loads n elements of `type`, `stride` bytes apart (0 repeats one element), into a dense array.
+// Loads n elements of dtype `type`, `stride` bytes apart (0 repeats one element), and converts them to a dense array of
+// float, double or int64, or of the compute type `compute`.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, double *target);
 void load(Type type, const char *source, int64_t stride, int64_t n, int64_t *target);
 void load(Compute compute, Type type, const char *source, int64_t stride, int64_t n, void *target);
 
-// Stores a dense array as elements of `type`, `stride` bytes apart. Integers wrap to a narrower type, floats are
-// truncated towards zero to integers, and every number other than 0 becomes true.
+// Converts a dense array to n elements of dtype `type`, `stride` bytes apart. Integers wrap to a narrower type, floats
+// are truncated towards zero to integers, and every number other than 0 becomes true.
 void store(Type type, char *target, int64_t stride, int64_t n, const float *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const double *source);
 void store(Type type, char *target, int64_t stride, int64_t n, const int64_t *source);
@@ -23,13 +25,13 @@ void store(Compute compute, Type type, char *target, int64_t stride, int64_t n, 
 // Converts `value` and writes it to n dense elements.
 void fill(Type type, char *target, int64_t n, Scalar value);
 
-// Returns the tensor's elements in row-major order as an array of C: the tensor's own memory if it has this layout and
-// dtype, else a copy in scratch memory. NULL after a failure.
+// Returns the tensor's elements in row-major order as a dense array of C: the tensor's own memory if it already has
+// this layout and dtype, otherwise a converted copy in scratch memory. NULL after a failure.
 template <class C>
 const C *dense(Call &call, Tensor tensor);
 
-// Memory for a row-major result of type C: the memory of `out` if it has this layout and dtype, else scratch memory
-// that finish() converts and copies to `out`.
+// Memory to which a kernel writes a row-major result of type C: the memory of `out` if it has this layout and dtype,
+// otherwise scratch memory. The kernel calls finish() at the end, which converts and copies scratch memory to `out`.
 template <class C>
 class DenseOut {
  public:

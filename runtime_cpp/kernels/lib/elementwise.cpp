@@ -29,8 +29,8 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   if (out == plan.common || plan.common == storage_of(plan.compute)) {
     return store(plan.compute, out, target, stride, n, source);
   }
-  // ATen rounds or wraps the result to the common type (fp16, bf16, a narrow integer) before it converts it to the
-  // dtype of `out`.
+  // PyTorch computes in the promoted dtype of the inputs, plan.common. The compute type may be wider, so first round or
+  // wrap the result to this dtype (fp16, bf16, a narrow integer) and then convert it to the dtype of `out`.
   alignas(64) char narrow[kChunk * 8];
   alignas(64) char wide[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, source);
@@ -38,7 +38,8 @@ void store_result(const Plan &plan, char *target, int64_t stride, int64_t n, con
   store(plan.compute, out, target, stride, n, wide);
 }
 
-// Wraps integers to the range of the common type, as ATen does when it converts the operands (-1 is 255 in uint8).
+// Wraps integers to the range of the promoted dtype, as PyTorch does when it converts the operands: with promoted dtype
+// uint8, -1 becomes 255.
 void wrap(const Plan &plan, int64_t n, char *values) {
   alignas(64) char narrow[kChunk * 8];
   store(plan.compute, plan.common, narrow, item_size(plan.common), n, values);

@@ -1,5 +1,5 @@
-// The engine of elementwise kernels. An operator provides one loop over dense arrays for each compute type; this engine
-// does broadcasting, strides, dtype conversion and threads.
+// The common part of all elementwise kernels: broadcasting, strides, dtype conversion and threads. An operator provides
+// only a loop over dense arrays for each compute type (float, double, int64).
 #ifndef EDGECORE_KERNELS_ELEMENTWISE_H_
 #define EDGECORE_KERNELS_ELEMENTWISE_H_
 
@@ -9,7 +9,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The scalar parameters of an operator, in every compute type.
+// The number arguments of an operator (such as alpha), converted to every compute type, because an operator's loop
+// reads them in the type in which it computes.
 struct Params {
   float f[3] = {};
   double d[3] = {};
@@ -38,13 +39,13 @@ inline const int64_t *Params::of<int64_t>() const {
 // Computes n elements of a dense output from dense inputs. The output may be the same array as an input.
 using DenseFn = void (*)(const void *const *in, void *out, int64_t n, const Params &params);
 
-// One function for each compute type; NULL if the operator is not defined for it.
+// The loops of an operator, indexed by Compute; NULL if the operator is not defined for a compute type.
 struct Functions {
   DenseFn by_compute[3];
 };
 
-// Computes out[i] = F::of(a[i], b[i], c[i], params) with the first kArity of these operands.
-// F::of(C a, C b, C c, const C *params) is a static function.
+// Computes out[i] = F::of(a[i], b[i], c[i], params) for i in [0, n), where a, b and c are the first kArity inputs; F
+// ignores the others. F::of(C a, C b, C c, const C *params) is the static function of an operator.
 template <class F, class C, int kArity>
 void dense_loop(const void *const *in, void *out, int64_t n, const Params &params) {
   using R = decltype(F::of(C{}, C{}, C{}, static_cast<const C *>(nullptr)));
@@ -84,8 +85,8 @@ constexpr Functions all_functions() {
 
 enum class ResultKind { kSame, kBool };
 
-// Resizes `out` to the broadcast shape of the inputs and computes out[...] = function(inputs...). `common` is the
-// promoted dtype that ATen computes in. For ResultKind::kBool the function writes bytes 0 or 1.
+// Computes out = f(inputs...) for each element, with f from `functions`, and resizes `out` to the broadcast shape of
+// the inputs before. `common` is the promoted dtype of the inputs. For ResultKind::kBool f writes bytes 0 or 1.
 int32_t elementwise(Call &call, Tensor out, const Tensor *inputs, int count, Type common, ResultKind result,
                     const Functions &functions, const Params &params);
 

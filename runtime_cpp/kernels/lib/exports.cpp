@@ -1,6 +1,6 @@
-// The kernels as C functions edgecore_kernel_NAME, for the table that the command `edgecore kernels` writes. Each
-// function has its own section (-ffunction-sections), so that the linker drops the kernels that the table does not
-// name.
+// Every kernel as a C function edgecore_kernel_NAME. The command `edgecore kernels` writes a table that names only the
+// functions that chosen models need. Each function has its own section (-ffunction-sections), so that the linker drops
+// the other kernels.
 #include "edgecore/kernel.h"
 
 namespace edgecore {

@@ -6,8 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// Packs n columns of the transpose of a row-major matrix, that is n rows of the matrix. Works on tiles of 16 elements
-// of each row, so that both the reads and the writes stay within few cache lines.
+// Packs n columns of the right operand, which is stored transposed: its columns are rows of `source`, `ld` elements
+// apart. In the packed panel the `width` elements of a row are adjacent. Works on tiles of 16 elements of each row, so
+// that both the reads and the writes stay within few cache lines.
 template <class C>
 Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int64_t width, C *target) {
   constexpr int64_t kSide = 16;
@@ -23,7 +24,8 @@ Panel<C> pack_columns(const C *source, int64_t ld, int64_t depth, int64_t n, int
   return {target, width};
 }
 
-// A dot product with four vectors of partial sums: one chain of dependent additions would wait for their latency.
+// Computes a dot product. Uses four vectors of partial sums, because additions to a single one would each wait for the
+// latency of the one before.
 template <class C>
 C dot(const C *a, const C *b, int64_t n) {
   constexpr int64_t kChains = 4;
@@ -41,8 +43,8 @@ C dot(const C *a, const C *b, int64_t n) {
   return sum;
 }
 
-// One row `a` times a transposed matrix: c[j] is the dot product of a and row j of `right`. Every element of `right` is
-// used once, so packing it would cost more memory traffic than the product.
+// Multiplies one row `a` by a transposed matrix: c[j] is the dot product of `a` and row j of `right`. Every element of
+// `right` is used once, so packing it would cost more memory traffic than the product.
 template <class C>
 void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld, GemmOut<C> c) {
   call.parallel(n, 32768 / (k + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -53,7 +55,7 @@ void row_times_rows(Call &call, int64_t n, int64_t k, C alpha, const C *a, const
   });
 }
 
-// c[j] += factors[s] * right[s * ld + j] for j in [begin, end).
+// Adds kSteps scaled rows of `right` to c: c[j] += factors[s] * right[s * ld + j] for j in [begin, end) and each s.
 template <class C, int kSteps>
 void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int64_t ld, C *c) {
   int64_t j = begin;
@@ -67,8 +69,8 @@ void add_rows(int64_t begin, int64_t end, const C *factors, const C *right, int6
   }
 }
 
-// One row `a` times a matrix: adds the rows of `right`, scaled, to c. This reads `right` in the order of its memory,
-// and four rows at a time to load and store c less often.
+// Multiplies one row `a` by a matrix: c is the sum of the rows of `right`, scaled by the elements of `a`. This reads
+// `right` in the order of its memory. Four rows are added at a time, to load and store c less often.
 template <class C>
 void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, const C *right, int64_t ld,
                        GemmOut<C> c) {

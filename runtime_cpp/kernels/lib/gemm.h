@@ -7,7 +7,7 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// A matrix operand: element (i, j) is data[i * ld + j], or data[j * ld + i] when transposed.
+// A matrix operand: element (i, j) is data[i * ld + j], or data[j * ld + i] if transposed; ld is the leading dimension.
 template <class C>
 struct Matrix {
   const C *data;

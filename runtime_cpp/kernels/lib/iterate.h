@@ -1,5 +1,5 @@
-// The iterator of all elementwise kernels and copies. It sorts the dims by the output's strides, merges neighbors that
-// are contiguous in every operand, and visits the elements in runs along the innermost dim.
+// The iterator of all elementwise kernels and copies. It sorts the dims by the output's strides, merges neighboring
+// dims that are contiguous in every operand, and calls a function for each run of elements along the innermost dim.
 #ifndef EDGECORE_KERNELS_ITERATE_H_
 #define EDGECORE_KERNELS_ITERATE_H_
 
@@ -10,7 +10,8 @@ inline namespace EDGECORE_VARIANT {
 
 constexpr int kMaxOperands = 4;
 
-// Operand 0 is the output. Strides are in bytes. Dim 0 is the innermost. There is at least one dim; numel may be 0.
+// A nest of loops over the elements of an output (operand 0) and of the inputs, which have the same shape or broadcast
+// to it. Dim 0 is the innermost. Strides are in bytes. There is at least one dim; numel may be 0.
 struct Loop {
   int ndim = 1;
   int count = 0;
@@ -20,7 +21,7 @@ struct Loop {
   char *data[kMaxOperands] = {};
 
   void add_dim(int64_t size, const int64_t *byte_strides);
-  // Sorts the dims by operand 0's strides and merges neighbors. Must follow the last add_dim.
+  // Sorts the dims by the output's strides and merges neighboring dims where possible. Must follow the last add_dim.
   void finish();
 };
 
@@ -32,16 +33,18 @@ struct Operands {
   void push(Tensor t) { items[count++] = t; }
 };
 
-// True if every operand is row-major and has the output's shape, or is an input without dims.
+// Returns true if one loop over memory suffices for all operands: each of them is row-major without gaps and has the
+// output's shape, or is an input without dims.
 bool is_flat(const Operands &operands);
-// The loop over operands for which is_flat() is true.
+// Returns the loop, with a single dim, over operands for which is_flat() is true.
 Loop flat_loop(const Operands &operands);
 
-// The loop over `shape`, to which every operand must broadcast. Records a failure if an operand does not.
+// Returns the loop over `shape`, to which every operand must broadcast. Records a failure if an operand does not.
 Loop make_loop(Call &call, const Shape &shape, const Operands &operands);
 
 using RunFn = void (*)(const void *context, char *const *data, const int64_t *strides, int64_t n);
-// Calls `run` for parts of the loop, on several threads if there are more than `grain` elements.
+// Calls `run` for each run of n elements along dim 0, with the addresses and strides of the operands. Uses several
+// threads if there are more than `grain` elements.
 void for_each_run(Call &call, const Loop &loop, int64_t grain, RunFn run, const void *context);
 
 template <class Body>
@@ -54,12 +57,12 @@ void for_each_run(Call &call, const Loop &loop, int64_t grain, const Body &body)
   for_each_run(call, loop, grain, &Thunk::run, &body);
 }
 
-// Copies operand 1 to operand 0. An element has `item` bytes (1, 2, 4 or 8). Contiguous runs are copied by memcpy,
-// transposes in square tiles.
+// Copies operand 1 of the loop to operand 0. `item` is the size of an element in bytes (1, 2, 4 or 8). Contiguous runs
+// are copied by memcpy, transposes in square tiles.
 void copy_strided(Call &call, int64_t item, const Loop &loop);
 
-// A tensor that a kernel describes itself: row-major over some memory, or a view of another tensor. Its shape and
-// strides may be edited. It does not own the memory.
+// A tensor that a kernel creates, to pass it to functions with Tensor parameters: row-major over some memory, or a view
+// of another tensor, whose shape and strides may be edited. It does not own its memory.
 class TensorView {
  public:
   TensorView(void *data, Type type, const Shape &shape);

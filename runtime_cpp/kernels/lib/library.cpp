@@ -1,4 +1,5 @@
-// Selects the variant for the processor at run time. This file is compiled once, for the baseline instruction set.
+// Selects the kernels for the processor at run time: the kernels are compiled once for each instruction set (baseline,
+// avx2, avx512). This file is compiled only for the baseline.
 #include "edgecore/kernels.h"
 
 extern "C" {

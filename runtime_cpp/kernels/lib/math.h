@@ -58,9 +58,10 @@ EDGECORE_INLINE float exp_of(float x) {
   return y * factor1 * factor2;
 }
 
-// log(x) = e log(2) + log(1 + m) with x = 2^e (1 + m) and 1 + m in [sqrt(1/2), sqrt(2)), from the bits of x;
-// log(1 + m) = m - m^2 / 2 + m^3 p(m). log(2) is added in two parts, as in exp_of. Subnormals are scaled by 2^23 first.
-// log(0) and log(-0) are -infinity, log of negative numbers is NaN; infinity and NaN are returned as they are.
+// Computes log(x) = e log(2) + log(1 + m). The bits of x give e and m with x = 2^e (1 + m) and 1 + m in [sqrt(1/2),
+// sqrt(2)). The polynomial p approximates log(1 + m) = m - m^2 / 2 + m^3 p(m). log(2) is added in two parts, as in
+// exp_of. Subnormals are scaled by 2^23 first. log(0) and log(-0) are -infinity, log of negative numbers is NaN;
+// infinity and NaN are returned as they are.
 EDGECORE_INLINE float log_of(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
@@ -88,8 +89,9 @@ EDGECORE_INLINE float log_of(float x) {
   return x < kInfinity ? result : x;
 }
 
-// |x| < 0.625: x + x^3 p(x^2), since the other formula cancels near 0. Else tanh(|x|) = 1 - 2 / (exp(2 |x|) + 1), which
-// is 1 once exp overflows to infinity. NaN fails both comparisons and stays NaN; subnormals are returned unchanged.
+// Computes tanh(x) by one of two formulas. For |x| < 0.625 it is x + x^3 p(x^2) with a polynomial p, because the other
+// formula cancels near 0. Otherwise tanh(|x|) = 1 - 2 / (exp(2 |x|) + 1), which is 1 once exp overflows to infinity.
+// NaN fails both comparisons and stays NaN; subnormals are returned unchanged.
 EDGECORE_INLINE float tanh_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;
@@ -103,8 +105,9 @@ EDGECORE_INLINE float tanh_of(float x) {
   return a < 0.625f ? small : x < 0.0f ? -large : large;
 }
 
-// |x| < 1: x p(x^2). Else erf(|x|) = 1 - erfc(|x|) with erfc(a) = exp(-a^2) / a q(1 / a^2), which is 1 for infinity.
-// Both are computed and one is selected: at x = 0 the second is NaN and not used. NaN stays NaN.
+// Computes erf(x) with polynomials p and q. For |x| < 1 it is x * p(x^2). Otherwise erf(|x|) = 1 - erfc(|x|), where
+// erfc(a) is exp(-a^2) / a * q(1 / a^2), so it is 1 for infinity. Both formulas are computed and one result is
+// selected: at x = 0 the second is NaN and not used. NaN stays NaN.
 EDGECORE_INLINE float erf_of(float x) {
   const float a = x < 0.0f ? -x : x;
   const float z = x * x;

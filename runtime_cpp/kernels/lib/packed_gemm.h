@@ -1,4 +1,5 @@
-// GEMM on all threads, with a right operand that is packed panel by panel. gemm() and the convolutions use it.
+// GEMM on all threads. The right operand is packed panel by panel: a panel is a few columns, copied so that each of its
+// rows is contiguous. gemm() and the convolutions use this file.
 #ifndef EDGECORE_KERNELS_PACKED_GEMM_H_
 #define EDGECORE_KERNELS_PACKED_GEMM_H_
 
@@ -8,7 +9,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The left operand and the result of one product. The rows of `left` are dense and `left_step` elements apart.
+// The left operand and the result of one matrix product. The elements of a row of `left` are adjacent; the rows are
+// `left_step` elements apart.
 template <class C>
 struct GemmOperands {
   const C *left;
@@ -16,8 +18,8 @@ struct GemmOperands {
   GemmResult<C> result;
 };
 
-// Computes rows [row0, row1) of the result for one panel and for steps [k0, k0 + depth) of the sum. Later parts of the
-// sum are added to the first.
+// Computes rows [row0, row1) of the result in the columns of one panel of the right operand. The sum runs only over
+// [k0, k0 + depth) of the inner dimension: for k0 > 0 it is added to the result, and bias is not.
 template <class C>
 void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t k0, int64_t depth, Panel<C> panel,
                    int64_t width, int64_t column, int64_t n) {
@@ -35,7 +37,7 @@ void multiply_rows(const GemmOperands<C> &p, int64_t row0, int64_t row1, int64_t
 }
 
 // Packs n columns and `depth` rows of a row-major matrix, whose rows are `step` elements apart, as a panel of `width`
-// columns. If `direct` and n == width, it returns the matrix itself as the panel.
+// columns. If `direct` is true and n == width, no copy is needed, and the panel refers to the matrix itself.
 template <class C>
 Panel<C> pack_rows(const C *source, int64_t step, int64_t depth, int64_t n, int64_t width, bool direct, C *target) {
   if (direct && n == width) return {source, step};
@@ -56,14 +58,15 @@ constexpr int64_t kSharedBytes = 1 << 20;     // max bytes of the packed panels 
 constexpr int64_t kLeftInCache = 512 * 1024;  // max bytes of a left operand that stays in the L2 cache
 constexpr int64_t kWorkOfTask = 1 << 17;      // min multiplications of a task, so that it is worth waking a thread
 
-// Computes `count` products of m x k and k x n matrices. operands(i) returns the operands of product i.
-// pack(i, k0, depth, column, n, width, target) writes right[k0.., column..] to `target` as a panel [depth, width] with
-// zeros in the columns from n on; it may write up to one vector past the end. It returns the panel. Only if m is at
-// most kTileRows, so that packing does not pay, the panel may be the right operand itself instead of `target`.
+// Computes `count` products of m x k and k x n matrices. operands(i) returns the left operand and the result of product
+// i. pack(i, k0, depth, column, n, width, target) packs a part of the right operand, right[k0.., column..], to
+// `target`, as a panel [depth, width] with zeros in the columns from n on, and returns the panel; it may write up to
+// one vector past the end. Only if m is at most kTileRows, so that packing does not pay, it may return the right
+// operand itself as the panel.
 //
-// There are two schedules. Usually a task packs one panel and multiplies it by all rows. If there are too few panels
-// for the threads, or if the left operand does not stay in the L2 cache while there are few columns, all panels are
-// packed first, and a task multiplies some rows by all of them.
+// There are two schedules for the threads. (1) Usually a task packs one panel and multiplies it by all rows. (2) If
+// there are too few panels for the threads, or if the left operand does not stay in the L2 cache while there are few
+// columns, all panels are packed first, and a task multiplies some rows by all of them.
 template <class C, class Operands, class Pack>
 void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Operands &operands,
                  const Pack &pack) {
@@ -77,7 +80,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
   const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
-  if (!shared) {  // a task is one panel and all rows
+  if (!shared) {  // schedule 1: a task is one panel and all rows
     const int64_t part = round_up(depth * kPanel<C> + slack, 16);
     C *memory = call.scratch<C>(part * workers);
     if (memory == nullptr) return;
@@ -101,7 +104,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
     });
     return;
   }
-  // Pack all panels; then a task is some rows and all panels.
+  // Schedule 2: pack all panels; then a task multiplies some rows by all panels.
   const int64_t stride = round_up(depth * kPanel<C> + slack, 16);
   C *memory = call.scratch<C>(panels.count * stride);
   if (memory == nullptr) return;

@@ -1,4 +1,5 @@
-// The kernel table of one variant: the only external symbol of the variant's objects.
+// The table of the kernels compiled for one instruction set (EDGECORE_VARIANT: baseline, avx2 or avx512). The function
+// that returns the table is the only one outside of the namespace of the instruction set.
 #include "edgecore/kernel.h"
 #include "lib/types.h"
 

@@ -1,5 +1,6 @@
-// The micro-kernel of GEMMs and of convolutions that are not depthwise: kTileRows rows of the left operand, which are
-// read in place, times a packed panel of up to kTileVectors vectors of the right operand. The sums stay in registers.
+// The micro-kernel of GEMMs and of convolutions that are not depthwise. It multiplies kTileRows rows of the left
+// operand, which are read in place, by a panel: up to kTileVectors vectors of columns of the right operand, packed so
+// that each row is contiguous. The sums stay in registers.
 #ifndef EDGECORE_KERNELS_TILE_H_
 #define EDGECORE_KERNELS_TILE_H_
 
@@ -8,8 +9,9 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The rows * vectors sums of a tile, the vectors of the panel's row and one broadcast element must fit the vector
-// registers: 8 * 3 + 3 + 1 = 28 of 32, or 4 * 3 + 3 + 1 = 16 of 16. A spilled sum costs a load and a store per step.
+// The size of a tile is limited by the vector registers, which hold the sums (rows x vectors), one row of the panel
+// (vectors) and one broadcast element of the left operand: 8 * 3 + 3 + 1 = 28 of 32 registers, or 4 * 3 + 3 + 1 = 16 of
+// 16. A sum that does not fit costs a load and a store per step.
 constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : 4;
 constexpr int kTileVectors = 3;
 template <class C>
@@ -35,8 +37,8 @@ struct GemmResult {
   }
 };
 
-// Splits n columns into panels of whole vectors. The panels have nearly equal widths: a narrow last panel would use few
-// registers.
+// Splits the n columns of the right operand into panels of whole vectors. The panels have nearly equal widths, because
+// a narrow last panel would use few registers.
 template <class C>
 struct Panels {
   int64_t columns, vectors, count;
@@ -46,20 +48,21 @@ struct Panels {
   int64_t width(int64_t i) const { return (vectors * (i + 1) / count - vectors * i / count) * kLanes<C>; }
 };
 
-// Rows of a panel, `step` elements apart.
+// A packed panel of the right operand: its rows are `step` elements apart.
 template <class C>
 struct Panel {
   const C *data;
   int64_t step;
 };
 
-// Computes block[kTileRows][kVectors * lanes], the product of a tile. The sum over runs * k steps is split into `runs`
-// runs (one for each tap of a convolution): run t of row i is rows[t * kTileRows + i][0..k). The panel has runs * k
-// rows of kVectors * lanes elements.
+// Computes block[kTileRows][kVectors * lanes], the product of kTileRows rows and a panel. The sum for one element has
+// runs * k terms. A convolution has one run for each tap of its kernel, because the inputs of a tap are at another
+// address: run t of row i is rows[t * kTileRows + i][0..k). A GEMM has one run. The panel has runs * k rows; a row has
+// kVectors * lanes elements.
 template <class C, int kVectors>
 inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, C *block) {
   constexpr int kWidth = kVectors * kLanes<C>;
-  // Only unrolled loops index this array, so the compiler keeps it in registers.
+  // Both loops that index `sums` have constant bounds and are unrolled, so the compiler keeps the array in registers.
   Vector<C> sums[kTileRows][kVectors] = {};
   for (int64_t t = 0; t < runs; ++t, rows += kTileRows) {
     const C *row[kTileRows];
@@ -78,7 +81,8 @@ inline void accumulate_tile(const C *const *rows, int64_t runs, int64_t k, Panel
   }
 }
 
-// Writes the m x n elements of a block, whose rows have `width` elements, to the result with alpha and bias.
+// Stores the first m x n elements of a block, whose rows have `width` elements, to the result: scaled by alpha, and
+// with the bias or, if result.add is set, the old value added.
 template <class C>
 inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &result, int64_t m, int64_t n) {
   // The inner loop runs along the dim whose elements are adjacent in memory.
@@ -108,8 +112,8 @@ inline void finish_tile(const C *block, int64_t width, const GemmResult<C> &resu
   }
 }
 
-// Computes result[m, n], the product of rows and a panel of `width` columns. `width` is a multiple of the lanes, m <=
-// kTileRows and n <= width. For `runs` and k see accumulate_tile.
+// Computes result[m, n], the product of m <= kTileRows rows and a panel of `width` >= n columns; `width` is a multiple
+// of the vector lanes. accumulate_tile explains `rows`, `runs` and k.
 template <class C>
 inline void multiply_panel(const C *const *rows, int64_t runs, int64_t k, Panel<C> panel, int64_t width,
                            const GemmResult<C> &result, int64_t m, int64_t n) {

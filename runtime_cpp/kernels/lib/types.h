@@ -31,9 +31,9 @@ enum class Type : int32_t {
 // float for fp32, fp16 and bf16, double for fp64.
 enum class Compute : int32_t { kFloat = 0, kDouble = 1, kInt = 2 };
 
-// Bit n: kernels support tensors of ScalarType n. A build for chosen models (edgecore_kernels in CMake) sets only the
-// bits of the dtypes that the models use. The compiler then removes the code for other dtypes, and their tensors are
-// refused.
+// The set of dtypes that this build supports, as bits: bit n is ScalarType n. A build for chosen models
+// (edgecore_kernels in CMake) sets only the bits of the dtypes that the models use; the compiler then removes the code
+// for other dtypes, and tensors of such dtypes are refused.
 #define EDGECORE_ALL_DTYPES 0x18008fff
 #ifndef EDGECORE_DTYPES
 #define EDGECORE_DTYPES EDGECORE_ALL_DTYPES
@@ -53,7 +53,7 @@ constexpr bool is_floating(Type type) {
 }
 constexpr bool is_integral(Type type) { return !is_floating(type) && type != Type::kBool; }
 
-// The dtype of the real and the imaginary part of a complex dtype; kNone for any other dtype.
+// Returns the dtype of the real and the imaginary part of a complex dtype; kNone for any other dtype.
 constexpr Type part_of(Type type) {
   return type == Type::kComplexF16   ? Type::kF16
          : type == Type::kComplexF32 ? Type::kF32
@@ -67,7 +67,8 @@ constexpr bool selected(Compute compute) {
   return selected(Type::kU8) || selected(Type::kI8) || selected(Type::kI16) || selected(Type::kI32) ||
          selected(Type::kI64) || selected(Type::kU16) || selected(Type::kU32) || selected(Type::kBool);
 }
-// The compute type of a dtype. Inlined even at -Os, so that code for compute types that are not selected is removed.
+// Returns the compute type of a dtype. Inlined even at -Os, so that code for compute types that are not selected is
+// removed.
 [[gnu::always_inline]] constexpr Compute compute_of(Type type) {
   if (selected(Compute::kDouble) && type == Type::kF64) return Compute::kDouble;
   if (!selected(Compute::kInt)) return Compute::kFloat;
@@ -89,7 +90,8 @@ template <>
 constexpr Compute compute_for<int64_t>() {
   return Compute::kInt;
 }
-// Calls body(C{}) with the C++ type C of the compute type of `type`.
+// Calls body(value) with a value of the compute type of `type`: a float, double or int64_t. The argument only tells a
+// generic lambda the type.
 template <class Body>
 void with_compute(Type type, const Body &body) {
   const Compute compute = compute_of(type);
@@ -101,7 +103,7 @@ void with_compute(Type type, const Body &body) {
     body(int64_t{});
   }
 }
-// The same for a floating dtype, without code for integers.
+// Does the same as with_compute for a floating dtype. The call compiles no code for integers.
 template <class Body>
 void with_floating_compute(Type type, const Body &body) {
   if (selected(Type::kF64) && type == Type::kF64) {
@@ -111,21 +113,22 @@ void with_floating_compute(Type type, const Body &body) {
   }
 }
 
-// The dtype whose elements in memory are values of the compute type.
+// Returns the dtype of tensors whose elements need no conversion to the compute type.
 constexpr Type storage_of(Compute compute) {
   return compute == Compute::kFloat ? Type::kF32 : compute == Compute::kDouble ? Type::kF64 : Type::kI64;
 }
 
-// torch.promote_types(a, b). kNone is neutral: promote(a, kNone) is a.
+// Computes torch.promote_types(a, b). kNone is neutral: promote(a, kNone) is a.
 Type promote(Type a, Type b);
 
-// torch.can_cast(from, to): false for float to integer or bool, and for integer to bool.
+// Computes torch.can_cast(from, to): false for float to integer or bool, and for integer to bool.
 constexpr bool can_cast(Type from, Type to) {
   return !(is_floating(from) && !is_floating(to)) && !(from != Type::kBool && to == Type::kBool);
 }
 
-// torch.result_type of operands of three kinds: tensors with dims, tensors without dims, and Python numbers. The dtype
-// of an earlier kind wins, unless a later kind is of a higher category (bool < integer < float).
+// Computes torch.result_type of operands of three kinds: tensors with dims (`dim`), tensors without dims (`zero`) and
+// Python numbers (`number`); each member is the promoted dtype of the operands of its kind, or kNone. The dtype of an
+// earlier kind wins, unless a later kind is of a higher category (bool < integer < float).
 struct Promotion {
   Type dim = Type::kNone;
   Type zero = Type::kNone;

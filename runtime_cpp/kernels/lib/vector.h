@@ -1,4 +1,5 @@
-// Vectors of the width of a variant's instruction set, by the vector extension of GCC and clang, and short copies.
+// SIMD vectors as wide as the instruction set allows, by the vector extension of GCC and clang, and fast copies of
+// short runs of elements.
 #ifndef EDGECORE_KERNELS_VECTOR_H_
 #define EDGECORE_KERNELS_VECTOR_H_
 
@@ -43,16 +44,18 @@ inline void store_vector(C *target, Vector<C> v) {
   __builtin_memcpy(target, &v, sizeof(v));
 }
 
-// Vectors of kCount pairs of 32-bit elements, and of the first element of each pair.
+// Vector types for copy_block: `Both` has kCount pairs of 32-bit elements, each pair as one 64-bit integer; `First` has
+// the first element of each pair.
 template <int kCount>
 struct Pairs {
   typedef uint64_t Both __attribute__((vector_size(kCount * 8)));
   typedef uint32_t First __attribute__((vector_size(kCount * 4)));
 };
 
-// to[i] = from[i * kStep] for i in [0, kCount). For kStep 2, from[2 * kCount - 1] must be readable too: every second of
-// 2 * kCount 32-bit elements is the low half of a 64-bit integer on a little-endian processor, so a narrowing
-// conversion of integers extracts them with few instructions. Only bits are moved: NaN and subnormals stay as they are.
+// Copies to[i] = from[i * kStep] for i in [0, kCount). For kStep 2, from[2 * kCount - 1] must be readable too: a pair
+// of 32-bit elements is read as a 64-bit integer, whose low half is the first element on a little-endian processor, so
+// a narrowing conversion of integers extracts these elements with few instructions. Only bits are moved: NaN and
+// subnormals stay as they are.
 template <int kStep, int kCount, class C>
 inline void copy_block(C *to, const C *from) {
   if constexpr (kStep == 2 && sizeof(C) == 4) {
@@ -67,8 +70,8 @@ inline void copy_block(C *to, const C *from) {
   }
 }
 
-// to[i] = from[i * kStep] for i in [0, n), n < 2 kCount: two blocks of kCount that overlap if n >= kCount, else the
-// same with half of kCount. There is no loop over single elements.
+// Copies to[i] = from[i * kStep] for i in [0, n) with n < 2 kCount, without a loop over single elements. If n >=
+// kCount, two overlapping blocks of kCount elements cover all elements. Otherwise the function tries half of kCount.
 template <int kStep, int kCount, class C>
 inline void copy_few(C *to, const C *from, int64_t n) {
   if (n >= kCount) {
@@ -79,7 +82,7 @@ inline void copy_few(C *to, const C *from, int64_t n) {
   }
 }
 
-// to[i] = from[i * kStep] for i in [0, n), fast for the short rows of images, too.
+// Copies to[i] = from[i * kStep] for i in [0, n). Fast also for a small n, such as the row of a small image.
 template <int kStep, class C>
 inline void copy_run(C *to, const C *from, int64_t n) {
   if (n <= 0) return;
@@ -90,7 +93,7 @@ inline void copy_run(C *to, const C *from, int64_t n) {
   copy_few<kStep, kLanes<C>>(to, from, n);
 }
 
-// to[i] = from[i * step] for i in [0, n).
+// Copies to[i] = from[i * step] for i in [0, n), with fast code for the steps 1 and 2.
 template <class C>
 inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
   if (step == 1) {

@@ -12,8 +12,8 @@ bool is_better(C x, C best) {
   return (kMax ? x > best : x < best) || (is_nan(x) && !is_nan(best));
 }
 
-// Finds the max or min along `dim` for every output. The operands of its loop are the indices, the input and the
-// values, which may be absent.
+// Finds the max or min along `dim` and its index, for each element of the outputs `values` and `indices`. `values` may
+// be absent. `kept` is the loop over the other dims; its operands are indices, input and values.
 template <class C, bool kMax>
 void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indices, bool keepdim) {
   Loop kept;
@@ -46,7 +46,8 @@ void find_extremum(Call &call, Tensor input, int dim, Tensor values, Tensor indi
     alignas(64) C buffer[kReduceBlock];
     alignas(64) C best[kReduceBlock];
     int64_t best_index[kReduceBlock];
-    // If the reduced dim has the smallest stride, compute one output after the other, else a block of outputs at once.
+    // If the reduced dim has the smallest stride, compute one output after the other. Otherwise compute a block of
+    // adjacent outputs at once, so that the input is read in the order of its memory.
     const bool rows = n == 1 || step < strides[1];
     for (int64_t o = 0; o < n;) {
       const char *first = data[1] + o * strides[1];
@@ -107,7 +108,7 @@ int32_t arg_extremum(const edgecore_call *raw, const char *op) {
     }
     return call.status();
   }
-  // Without a dim: reduce over all elements in row-major order, as over one row.
+  // No dim is given: find the max or min of all elements. Treat them, in row-major order, as a tensor with one dim.
   const uint32_t mask = reduced_dims(call, Ints(), self.ndim());
   if (!call.resize(out, reduced_shape(self.shape(), mask, keepdim))) return call.status();
   void *data = self.data();

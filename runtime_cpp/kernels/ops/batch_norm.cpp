@@ -11,7 +11,7 @@ struct Channel {
   double variance;  // biased: the mean of the squared differences
 };
 
-// Mean and variance of one channel, in two passes: E[x^2] - E[x]^2 would cancel if the mean is large.
+// Computes mean and variance of one channel. Two passes are needed: E[x^2] - E[x]^2 would cancel if the mean is large.
 template <class C>
 Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, int64_t pixels) {
   const double count = static_cast<double>(batch * pixels);
@@ -29,7 +29,7 @@ Channel moments(const C *x, int64_t batch, int64_t channels, int64_t channel, in
   return {mean, squares / count};
 }
 
-// running[channel] = (1 - momentum) * running[channel] + momentum * value.
+// Updates a running mean or variance: running[channel] = (1 - momentum) * running[channel] + momentum * value.
 void update(Tensor running, int64_t channel, double value, double momentum) {
   double old;
   char *address = running.data() + channel * running.stride(0) * item_size(running.type());
@@ -51,8 +51,8 @@ bool check_channels(Call &call, Tensor t, int64_t channels) {
                     "weight, bias and running statistics must be floating and have an entry for each channel");
 }
 
-// Normalizes `input`. `running` holds the running mean and the running variance, which training updates; these tensors
-// are NULL if there are none.
+// Normalizes `input`. `running` holds the running mean and the running variance, which training updates; their pointers
+// are NULL if the module does not track them.
 template <class C>
 void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tensor *running, bool training,
                double momentum, double eps, const Tensor *outs) {
