@@ -1,4 +1,5 @@
-// Operators on numbers. The argument after those of the schema receives the result; see edgecore/kernels.h.
+// Operators on scalar numbers instead of tensors, such as sym_size or int + int. A kernel gets the arguments of the
+// operator's schema and one more, in which it stores the result.
 #include "lib/call.h"
 #include "lib/convert.h"
 #include "lib/math.h"

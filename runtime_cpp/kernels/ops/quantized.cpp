@@ -186,7 +186,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Arguments: input, scale, zero point, quant_min, quant_max, dtype, out.
+// Runs quantize_per_tensor. The overloads pass scale and zero point as numbers or as tensors, so the caller reads them.
+// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
 int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Parameters inverse(call, 1.0 / scale, zero_point);
@@ -196,7 +197,8 @@ int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   return call.status();
 }
 
-// Arguments: input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
+// Runs dequantize_per_tensor. As above, the caller reads scale and zero point.
+// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
 int32_t dequantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Parameters parameters(call, scale, zero_point);

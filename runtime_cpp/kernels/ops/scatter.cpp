@@ -1,4 +1,4 @@
-// Operators that scatter: an index tensor says which elements they write. And operators whose output size depends on
+// Operators that scatter (an index tensor says which elements they write), and operators whose output size depends on
 // the values of the input.
 #include "ops/index.h"
 
