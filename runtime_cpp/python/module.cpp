@@ -35,7 +35,7 @@ struct ExecutionLocks {
 // destroying the module ends pending runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {};
 
-// One dim of an input or output. Its strings are in the module's memory.
+// One dim of an input or output. `module` keeps the loaded file alive, which owns the strings of `info`.
 struct PyDimInfo {
   std::shared_ptr<const Module> module;
   DimInfo info;
@@ -47,7 +47,8 @@ struct PyDimInfo {
   }
 };
 
-// An input or output as the file declares it. Its strings and sizes are in the module's memory.
+// An input or output as the file declares it. `module` keeps the loaded file alive, which owns the strings and sizes of
+// `info`.
 struct PyTensorInfo {
   std::shared_ptr<const Module> module;
   ValueInfo info;
@@ -95,7 +96,8 @@ struct PyTensorInfo {
   bool dynamic() const { return info.tensor.shape_kind == EDGECORE_SHAPE_BOUNDED; }
 };
 
-// Converts a dict of options to the structs of the C interface. Owns their strings.
+// Options of a backend, converted from a Python dict to the structs of the C interface. `texts` owns the strings that
+// `items` point to; a deque, because its elements never move.
 struct Options {
   std::vector<edgecore_option> items;
   std::deque<std::string> texts;

@@ -46,7 +46,8 @@ class HeapAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// Opens the null backend for one loaded file: creates its driver and its program handle.
+// Opens the null backend, a test backend without hardware, for one loaded file. Creates the two handles that a method
+// needs to load delegates: the driver (the device, one per process) and the program (one per loaded file).
 class NullSession {
  public:
   explicit NullSession(uint32_t flags = 0) : host_(core_services()) {

@@ -7,7 +7,8 @@
 #include <new>
 #include <string>
 
-// The handles are types of this backend. edgecore_driver is in null_device.h.
+// The backend interface declares its handles as incomplete structs, and each backend defines them. null_device.h
+// defines edgecore_driver.
 struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
