@@ -71,7 +71,7 @@ class NullSession {
   LoadedBackend backend_;
 };
 
-// Loads `bytes` and its method "forward".
+// A .pte file loaded by the constructor. load_method() then loads its method "forward".
 class Loaded {
  public:
   explicit Loaded(const std::vector<uint8_t> &bytes, Limits limits = {}, uint32_t backend_flags = 0)

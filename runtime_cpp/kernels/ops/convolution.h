@@ -70,8 +70,9 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
 template <class C>
 void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Convolution of the layout N, H, W, C ("pixels") with at least one input channel. The weight of output channel o, input
-// channel i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] + w * strides[3]].
+// Convolution of the layout N, H, W, C ("pixels") with at least one input channel. The weight of output channel o,
+// input channel i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] +
+// w * strides[3]].
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);

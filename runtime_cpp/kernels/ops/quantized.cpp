@@ -43,8 +43,8 @@ TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
 }
 
 // Row-major copies in double of the scales, or of their reciprocals if `inverse`, and of the zero points (zeros if
-// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch, so that results are
-// equal.
+// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch: otherwise some
+// results would differ from PyTorch's by rounding.
 struct Parameters {
   double *scales = nullptr;
   double *zero_points = nullptr;

@@ -142,7 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// NaN wins: b != b is true only for NaN, and a comparison with a NaN in `a` is false, so that it stays.
+// The max is NaN if an element is NaN: b != b is true only if b is NaN, and if only `a` is NaN, both comparisons are
+// false and the result is `a`. Min below does the same.
 template <class C>
 struct Max {
   using Accumulator = C;
