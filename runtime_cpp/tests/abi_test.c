@@ -1,8 +1,8 @@
 // Compiles the headers, and the assertions of their layout, as C11.
 #include "abi_layout.h"
 
-// Tests EDGECORE_HAS(table, member): is the member inside the struct_size that the plugin was built with? One table is
-// of a plugin that was built before `import_state` was added to the struct, the other of one that was built after.
+// Tests EDGECORE_HAS(table, member), which is true if the plugin's struct_size covers the member. One plugin was built
+// before `import_state` was added to the struct, the other after.
 int edgecore_abi_test_has(void) {
   edgecore_backend table;
   table.header.struct_size = (uint32_t)offsetof(edgecore_backend, import_state);
