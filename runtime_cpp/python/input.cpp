@@ -78,7 +78,8 @@ void copy_row(const T *from, int64_t stride, int64_t count, T *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
-// Copies the dims from position `level` of `dim_order` on, the last one innermost. Returns the end of the written data.
+// Copies the subtensor at `from`, with the dims dim_order[level] (outermost) to dim_order[ndim - 1], to dense memory at
+// `to`. Recursive: one level per dim. Returns the end of the written data.
 template <typename T>
 T *copy_level(const ArrayView &view, const uint8_t *dim_order, int level, const T *from, T *to) {
   const int dim = dim_order[level];

@@ -20,10 +20,10 @@ struct ArrayType {
   const ExchangeApi *exchange;  // DLPack's C functions for objects of this type; NULL: the type has none
 };
 
-// The input or output that an error message names at its start, as in "Input 'x' (0) of method 'forward'". That text is
-// made only if there is an error.
+// The input or output that an error message is about. The message begins with its description, such as "Input 'x' (0)
+// of method 'forward'"; this text is made only if there is an error, to save time.
 struct Subject {
-  const char *kind;  // first words for an output; NULL: an input
+  const char *kind;  // NULL for an input; for an output the first words of the message, such as "The buffer for output"
   size_t index;
   const Method *method;
 
@@ -59,8 +59,9 @@ class ArrayView {
 
   // Returns true if the tensor is dense in `dim_order` (ndim entries, outermost first).
   bool dense_in(const uint8_t *dim_order) const;
-  // Returns true if the tensor has as many dims as `max_shape`, and none is larger. Method::set_input refuses any other
-  // tensor, so no contiguous copy of it is made.
+  // Returns true if the tensor has as many dims as `max_shape`, and none is larger. Callers check this before they make
+  // a contiguous copy of a strided input: Method::set_input refuses a tensor that does not fit, so a copy would be
+  // wasted.
   bool fits(Span<const int32_t> max_shape) const;
   uint64_t bytes() const;
 
@@ -73,7 +74,7 @@ class ArrayView {
   Status open_buffer(PyObject *object, const Subject &what, Error &error);
   Status open_dlpack(PyObject *object, const Subject &what, Error &error);
   Status take(const edgecore_dl_tensor &tensor, const Subject &what, Error &error);
-  // Sets shape and strides. `scalar_type` is set already; `byte_strides` are in bytes.
+  // Sets shape and strides. `byte_strides` are in bytes. Needs `scalar_type`, to convert them to elements.
   Status take_strided(int rank, const Py_ssize_t *sizes, const Py_ssize_t *byte_strides, const Subject &what,
                       Error &error);
   void release();

@@ -55,7 +55,8 @@ const char *type_text(PyObject *object) {
   return nb::borrow<nb::str>(name).c_str();  // the type keeps its name
 }
 
-// Returns true if `view` is one-dimensional raw memory that holds exactly the elements of the expected tensor.
+// Returns true if `view` is one-dimensional raw memory, such as bytes or array.array, that holds exactly the elements
+// of the expected tensor. Such an input is read with the shape of the expected tensor.
 bool is_flat(const ArrayView &view, const TensorInfo &expected) {
   return view.array_type->library == Library::kNone && view.array_type->exchange == nullptr && view.ndim == 1 &&
          (view.shape[0] <= 1 || view.strides[0] == 1) && expected.shape_kind == EDGECORE_SHAPE_STATIC &&

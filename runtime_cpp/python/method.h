@@ -25,13 +25,14 @@ struct InputArg {
 
 // One output of a call.
 struct OutputSlot {
-  nanobind::object object;    // the caller's buffer, if `out` has one: kept, because the sequence may change meanwhile
+  nanobind::object object;    // the caller's buffer, if `out` was passed; referenced, as the caller may change the list
   ArrayView out;              // a view of `object`
   bool direct = false;        // the method writes into `out` itself, without a copy
   PyTensor tensor;            // the result, unless `object` is set
   edgecore_value value = {};  // the method's output; if it is a tensor, its data are in `tensor` or `out`
 
-  // Converts the output to the object that the caller gets. `kind` is the type of the first tensor input, or NULL.
+  // Converts the output to the object that the caller gets. `kind` is the type of the first tensor input, or NULL: a
+  // tensor output becomes an array of the same library (numpy, torch), else an edgecore.Tensor.
   nanobind::object result(const ArrayType *kind);
 };
 

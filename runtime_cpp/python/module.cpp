@@ -26,7 +26,8 @@ nb::str text(StringView view) {
   return nb::steal<nb::str>(decoded);
 }
 
-// The lock of each method. Methods that share state have the same lock.
+// The locks of all methods. A run holds its method's lock; methods that share state (such as a mutable buffer) have the
+// same lock, so that their runs do not overlap.
 struct ExecutionLocks {
   std::vector<std::shared_ptr<ExecutionLock>> locks;
 };
@@ -35,7 +36,7 @@ struct ExecutionLocks {
 // destroying the module ends pending runs, which the locks own.
 struct PyProgram : ExecutionLocks, Module {};
 
-// One dim of an input or output. Its strings are in the module's memory.
+// One dim of an input or output. `info` points to strings of the loaded file, which `module` keeps alive.
 struct PyDimInfo {
   std::shared_ptr<const Module> module;
   DimInfo info;
@@ -47,7 +48,8 @@ struct PyDimInfo {
   }
 };
 
-// An input or output as the file declares it. Its strings and sizes are in the module's memory.
+// An input or output as the file declares it. `info` points to strings and sizes of the loaded file, which `module`
+// keeps alive.
 struct PyTensorInfo {
   std::shared_ptr<const Module> module;
   ValueInfo info;
@@ -95,7 +97,8 @@ struct PyTensorInfo {
   bool dynamic() const { return info.tensor.shape_kind == EDGECORE_SHAPE_BOUNDED; }
 };
 
-// Converts a dict of options to the structs of the C interface. Owns their strings.
+// Options of a backend, converted from a Python dict to the structs of the C interface. `texts` owns the strings that
+// `items` point to; a deque, because its elements never move.
 struct Options {
   std::vector<edgecore_option> items;
   std::deque<std::string> texts;
@@ -200,7 +203,8 @@ void set_limits(Module &module, const nb::dict &values) {
   module.set_limits(limits);
 }
 
-// Opens a program: see docs::kOpenProgram.
+// Opens a program and verifies it. `file` and the entries of `data`, its .ptd files, are each a tuple with the path as
+// bytes, or an object with the buffer protocol. `limits` maps names of limits to values.
 std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits) {
   auto program = std::make_shared<PyProgram>();
   set_limits(*program, limits);

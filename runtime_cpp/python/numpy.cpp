@@ -15,9 +15,9 @@ struct Row {
 constexpr int kLong = 7;
 constexpr int kLongLong = 9;
 
-// Type numbers of the .pte and of numpy. numpy numbers the types of C, so long and long long have different numbers
-// even if both have 64 bits. The first row of a scalar type has the number that numpy itself uses, and results get it;
-// the last two rows accept arrays of the other C type as inputs.
+// Maps the ScalarType numbers of .pte files to numpy's type numbers. numpy numbers the types of C, so two C types of
+// the same size (long and long long, or int and long) have different numbers. Results get the number in the first row
+// of their scalar type. The last two rows are for inputs only: arrays of the other C type of the same size.
 constexpr Row kTypes[] = {{0, 2},
                           {1, 1},
                           {2, 3},

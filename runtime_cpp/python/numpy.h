@@ -16,7 +16,7 @@
 
 namespace edgecore::python {
 
-// PyArray_Descr, as far as it is used.
+// The first members of PyArray_Descr, numpy's C struct of a dtype.
 struct NumpyDtype {
   PyObject head;
   PyTypeObject *type;
@@ -27,7 +27,7 @@ struct NumpyDtype {
   int type_number;
 };
 
-// PyArrayObject.
+// The first members of PyArrayObject, numpy's C struct of an array.
 struct NumpyArray {
   PyObject head;
   char *data;

@@ -32,7 +32,7 @@ class BlockCache {
   std::vector<HeapBlock> blocks_;
 };
 
-// A block that returns to its cache when it is destroyed.
+// Memory of an edgecore.Tensor. The destructor gives the block back to its cache.
 struct Storage {
   std::shared_ptr<BlockCache> cache;
   HeapBlock block;

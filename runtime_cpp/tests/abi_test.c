@@ -1,7 +1,8 @@
 // Compiles the headers, and the assertions of their layout, as C11.
 #include "abi_layout.h"
 
-// Tests EDGECORE_HAS for a plugin that was built before `import_state` existed, and for one that was built after.
+// Tests EDGECORE_HAS(table, member), which is true if the plugin's struct_size covers the member. One plugin was built
+// before `import_state` was added to the struct, the other after.
 int edgecore_abi_test_has(void) {
   edgecore_backend table;
   table.header.struct_size = (uint32_t)offsetof(edgecore_backend, import_state);

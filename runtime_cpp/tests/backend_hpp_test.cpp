@@ -1,5 +1,5 @@
-// Tests edgecore/backend.hpp: every exception that a backend's classes throw reaches the host as a code and a message,
-// and nothing leaks.
+// Tests edgecore/backend.hpp, which implements the C interface of backends by C++ classes: every exception that these
+// classes throw reaches the caller of the C interface as an error code and a message, and nothing leaks.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -227,7 +227,8 @@ TEST_F(BackendHpp, AFailureOfTheHostKeepsTheHostsMessage) {
   EXPECT_EQ(sentence, "the host's own words");
 }
 
-// Reads the blob that the test of edgecore.plugin.ByteReader reads, from an allocation of its own, so that a sanitizer
+// Reads a blob with the C++ ByteReader. tests/plugin/test_byte_reader.py reads the same blob with the Python class
+// ByteReader, which must accept the same format. The blob is copied to an allocation of its own, so that a sanitizer
 // detects reads past its end.
 std::string read_blob(const std::string &blob) {
   const std::vector<uint8_t> exact(blob.begin(), blob.end());

@@ -1,4 +1,5 @@
-// Counts the copies that buffer requirements of delegates make necessary.
+// Test fixture for buffer requirements of delegates (alignment, padding, device memory). It counts the copies of
+// arguments that a run makes because a buffer does not meet them.
 #ifndef EDGECORE_TESTS_COPIES_H_
 #define EDGECORE_TESTS_COPIES_H_
 

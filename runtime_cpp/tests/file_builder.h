@@ -46,7 +46,8 @@ struct PtdBuilder {
                                                      static_cast<uint32_t>(segments.size() - 1), layout));
     }
     fb::ptd::FinishFlatTensorBuffer(builder, fb::ptd::CreateFlatTensorDirect(builder, version, &segments, &named));
-    // The extended header goes in front of the tables: 48 bytes that the root offset skips.
+    // Insert ExecuTorch's extended header of 48 bytes between the flatbuffer's identifier and its tables. The root
+    // offset, the first 4 bytes, grows by 48.
     constexpr uint32_t kHeader = 48;
     std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
     uint32_t root;

@@ -46,7 +46,8 @@ class HeapAllocator final : public ScratchAllocator {
   std::vector<void *> blocks_;
 };
 
-// Opens the null backend for one loaded file: creates its driver and its program handle.
+// Opens the null backend, a test backend without hardware, for one loaded file. Creates the two handles that a method
+// needs to load delegates: the driver (the device, one per process) and the program (one per loaded file).
 class NullSession {
  public:
   explicit NullSession(uint32_t flags = 0) : host_(core_services()) {
@@ -70,7 +71,7 @@ class NullSession {
   LoadedBackend backend_;
 };
 
-// Loads `bytes` and its method "forward".
+// A .pte file loaded by the constructor. load_method() then loads its method "forward".
 class Loaded {
  public:
   explicit Loaded(const std::vector<uint8_t> &bytes, Limits limits = {}, uint32_t backend_flags = 0)

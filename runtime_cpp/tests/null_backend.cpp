@@ -7,7 +7,8 @@
 #include <new>
 #include <string>
 
-// The handles are types of this backend. edgecore_driver is in null_device.h.
+// The backend interface declares its handles as incomplete structs, and each backend defines them. null_device.h
+// defines edgecore_driver.
 struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
@@ -189,7 +190,8 @@ uint64_t element_count(const edgecore_tensor &tensor) {
   return count;
 }
 
-// Updates the state of the program, and returns the number that the execution adds to each element.
+// Returns the number that the caller adds to each output element. With the flag kNullState of the blob, this is the
+// program's state: the sum of all input elements of all runs, to which the elements of `input` are added first. Else 0.
 float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
   if ((instance->delegate->blob.flags & kNullState) == 0) return 0;
   edgecore_program *program = instance->delegate->program;
@@ -221,7 +223,8 @@ int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_
       *sentence = text("an input is not aligned as required.");
       return EDGECORE_INVALID_ARGUMENT;
     }
-    // Reads the padding that the blob asks for, as vectorized code does.
+    // Read past the end of the input as far as the blob requires readable memory. Vectorized code does so, too; a
+    // sanitizer reports memory that the runtime did not provide.
     volatile char padding = 0;
     const char *tail = reinterpret_cast<const char *>(from + count);
     for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);

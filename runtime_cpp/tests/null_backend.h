@@ -1,13 +1,14 @@
-// A backend without hardware that uses every part of edgecore/backend.h, for tests of hosts.
+// A backend without hardware that uses every part of edgecore/backend.h. The tests of the runtime and of other callers
+// of backends use it.
 //
-// Its blob is a NullBlob. Output i is `factor` times input i (modulo the number of inputs), in float32, with the same
-// shape.
+// The blob of a delegate is a NullBlob. Output i is `factor` times input i (modulo the number of inputs), in float32,
+// with the same shape.
 #ifndef EDGECORE_TESTS_NULL_BACKEND_H_
 #define EDGECORE_TESTS_NULL_BACKEND_H_
 
 #include "null_device.h"
 
-// NullBlob.flags
+// Bits of NullBlob.flags, which change what a delegate does:
 constexpr uint32_t kNullPending = 1;  // execute leaves its work pending for null_backend_drain, if the host allows it
 constexpr uint32_t kNullFails = 2;    // execute fails
 constexpr uint32_t kNullState = 4;    // adds the sum of all input elements of all runs so far: state of the program
@@ -27,14 +28,16 @@ struct NullBlob {
   uint32_t flags = 0;
 };
 
-// Options: "gain" (float, at load and at run), by which outputs are multiplied as well; "name" (string, at load).
-// Compatibility: "null 1" is COMPATIBLE, "null 0" is COMPATIBLE_RECOMPILE, others are INCOMPATIBLE.
+// The backend has two options: "gain" (float, set at load or at run time) is another factor of all outputs; "name"
+// (string, set at load) has no effect.
+// For the compatibility string of a file, the backend returns: "null 1" COMPATIBLE, "null 0" COMPATIBLE_RECOMPILE, all
+// others INCOMPATIBLE.
 
-// Returns the table. `flags` replaces the declared flags if it is not 0.
+// Returns the function table of the backend. `flags` replaces its member `flags` if it is not 0.
 extern "C" const edgecore_backend *null_backend(uint32_t flags);
 
-// These functions return, for tests of a host: the number of handles that exist now; how often weights were packed
-// since the start of the process; and the number of calls of prepare since then.
+// Counters for tests: handles (drivers, programs, delegates, instances) that exist now, so that a test detects leaks;
+// how often weights were packed; how often prepare was called. The last two count from the start of the process.
 extern "C" uint64_t null_backend_live_handles();
 extern "C" uint64_t null_backend_packed();
 extern "C" uint64_t null_backend_prepares();

@@ -1,4 +1,5 @@
-// The device of the null backend: memory that the host can access only through maps, and a queue that tests drain.
+// The simulated device of the null backend (null_backend.h). The runtime can access its buffers only after buffer_map,
+// as on a GPU, and submitted work waits in a queue until a test runs it.
 #ifndef EDGECORE_TESTS_NULL_DEVICE_H_
 #define EDGECORE_TESTS_NULL_DEVICE_H_
 
@@ -11,8 +12,8 @@ struct edgecore_driver {
   const edgecore_host *host;
 };
 
-// The device uses `memory`; the host maps `shadow`. flush and invalidate copy between the two, so that a test fails if
-// the host forgets one of them.
+// A buffer of the device. The device reads and writes `memory`, but buffer_map returns `shadow`. buffer_flush copies
+// `shadow` to `memory`, and buffer_invalidate copies back, so that a test fails if the runtime forgets one of them.
 struct edgecore_buffer {
   const edgecore_host *host;
   uint64_t size;
@@ -24,10 +25,11 @@ struct edgecore_buffer {
 
 namespace null_device {
 
-// The memory kind of the device's buffers.
+// The memory_kind of the device's buffers in edgecore_buffer_requirement. 0 means host memory; a backend is free to
+// choose any other number.
 constexpr uint32_t kMemoryKind = 7;
 
-// Sets the buffer functions of the table.
+// Sets buffer_create, buffer_map and the other buffer functions of a backend's function table.
 void add_members(edgecore_backend &table);
 
 // Queues pending work of an instance; null_backend_drain runs it.

@@ -72,7 +72,7 @@ class PteBuilder {
     options.data_index = append(constants_, constant_offsets_, data);
     return add_tensor(sizes, options);
   }
-  // Adds a planned tensor with initial values.
+  // Adds a mutable buffer with initial values: a tensor at the position `at` of the memory plan.
   int32_t add_state(std::vector<int32_t> sizes, PlannedAt at, const std::vector<float> &data) {
     TensorOptions options;
     options.data_index = append(state_, state_offsets_, data);
@@ -110,7 +110,8 @@ class PteBuilder {
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
-  // What add_meta writes to the file's metadata: names and dims of inputs and outputs, and SHA-256 hashes of data.
+  // Contents of the file's metadata, which add_meta() adds: names and dims of inputs and outputs, and SHA-256 hashes of
+  // the constants, the initial state and the named data.
   struct DimMeta {
     const char *name;
     int64_t min;
@@ -128,12 +129,13 @@ class PteBuilder {
   Bytes constants() const { return {constants_.data(), constants_.size()}; }
   Bytes state() const { return {state_.data(), state_.size()}; }
 
-  // Types and function to add the metadata (edgecore.meta.v1). Every delegate gets the same memory needs, compatibility
-  // string and hash.
+  // Amount of memory of one kind that a delegate needs.
   struct Declared {
     fb::meta::MemoryKind kind;
     uint64_t bytes;
   };
+  // Adds edgecore's metadata as the named data "edgecore.meta.v1". The arguments describe a delegate; all delegates get
+  // the same description. `sha256` is the hash of the delegate's blob.
   void add_meta(std::vector<Declared> needs, const std::string &compatibility, std::vector<uint8_t> sha256) {
     flatbuffers::FlatBufferBuilder meta;
     std::vector<flatbuffers::Offset<fb::meta::MemoryNeed>> memory;

@@ -1,5 +1,5 @@
-// The application that tools/sizes.py links: it does the minimum that an application does with a model. It is never
-// run.
+// A minimal application: loads a program and runs it once. tools/sizes.py links it to measure how many bytes the
+// runtime adds to an application. It is never run.
 #include "edgecore/method.h"
 
 #ifdef EDGECORE_SIZE_KERNELS

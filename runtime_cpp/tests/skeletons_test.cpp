@@ -16,7 +16,8 @@ namespace {
 
 const edgecore_backend_fn kTables[] = {edgecore_backend_v0_firmware, edgecore_backend_v0_gpu};
 
-// Opened drivers and programs of all tables.
+// Opens each backend of kTables as the runtime does for a loaded file: creates its driver (the device) and its program
+// (the backend's part of the file).
 class Session {
  public:
   Session() : host(core_services()) {

@@ -4,6 +4,8 @@
 
 #include "edgecore/kernel.h"
 
+// Returns the library with kernels for these operators:
+//
 // test::scale.out(Tensor x, int factor, *, Tensor out)     float32
 // test::fill.out(int[] size, float value, *, Tensor out)   out gets the shape `size`
 // test::sum.out(Tensor[] tensors, *, Tensor out)           float32, entries may be absent
@@ -11,7 +13,7 @@
 // test::copy_(Tensor self, Tensor source)
 // test::size(Tensor x) -> int                              x.shape[0]
 // test::add(int a, int b) -> int
-// test::scratch.out(Tensor x, *, Tensor out)               copies through host scratch
+// test::scratch.out(Tensor x, *, Tensor out)               copies through scratch memory of the runtime
 // executorch_prim::et_view(Tensor self, int[] size, *, Tensor out)
 extern "C" const edgecore_kernel_library *toy_kernels();
 

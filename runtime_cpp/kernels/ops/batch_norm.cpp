@@ -93,8 +93,8 @@ void normalize(Call &call, Tensor input, Tensor weight, Tensor bias, const Tenso
   rstds.finish(call);
 }
 
-// Checks the arguments of a call and normalizes. `training_index` and `outs_index` are the indices of the argument
-// `training` and of the first output.
+// Checks the arguments of a call and normalizes. `running` holds the running mean and the running variance, or two
+// absent tensors. The argument `training` has the index `training_index`, the first output has `outs_index`.
 int32_t batch_norm(Call &call, const Tensor *running, uint64_t training_index, uint64_t outs_index) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.optional_tensor(1);

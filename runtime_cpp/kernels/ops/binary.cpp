@@ -180,8 +180,8 @@ inline int64_t power(int64_t a, int64_t b) {
   }
   return static_cast<int64_t>(result);
 }
-// A shift by 64 or more bits gives the same result as shifting 64 times by one bit. So does a negative shift, for which
-// C++ defines no result.
+// Bit shifts of integers. C++ defines no result for a count b that is negative or more than 63. Like ATen, the kernels
+// then return what repeated shifts by one bit end in: 0 to the left; 0 or -1, the sign of a, to the right.
 inline int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
 }
@@ -230,7 +230,8 @@ struct ClampBetween {
   }
 };
 
-// The functions of div with the argument rounding_mode. Without a mode, `kind` becomes kFloating.
+// Returns the loops that compute div with the argument rounding_mode, one for each compute type. If the mode is None,
+// sets `kind` to kFloating: a division of integers then gives floats.
 Functions division(Call &call, uint64_t mode_index, Kind *kind) {
   const edgecore_str mode = call.string(mode_index);
   if (mode.size == 5 && __builtin_memcmp(mode.data, "floor", 5) == 0) return all_functions<DivFloor, 2>();
@@ -242,7 +243,9 @@ Functions division(Call &call, uint64_t mode_index, Kind *kind) {
 
 }  // namespace
 
-// Define a kernel: function name, operator, kind, functions, index of the output, index of alpha or 0.
+// Define the kernel `name` of the operator `op` for two tensors (EDGECORE_TENSORS), or for a tensor and a number
+// (EDGECORE_NUMBER). `functions` are the loops that compute the result, one for each compute type. `out` and `alpha`
+// are the indices of these arguments in the call; `alpha` is 0 if the operator has none.
 #define EDGECORE_TENSORS(name, op, kind, functions, out, alpha) \
   int32_t name(const edgecore_call *raw) { return tensor_tensor(raw, {op, Kind::kind, functions, false}, out, alpha); }
 #define EDGECORE_NUMBER(name, op, kind, functions, out, alpha) \

@@ -7,7 +7,8 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// The sizes of a 2-d convolution. A 1-d convolution has height 1. Of a transposed convolution, in_* is the input, too.
+// The sizes of a 2-d convolution. A 1-d convolution has height 1. in_* are always sizes of the operator's input, and
+// out_* of its output: they are not exchanged for a transposed convolution.
 struct Conv {
   int64_t batch, in_channels, in_h, in_w;
   int64_t out_channels, out_h, out_w;
@@ -63,14 +64,15 @@ void depthwise_planes(Call &call, const Conv &conv, const Phases &phases, const 
 template <class C>
 void depthwise_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Any convolution of planes (N, C, H, W), and any transposed convolution of planes.
+// Convolution and transposed convolution of the layout N, C, H, W ("planes"), for all sizes, strides and groups.
 template <class C>
 void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 template <class C>
 void convolve_transposed(Call &call, const Conv &conv, const C *input, const C *weight, const C *bias, C *out);
 
-// Any convolution of pixels (N, H, W, C) with at least one input channel. weight[o * strides[0] + i * strides[1] +
-// h * strides[2] + w * strides[3]] is the weight of output channel o, input channel i of the group, and tap (h, w).
+// Convolution of the layout N, H, W, C ("pixels") with at least one input channel. The weight of output channel o,
+// input channel i of the group, and tap (h, w) is weight[o * strides[0] + i * strides[1] + h * strides[2] +
+// w * strides[3]].
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);

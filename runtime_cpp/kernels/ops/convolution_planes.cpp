@@ -7,7 +7,8 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The number of different remainders k * dilation % stride of the taps k.
+// Returns the number of phases of the padded input along one axis: taps k with the same remainder k * dilation % stride
+// read the same phase. The remainders are multiples of gcd(stride, dilation), so at most stride / gcd of them differ.
 int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
   int64_t a = stride;
   for (int64_t b = dilation; b != 0;) {  // `a` becomes the greatest common divisor
@@ -21,7 +22,7 @@ int64_t phase_count(int64_t taps, int64_t stride, int64_t dilation) {
 // Packs rows [k0, k0 + depth) and columns [pixel, pixel + pixels) of the patch matrix [channels * taps, output pixels]
 // of one group. For one tap, the pixels of an output row read a run of an input row; the runs are the same for every
 // channel, so they are computed once per tap. columns[kw] are the output columns for which tap column kw is inside the
-// image; the other elements are zero.
+// image. Elements of the patch matrix whose tap is in the padding are set to zero.
 template <class C>
 void pack_patches(const Conv &conv, const ValidRange *columns, const C *image, int64_t k0, int64_t depth, int64_t pixel,
                   int64_t pixels, int64_t width, C *target) {

@@ -15,7 +15,7 @@ struct Relation {
   int dims = 0;
   int64_t batch = 0;
   int64_t groups = 1;
-  int64_t a_channels = 0;  // channels of one group, also in b_channels
+  int64_t a_channels = 0;  // channels of `a` in one group; b_channels likewise
   int64_t b_channels = 0;
   int64_t a_size[3] = {1, 1, 1};
   int64_t b_size[3] = {1, 1, 1};
@@ -68,7 +68,8 @@ struct Relation {
   }
 };
 
-// The relation of a call's tensors. It checks that no index is outside of its tensor and no product overflows.
+// Returns the relation between the tensors of a call, after checking that for_each() computes no index outside of a
+// tensor and that no product overflows.
 // `geometry` is stride, padding and dilation, each with an entry for each spatial dim or one entry for all.
 Relation relation_of(Call &call, Tensor a, Tensor b, Tensor weight, const Ints *geometry, int64_t groups);
 

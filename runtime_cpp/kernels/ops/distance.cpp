@@ -27,8 +27,8 @@ C distance(const C *a, const C *b, int64_t n, double p) {
   return static_cast<C>(p == 0 || p == 1 || p == __builtin_inf() ? sum : __builtin_pow(sum, 1 / p));
 }
 
-// The index of the matrix of a row-major tensor that belongs to entry `batch` of the leading dims of `shape`, to which
-// the leading dims of the tensor broadcast.
+// Returns the index of the matrix of `t` (its last two dims, row-major) that batch entry number `batch` of the output
+// reads. `shape` is the output's shape; the batch dims of `t`, all but the last two, broadcast to those of `shape`.
 int64_t matrix_of(int64_t batch, const Shape &shape, Tensor t) {
   int64_t matrix = 0;
   int64_t stride = 1;

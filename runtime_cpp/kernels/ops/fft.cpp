@@ -66,7 +66,8 @@ class Transform {
     chirp_ = call.scratch<Complex>(n);
     filter_ = call.scratch<Complex>(length_);
     if (call.failed()) return;
-    // exp(sign pi i k^2 / n). k^2 modulo 2 n gives the same number and keeps the precision of the angle.
+    // chirp_[k] = exp(sign pi i k^2 / n), which has the period 2 n in k^2. k^2 is reduced modulo 2 n, because a large
+    // angle would lose precision.
     for (int64_t k = 0; k < n; ++k) {
       const uint64_t square = static_cast<uint64_t>(k) * static_cast<uint64_t>(k) % static_cast<uint64_t>(2 * n);
       chirp_[k] = root_of_unity(static_cast<int64_t>(square), 2 * n);
@@ -220,8 +221,9 @@ int32_t fft_c2r_out(const edgecore_call *raw) {
   copy_tensor(call, parts.tensor(), source.tensor());
   for (int k = 0; k + 1 < dims.count && !call.failed(); ++k) transform_dim(call, data, half, dims.items[k], 1);
   if (call.failed()) return call.status();
-  // The transform of a real line is Hermitian: entry length - k is the conjugate of entry k. The imaginary parts of
-  // entry 0 and of the middle entry must be 0, so they are ignored.
+  // The input holds only the first half of the spectrum along the last transformed dim. The spectrum of `length` real
+  // numbers is Hermitian: entry length - k is the conjugate of entry k. This gives the second half. It also means that
+  // the imaginary parts of entry 0 and of entry length / 2 are 0, so they are ignored.
   int64_t inner = 1;
   for (int d = last + 1; d < shape.ndim; ++d) inner *= shape.sizes[d];
   const int64_t stored = half.sizes[last];

@@ -50,8 +50,8 @@ int64_t index_of(C x, int64_t size) {
   return x >= 0 && x < static_cast<C>(size) ? static_cast<int64_t>(x) : -1;
 }
 
-// The weights of the four neighbors of a point that is `t` behind the second one, 0 <= t < 1: cubic convolution with
-// the coefficient a = -0.75 (Keys, 1981), as in ATen.
+// Computes the weights of the four pixels around a point on one axis, two on each side. The point is at distance t
+// after the second pixel, 0 <= t < 1. Cubic convolution with the coefficient a = -0.75 (Keys, 1981), as in ATen.
 template <class C>
 void cubic_weights(C t, C *w) {
   const C a = C(-0.75);

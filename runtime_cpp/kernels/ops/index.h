@@ -1,4 +1,5 @@
-// Indices from tensors, and row-major memory for operators that gather or scatter.
+// Shared code of the operators that gather or scatter: reading and checking index tensors, and access to tensors as
+// row-major memory.
 #ifndef EDGECORE_KERNELS_INDEX_H_
 #define EDGECORE_KERNELS_INDEX_H_
 
@@ -48,8 +49,9 @@ class Indexing {
   // The offset, in elements, of the slice of self that a combination of indices selects. `combination` counts the
   // entries of `common` in row-major order; `strides` are those of self.
   int64_t offset(int64_t combination, const int64_t *strides) const;
-  // The loop over one such slice: operand 0 is a row-major tensor of `shape` with strides `rows`, operand 1 is self.
-  // Strides are in elements of `item` bytes.
+  // Returns the loop over the elements of one such slice. Operand 0 is a tensor of the shape `shape` with strides
+  // `rows`; operand 1 is the tensor self, with shape `self_shape` and strides `self`. `rows` and `self` count elements
+  // of `item` bytes.
   Loop slice(const int64_t *rows, const int64_t *self, const Shape &self_shape, int64_t item) const;
 
  private:

@@ -17,8 +17,9 @@ Matrix<C> operand(Call &call, Tensor t) {
   return {dense<C>(call, t), t.size(1), false};
 }
 
-// Describes the output of a gemm to which `term` is added, if there is one. gemm itself adds a vector with an element
-// for each column; any other shape that broadcasts is copied into the output first.
+// Returns the output argument for gemm() so that it computes a @ b + term, or a @ b if `term` is absent. gemm() can add
+// a vector with an element for each column. A term of any other shape is broadcast into the output first, and gemm()
+// accumulates onto it.
 template <class C>
 GemmOut<C> out_with_term(Call &call, C *data, const Shape &shape, int64_t columns, Tensor term) {
   if (call.failed() || term.t == nullptr) return {data, false};

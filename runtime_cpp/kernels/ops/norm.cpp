@@ -6,8 +6,9 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-// The sum of x - shift, or of its squares. 16 lanes accumulate up to 1024 elements in C, which vectorizes; the chunks
-// are added in double, so that the rounding error does not grow with n.
+// Returns the sum of x[i] - shift, or of (x[i] - shift)^2 if `squared`. Each chunk of 1024 elements is added to 16
+// partial sums of type C, which vectorizes. The partial sums of all chunks are added in double, so that the rounding
+// error does not grow with n.
 template <class C>
 double sum_of(const C *x, int64_t n, C shift, bool squared) {
   double total = 0;

@@ -95,8 +95,9 @@ struct Taps {
         const int64_t shift = t * dilation - pad;
         const int64_t column = shift >= 0 ? 0 : (-shift + stride - 1) / stride;  // the first not left of the image
         if (column < out && column * stride + shift < in) return t;
-        // For all columns from this one on, tap t is right of the image, and for all before it, left of it. Continue
-        // with the first tap that is not left of the image for the column before.
+        // Tap t is never inside: it is left of the image for all output columns before `column`, and right of it from
+        // `column` on. A later tap can only be inside for a column before `column`, first for column - 1: continue with
+        // the first tap that is not left of the image there.
         const int64_t before = min_of(column, out) - 1;
         t = before < 0 ? kernel : (pad - before * stride + dilation - 1) / dilation;
       }
@@ -119,7 +120,8 @@ int64_t min_value() {
   return INT64_MIN;
 }
 
-// The first of the positions start, start + dilation, ... that is not negative.
+// Returns the position of the first tap of a window that is not left of (or above) the image. The window's first tap is
+// at `start`, which is negative in the padding; its taps are `dilation` apart.
 int64_t first_inside(int64_t start, int64_t dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
 }
@@ -161,8 +163,9 @@ void max_pool(Call &call, const Pool &p, Tensor self, Tensor out, Tensor indices
   auto *positions = call.scratch<Position<C>>(length * call.worker_count());
   const Taps rows(call, p.kernel_h, p.dilation_h, p.pad_h, p.stride_h, p.in_h, p.out_h);
   const Taps columns(call, p.kernel_w, p.dilation_w, p.pad_w, p.stride_w, p.in_w, p.out_w);
-  // The image column of the first tap that is not left of the image. It is the index of the max if no element of the
-  // window is larger than the min value of its dtype.
+  // The image column of each window's first tap that is not in the left padding. The search for the max starts with the
+  // position of this tap and the min value of the dtype (-infinity for floats). The position stays the result if no
+  // element of the window is larger.
   auto *first_columns = call.scratch<Position<C>>(length);
   if (call.failed()) return;
   for (int64_t i = 0; i < length; ++i) {

@@ -1,4 +1,5 @@
-// Operators on numbers. The argument after those of the schema receives the result; see edgecore/kernels.h.
+// Operators on scalar numbers instead of tensors, such as sym_size or int + int. A kernel gets the arguments of the
+// operator's schema and one more, in which it stores the result.
 #include "lib/call.h"
 #include "lib/convert.h"
 #include "lib/math.h"
@@ -42,7 +43,8 @@ int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// An operation on two integers gives an integer. If an operand is a float, the operation is computed in double.
+// Runs an arithmetic operator on two numbers: with ints(a, b) if both are integers, with reals(a, b) in double if one
+// of them is a float. If `divides` is true, an integer b of 0 is an error.
 template <class Ints, class Reals>
 int32_t arithmetic(const edgecore_call *raw, const char *op, bool divides, const Ints &ints, const Reals &reals) {
   Call call(raw, op);

@@ -43,8 +43,8 @@ TensorView broadcast_along(Tensor parameters, int axis, int ndim) {
 }
 
 // Row-major copies in double of the scales, or of their reciprocals if `inverse`, and of the zero points (zeros if
-// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch, so that results are
-// equal.
+// there are none). The reciprocals of scales that are not fp64 are computed in fp32, as in PyTorch: otherwise some
+// results would differ from PyTorch's by rounding.
 struct Parameters {
   double *scales = nullptr;
   double *zero_points = nullptr;
@@ -186,7 +186,8 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
-// Arguments: input, scale, zero point, quant_min, quant_max, dtype, out.
+// Runs quantize_per_tensor. The overloads pass scale and zero point as numbers or as tensors, so the caller reads them.
+// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
 int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Parameters inverse(call, 1.0 / scale, zero_point);
@@ -196,7 +197,8 @@ int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   return call.status();
 }
 
-// Arguments: input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
+// Runs dequantize_per_tensor. As above, the caller reads scale and zero point.
+// The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
 int32_t dequantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
   const Parameters parameters(call, scale, zero_point);

@@ -122,7 +122,8 @@ template <>
 int64_t max_value() {
   return INT64_MAX;
 }
-// Reduces a run with better(a, b), which must accept vectors and single elements.
+// Returns the min or max of `acc` and n adjacent elements. better(a, b) returns the smaller or larger operand, for
+// vectors (elementwise) and for single elements.
 template <class C, class Better>
 C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   constexpr int kChains = 4;
@@ -141,7 +142,8 @@ C extremum_of_row(C acc, const C *x, int64_t n, const Better &better) {
   return acc;
 }
 
-// NaN wins: b != b is true only for NaN, and a comparison with a NaN in `a` is false, so that it stays.
+// The max is NaN if an element is NaN: b != b is true only if b is NaN, and if only `a` is NaN, both comparisons are
+// false and the result is `a`. Min below does the same.
 template <class C>
 struct Max {
   using Accumulator = C;
@@ -171,9 +173,10 @@ struct Any {
   }
 };
 
-// Reduces the inputs of m outputs to acc[0..m). The first inputs of the outputs are `stride` bytes apart. If there is a
-// `prepare`, prepare(x, n, columns) changes a loaded run of n elements first; `columns` says that each element belongs
-// to another output, else all belong to output 0.
+// Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. The first input
+// element of output 0 is at `input`, and that of each next output is `stride` bytes further. If the caller passes
+// `prepare`, prepare(x, n, columns) transforms n loaded elements in place before they are reduced: with `columns`, x[i]
+// is an input element of output i; without, all n elements are reduced to output 0.
 struct NoPrepare {};
 template <class Op, class C, class Prepare = NoPrepare>
 void fold(const Reduction &r, Type type, const char *input, int64_t stride, int64_t m, typename Op::Accumulator *acc,
@@ -222,7 +225,7 @@ struct Arguments {
   bool keepdim;
 };
 
-// Sums in the compute type of `common`. If `mean`, divides by the number of elements.
+// Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);

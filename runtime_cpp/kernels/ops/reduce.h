@@ -1,4 +1,5 @@
-// The iteration of reductions: one loop over the kept dims and one over the reduced dims, each with merged dims.
+// Iteration over the elements of a reduction: one loop over the dims that are kept and one over the dims that are
+// reduced. Each loop merges its adjacent dims where the strides allow it.
 #ifndef EDGECORE_KERNELS_REDUCE_H_
 #define EDGECORE_KERNELS_REDUCE_H_
 

@@ -16,7 +16,8 @@ struct AxisWeights {
   int64_t max_count = 0;
 };
 
-// Resamples along the columns, then along the rows. The result of each step is rounded to a byte.
+// Resamples each image horizontally with the weights `columns`, then vertically with the weights `rows`. The result of
+// each step is rounded to a byte.
 void resample_bytes(Call &call, Tensor self, Tensor out, const AxisWeights<double> &rows,
                     const AxisWeights<double> &columns);
 

@@ -1,4 +1,4 @@
-// Operators that scatter: an index tensor says which elements they write. And operators whose output size depends on
+// Operators that scatter (an index tensor says which elements they write), and operators whose output size depends on
 // the values of the input.
 #include "ops/index.h"
 
@@ -163,7 +163,7 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   for (int64_t i = 0; i < combinations && !call.failed(); ++i) {
     written.data[0] = out.data() + indexing.offset(i, target.strides) * item;
     written.data[1] = static_cast<char *>(memory) + i * step;
-    // The combinations must be written in order: if an index is repeated, the last value stays.
+    // The combinations of indices are written in order, not in parallel: if indices are repeated, the last value stays.
     if (!accumulate) {
       copy_strided(call, item, written);
       continue;

@@ -119,7 +119,8 @@ EDGECORE_FUNCTOR(IsNan, static_cast<uint8_t>(x != x))
 EDGECORE_FUNCTOR(LogicalNot, static_cast<uint8_t>(x == C{0}))
 
 EDGECORE_FUNCTOR(LeakyRelu, x > C{0} ? x : x * s[0])
-// s: alpha * scale, scale, input_scale. The second case is only selected for x <= 0 or NaN.
+// s is {alpha * scale, scale, input_scale}. The result of expm1_of_negative(), which is valid only for x <= 0 and NaN,
+// is not selected for x > 0.
 EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
@@ -136,7 +137,8 @@ EDGECORE_FUNCTOR(CosDouble, __builtin_cos(x))
 constexpr Functions kSin = {{&sin_floats, &dense_loop<SinDouble, double, 1>, nullptr}};
 constexpr Functions kCos = {{&cos_floats, &dense_loop<CosDouble, double, 1>, nullptr}};
 
-// The functions of an operator that rounds: integers stay the same.
+// Returns the loops of an operator that rounds (ceil, floor, ...), one for each compute type. The loop for integers
+// copies them.
 template <class F>
 constexpr Functions rounding() {
   return {{&dense_loop<F, float, 1>, &dense_loop<F, double, 1>, &dense_loop<Identity, int64_t, 1>}};

@@ -93,7 +93,8 @@ void bilinear(Call &call, Tensor self, Tensor out, const Sizes &s, bool align_co
   result.finish(call);
 }
 
-// The taps of linear_taps() as weights for resample_bytes().
+// Returns the bilinear weights along one axis in the form that resample_bytes() reads: for each output position, the
+// first input position and one or two weights.
 AxisWeights<double> byte_weights(Call &call, int64_t in, int64_t out, double factor, bool align_corners) {
   AxisWeights<double> t;
   t.max_count = 2;

@@ -239,7 +239,7 @@ int32_t as_strided_copy_out(const edgecore_call *raw) {
                   "size and stride must have the same number of entries, at most 16")) {
     return call.status();
   }
-  // The input has no gaps, so element numel - 1 is the last that may be read.
+  // Tensors have no gaps in memory, so the highest offset that may be read is numel - 1 elements.
   Shape shape;
   int64_t last = offset;
   bool within = offset >= 0;

@@ -1,4 +1,5 @@
-// A host for tests of the kernel library: error messages, scratch memory, loops in several parts, resizing.
+// Calls single kernels for tests of the kernel library. Takes the place of the runtime: implements the callbacks of
+// edgecore_host that kernels use (error messages, scratch memory, parallel loops, resizing of outputs).
 #include <cstdlib>
 #include <cstring>
 #include <vector>

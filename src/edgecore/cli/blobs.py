@@ -1,4 +1,4 @@
-"""Describe the blobs of a file with the compilers of their backends: `edgecore inspect --blobs`."""
+"""Describe the delegate blobs of a file for `edgecore inspect --blobs`, with the compiler plugins of their backends."""
 
 from __future__ import annotations
 

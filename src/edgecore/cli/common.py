@@ -104,8 +104,9 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Show an animated line with `text` on a terminal while the block runs. Print nothing if stderr is not a terminal."""
-    # A new console keeps the present sys.stderr; the block may redirect it.
+    """Show an animated line with `text` while the block runs. Print nothing if stderr is not a terminal."""
+    # The module's console `stderr` looks up sys.stderr at each write, and the block may redirect sys.stderr. A console
+    # with file=sys.stderr still writes to the terminal then.
     with Console(file=sys.stderr, highlight=False).status(text):
         yield
 
