@@ -169,7 +169,7 @@ def _out_of_range(field: FieldInfo) -> list[Any]:
 
 
 def _other_values(field: FieldInfo, present: Any) -> list[Any]:
-    """Return valid values other than the present one: booleans, choices, and the bounds of numbers."""
+    """Return valid values of an option other than `present`: booleans, choices, and the bounds of numbers."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):
