@@ -21,7 +21,7 @@ from edgecore.conformance.programs import eager, load, outputs
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
-"""Maximum error, relative to the largest value, with an option that is not at its default: options may reduce precision."""
+"""Maximum error, relative to the largest value, with an option not at its default: options may reduce the precision."""
 
 UNKNOWN = "no_such_option_of_this_backend"
 
