@@ -67,7 +67,7 @@ def describe_data(ptd: PtdFile) -> dict[str, Any]:
 
 
 def describe_cases(bpte: BpteFile) -> dict[str, int]:
-    """Return the number of test cases of each method, by its name."""
+    """Map the name of each method to the number of its test cases."""
     return {suite.method_name: len(suite.test_cases) for suite in bpte.method_test_suites}
 
 
@@ -149,7 +149,10 @@ def _fixed(value: EValue) -> dict[str, Any]:
 
 
 def _delegate_bytes(delegates: list[DelegateMeta]) -> int:
-    """Sum up the declared memory of the delegates. Of needs with the same `shared_group`, only the largest counts."""
+    """Sum up the memory that the delegates declare to need.
+
+    Delegates with the same `shared_group` share memory, so only the largest need of a group counts.
+    """
     alone = 0
     groups: defaultdict[str, int] = defaultdict(int)
     for need in (need for delegate in delegates for need in delegate.memory):

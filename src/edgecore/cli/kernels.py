@@ -29,7 +29,7 @@ _FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DO
 
 @dataclass
 class Selection:
-    """Operators that files call. `dtypes` maps (name, overload) to the dtypes of all tensors that its calls have."""
+    """Operators that files call. `dtypes` maps (name, overload) to the dtypes of the tensor arguments of its calls."""
 
     dtypes: dict[tuple[str, str], set[ScalarType]] = field(default_factory=dict)
 

@@ -58,7 +58,7 @@ def _words(name: str) -> dict[str, str]:
 
 
 def _check(name: str) -> None:
-    """Raise `EdgecoreError` if the name is not valid, or if an installed backend has it."""
+    """Raise `EdgecoreError` if the name is not valid, or if an installed backend already has this name."""
     from edgecore.plugin import isolated_import
     from edgecore.plugin.entry_points import normalised
 

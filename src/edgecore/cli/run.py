@@ -111,7 +111,10 @@ def _short(value: Any) -> str:
 
 
 def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:
-    """Make arguments for a method: the same random tensors each time; for a number, its value in the file, or None.
+    """Make arguments for a method: random tensors, with the same values in every run of the command.
+
+    An input that is a number gets its value from the file, because the export fixed this value; other inputs that are
+    no tensors get None.
 
     Args:
         file: The file, from which the values of numbers are read.

@@ -48,7 +48,7 @@ def command(
 
 
 def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
-    """Read the `.ptd` files of --data. Return them by path; None if there are none."""
+    """Read the `.ptd` files of --data. Map their paths to their content; return None if --data names no files."""
     from edgecore.cli.describe import describe
     from edgecore.format import PtdFile
 

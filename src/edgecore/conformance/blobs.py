@@ -110,7 +110,7 @@ def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:
 
 
 def _overwritten(blob: bytes, count: int, rng: random.Random) -> Damaged:
-    """Overwrite an aligned number of 1 to 8 bytes with a value that a parser may not expect: 0, 1, limits of types."""
+    """Overwrite an aligned integer of 1 to 8 bytes by a value that a parser may not expect: 0, 1, limits of types."""
     values = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
     for _ in range(count):
         width = rng.choice((1, 2, 4, 4, 8))

@@ -1,13 +1,13 @@
-"""Error bounds for quantized programs: run the program in eager PyTorch, and compute a bound beside each value.
+"""Error bounds for quantized programs: run the program in eager PyTorch, and compute an error bound with each value.
 
 The bound is the largest difference that two correct implementations may have. They differ only where they round.
 
 A sum of K products in floating point has an error of up to K units in the last place of its terms (Higham, Accuracy and
-Stability of Numerical Algorithms, section 3.1). This error is tiny by itself. But quantization rounds the sum to a step of
-the scale. If the sum is nearly in the middle between two steps, implementations may round it to different steps, and then
-the results differ by a whole step. So each quantization is computed at both ends of the interval that contains its input:
-nearly always both ends give the same step, and the error is 0; otherwise the error is one step. The following layers
-multiply errors by the magnitudes of their weights.
+Stability of Numerical Algorithms, section 3.1). This error is tiny by itself. But quantization rounds the sum to a
+step, a multiple of the scale. If the sum is nearly in the middle between two steps, implementations may round it to
+different steps, and then the results differ by a whole step. So each quantization is computed at both ends of the
+interval that contains its input: nearly always both ends give the same step, and the error is 0; otherwise the error is
+one step. The following layers multiply errors by the magnitudes of their weights.
 
 In float32 the bounds are strict: the errors of all terms of a sum are assumed to have the same sign. In float16 strict
 bounds would be larger than the results after three layers. There an error is a root mean square instead: rounding errors
@@ -83,8 +83,8 @@ def bounded_eager(
     Args:
         program: The quantized program.
         inputs: Its inputs, in order.
-        computes_in: As in `edgecore.quantize.rounding.quantized_eager`.
-        by_row: As in `edgecore.quantize.rounding.quantized_eager`.
+        computes_in: The dtype to which floating-point results are rounded.
+        by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
 
     Raises:
         Skipped: This module has no rule for an operator of the program.
@@ -139,7 +139,11 @@ class _Bounds(Interpreter):
         return total
 
     def combine(self, apply: Product, errors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the error of `apply(x, weights)` if the elements of x have these errors."""
+        """Compute the error that errors of x cause in `apply(x, weights)`, a sum of products of x and weights.
+
+        In float32 all terms of the sum are assumed to have the same sign, so the weights are replaced by their
+        magnitudes. In float16 the squares of the terms are added.
+        """
         if self.half:
             return apply(errors.square(), weights.square()).sqrt()
         return apply(errors, weights.abs())
@@ -160,7 +164,11 @@ class _Bounds(Interpreter):
         return self.rounded(Bounded(value, torch.zeros_like(value, dtype=torch.float64)))
 
     def rounded(self, result: Bounded) -> Bounded:
-        """Round a result to float16 if the program computes in float16. 2^-24 is the smallest positive float16."""
+        """Round a result to float16 if the program computes in float16, and add the rounding error.
+
+        The rounding error is relative to the result, except near 0: there it depends on the distance between two
+        consecutive float16 numbers, which is 2^-24.
+        """
         if not self.half or result.value.dtype is not torch.float32:
             return result
         largest = torch.finfo(torch.float16).max
@@ -201,7 +209,7 @@ def _lookup(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _weighted(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
-    """Bound the error of a linear layer or convolution, whose arguments are input, weight, bias and numbers."""
+    """Bound the error of a linear layer or convolution, whose arguments are input, weight, bias and, say, strides."""
     x, weight, bias, *rest = (*args, None)[: max(3, len(args))]
     value = _call(target, args, kwargs)
 
@@ -273,7 +281,7 @@ def _attention(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _over_keys(changes: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
-    """Add up products of [..., query, key] and [..., query, key, channel]."""
+    """Multiply [..., query, key] by [..., query, key, channel], and sum over the keys."""
     return (changes.unsqueeze(-1) * spread).sum(-2)
 
 
@@ -307,8 +315,9 @@ def _softmax_rounding(run: _Bounds, score: torch.Tensor, weight: torch.Tensor) -
 def _layer_norm(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound the error of c / s with c = x - mean(x) and s = sqrt(mean(c^2) + eps).
 
-    Let d be the error of c, which is the sum of the errors of x and of the mean. s is a norm, so its error is at most the
-    norm of d (float32). To first order the error of s is mean(c d) / s, where errors of random sign partly cancel (float16).
+    The error d of c is the sum of the errors of x and of the mean. For float32, the error of s is bounded by the norm
+    of d, sqrt(mean(d^2)), because s is a norm too. For float16, the error of s is mean(c d) / s to first order; as the
+    elements of d have random signs, they partly cancel, which gives a smaller value than the norm.
     """
     x, shape, weight, bias, eps = (*args, *(None,) * 5)[:5]
     dims = tuple(range(-len(shape), 0))
@@ -384,7 +393,7 @@ def _mean(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _value_and_error(parameter: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a scale or zero point, a `Bounded` or a number, as float64 values and their errors."""
+    """Return the float64 values and the errors of a scale or zero point, which is a `Bounded` or an exact number."""
     if isinstance(parameter, Bounded):
         return parameter.value.double(), parameter.error
     return torch.tensor(float(parameter), dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
@@ -418,8 +427,8 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     if not bool(zero_error.any()):
         ends = [end.clamp(low, high) for end in ends]
     error = torch.maximum(quantized - ends[0], ends[1] - quantized)
-    # With another zero point, the quantized range covers the values of a row except for half a step. So values at the
-    # ends of the range may be clamped to another step: their error is one step more.
+    # The backend may compute another zero point at run time. As zero points are rounded, its quantized range may end up
+    # to half a step before the min or max of the row. Values near these ends may then be clamped, which adds one step.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
     return Bounded(value, error + at_end.double(), rounded_from=x.error)
 
@@ -427,10 +436,11 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     """Bound the error of (q - zero point) * scale.
 
-    If the scale is computed at run time, the reference and the backend may have different scales. Each result then lies
-    within half of its own scale of the value x that was quantized. This also holds where x is clamped, because rounding
-    the zero point moves the ends of the range by at most half a scale. So the two results differ by at most the error
-    of x plus one scale; ties of rounding and the error of the scale are added.
+    If the scale is computed at run time, eager PyTorch and the backend may compute different scales. Then q cannot be
+    compared, but each of the two results differs from the value x before quantization by at most half of its own scale.
+    This also holds where x is clamped, because rounding the zero point moves the ends of the range by at most half a
+    scale. So the bound is the error of x plus one scale, with a margin for ties of rounding and for the error of the
+    scale.
     """
     q, scale = args[:2]
     if scale_is_by_row(target, scale):
@@ -450,8 +460,9 @@ def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
 def scale_is_by_row(target: Any, scale: Any) -> bool:
     """Return True if an operator with one scale per tensor got a scale for each row.
 
-    With `by_row` the rule of `choose_qparams` computes scales for each row, but the next operators in the program are those
-    for one scale.
+    The program contains `choose_qparams` and quantize operators for one scale per tensor. To bound the error of a
+    backend that chooses a scale for each row instead (`by_row`), the rule of `choose_qparams` returns scales for each
+    row.
     """
     per_tensor = (library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)
     return target in per_tensor and isinstance(scale, Bounded) and scale.value.numel() > 1
@@ -461,7 +472,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
     """Bound the errors of a scale and a zero point that are computed at run time, for each row or for the whole tensor.
 
     The scale is (max - min) / (q_max - q_min), and the zero point is q_min - min / scale. 0 always lies within the range
-    of `min` and `max`. A row has q_min = -128 and q_max = 127.
+    of `min` and `max`. If they are computed for each row, q_min is -128 and q_max is 127.
     """
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default

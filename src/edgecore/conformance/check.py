@@ -71,7 +71,7 @@ class BackendUnderTest:
     """The native library; None if the backend only compiles."""
     declared: Declared
     cannot_run: str = ""
-    """Why this machine cannot execute the backend's delegates; empty if it can."""
+    """Reason that this machine cannot execute the backend's delegates; empty if it can."""
     individually: bool = False
     """True if the process died in this check before. The check then tries its inputs one by one, to find the one at fault."""
     last_input: str = ""

@@ -1,4 +1,7 @@
-"""Compare what the native library declares (threads, memory, trust) with what it does; check buffers and the trace."""
+"""Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
+
+Further checks: the backend accesses no memory outside of its buffers, and its calls are events in the trace of a run.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def threads(subject: BackendUnderTest) -> str:
-    """Count the threads of a process that loads, runs and destroys a program with threads=1."""
+    """Check the backend's threads in a process that loads, runs and destroys a program with threads=1.
+
+    While the program runs, there may be more threads only if the backend declares OWN_THREADS. Between calls, threads
+    must not spin. After the program is destroyed, no thread may be left.
+    """
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
     files = written(subject)
@@ -65,7 +72,11 @@ def memory(subject: BackendUnderTest) -> str:
 
 
 def buffers(subject: BackendUnderTest) -> str:
-    """Run with inputs and outputs at the end of mapped memory, at unaligned addresses, and in the same memory."""
+    """Check that the backend accesses no memory outside of its inputs and outputs.
+
+    The results must also be correct for unaligned inputs, and for an output in the memory of an input, unless the
+    runtime rejects such an output.
+    """
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "outputs", "options")}
     problems = results(call("edgecore.conformance.measure:guarded", arguments), subject.trying)

@@ -65,7 +65,10 @@ print("conformance", json.dumps([seconds, heavy]))
 
 
 def light_import(subject: BackendUnderTest) -> str:
-    """Check that importing the package and calling its hook is quick, imports nothing heavy and prints nothing."""
+    """Check that importing the package is quick, prints nothing and imports no package of `HEAVY`.
+
+    The check includes the call of `edgecore_backends()`, the package's hook that describes its backends.
+    """
     package = _package(subject)
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, package, *HEAVY],
@@ -90,7 +93,7 @@ def light_import(subject: BackendUnderTest) -> str:
 
 
 def exported_symbol(subject: BackendUnderTest) -> str:
-    """Check that the library exports only the function of its table, so that plugins do not see each other's symbols."""
+    """Check that the library exports only `edgecore_backend_v0`, so that plugins do not see each other's symbols."""
     if subject.library is None:
         raise Skipped(subject.cannot_run)
     names = exported_symbols(subject.library)
@@ -109,7 +112,11 @@ def exported_symbol(subject: BackendUnderTest) -> str:
 
 
 def missing_library(subject: BackendUnderTest) -> str:
-    """Check a copy of the package without its library: it imports, and `check()` and loading name the missing library."""
+    """Check a copy of the package from which the native library is missing.
+
+    The package must still be importable, `check()` must report a problem, and the error of loading a file must name the
+    library.
+    """
     assert subject.library is not None
     spec = find_spec(_package(subject))
     if spec is None or spec.origin is None or not spec.origin.endswith("__init__.py"):

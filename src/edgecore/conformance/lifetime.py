@@ -41,12 +41,12 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def load_and_destroy(subject: BackendUnderTest) -> str:
-    """Load a file many times, with two calls each."""
+    """Check that loading, calling twice and destroying a program many times leaks nothing."""
     return _check_steady(subject, rounds=10 if subject.quick else 40, calls=2)
 
 
 def run_often(subject: BackendUnderTest) -> str:
-    """Call a loaded program many times."""
+    """Check that calling a loaded program many times leaks nothing."""
     return _check_steady(subject, rounds=1, calls=100 if subject.quick else 400)
 
 
@@ -55,8 +55,8 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
         raise Skipped("the check needs /proc")
     files = written(subject)
     unit, loops = ("load", "rounds") if rounds > 1 else ("call", "calls")
-    # Caches and pools grow as well, but only for a while. So growth counts as a leak only if a second, longer measurement
-    # shows it too. A leak need not show in every step.
+    # Caches and memory pools grow as well, but only for a while. So growth counts as a leak only if a second, longer
+    # measurement shows growth too.
     for factor, grown_steps in ((1, 2), (RETRY_FACTOR, 3)):
         settings = {"rounds": rounds, "calls": calls}
         settings[loops] *= factor
@@ -83,10 +83,10 @@ def _check_steady(subject: BackendUnderTest, *, rounds: int, calls: int) -> str:
 
 
 def _grows(growth: Sequence[int], limit: int, sparse: int, steps: int) -> bool:
-    """Decide whether the growth of each step is a leak.
+    """Return True if `growth`, the growth of memory in successive steps, shows a leak.
 
-    The growth is a leak if every step grows by at least `limit`. It is one too if at least `steps` steps grow by
-    `limit * sparse` or more, and at least half of all growth remains in the end.
+    Memory leaks if it grows by at least `limit` in every step. Memory also leaks if it grows by at least `limit *
+    sparse` in `steps` or more steps, and later steps release at most half of all growth.
     """
     many = sum(step >= limit * sparse for step in growth) >= steps
     return min(growth) >= limit or (many and sum(growth) >= sum(step for step in growth if step > 0) / 2)

@@ -47,9 +47,11 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
 def run_calls(
     emit: Emit, file: str, results: str, rows: Sequence[int], backend_id: str, load_options: dict[str, Any]
 ) -> None:
-    """Run a file for each number of rows, with the inputs of the `.npz` file beside it, and write the outputs to `results`.
+    """Run a `.pte` file with inputs of each number of rows (size of dim 0).
 
-    Arrays in both `.npz` files are named `ROWS INDEX`. If the file does not load, the result is the error message.
+    The outputs are written to `results`, an `.npz` file. The inputs are in the `.npz` file with the same name as the
+    `.pte` file. In both `.npz` files an array has the name `ROWS INDEX`: the number of rows, and the index of the input
+    or output. If the `.pte` file does not load, the function emits the error message as its result.
     """
     emit("input", "loading")
     try:
@@ -70,7 +72,7 @@ def run_calls(
 def threads_during(emit: Emit, program: str, inputs: str, options: dict[str, Any]) -> None:
     """Count threads with threads=1: before loading, the maximum while executing, and after destroying the program.
 
-    Also measures the processor time of 0.3 s in which the program is idle.
+    Also measures the processor time that the process uses in 0.3 s without a call, to find threads that spin.
     """
     arrays = arrays_of(inputs)
     before = _threads()
@@ -135,7 +137,7 @@ def guarded(emit: Emit, program: str, inputs: str, outputs: str, options: dict[s
 
 
 def trusts(emit: Emit, program: str, options: dict[str, Any]) -> None:
-    """Load a file whose blob does not match its digest, without trust. Result: the error message, empty for no error."""
+    """Load a file whose blob does not match its digest, with trust=False. Result: the error message, or empty."""
     emit("input", "a file whose blob was changed")
     try:
         edgecore.load(program, options=options)

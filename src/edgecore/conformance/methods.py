@@ -25,7 +25,10 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 def several_methods(subject: BackendUnderTest) -> str:
-    """Run a file with all networks as methods. Two methods share the weights of one network."""
+    """Check a file that has all networks of the suite as methods.
+
+    One network is used for two methods, which therefore share its weights.
+    """
     models, inputs = _methods()
     loaded = load(subject, compiled(subject, models, inputs))
     for _ in range(2):
@@ -36,7 +39,10 @@ def several_methods(subject: BackendUnderTest) -> str:
 
 
 def several_instances(subject: BackendUnderTest) -> str:
-    """Load a file three times and run the copies alternately with different inputs. Destroy them one after the other."""
+    """Check that three loaded copies of a file do not affect each other.
+
+    The copies run in turn with different inputs. One copy is destroyed after each round; the others must still work.
+    """
     name, model, inputs, program = delegated(subject)
     copies = [load(subject, program) for _ in range(3)]
     for round_ in range(3):

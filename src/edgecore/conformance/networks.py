@@ -35,7 +35,10 @@ def elementwise() -> tuple[nn.Module, Inputs]:
 
 
 def mixed() -> tuple[nn.Module, Inputs]:
-    """Make additions before and after cumsum and erf, which few backends support. Two inputs: [rows, 8]."""
+    """Make sums and products, with cumsum and erf between them. Two inputs: [rows, 8].
+
+    Few backends support cumsum and erf, so the nodes before and after them become separate delegates.
+    """
     return _seeded(_Mixed), (_random(3, 8), _random(3, 8))
 
 
@@ -53,7 +56,7 @@ def network(subject: BackendUnderTest, name: str) -> tuple[nn.Module, Inputs, An
 
 
 def delegated(subject: BackendUnderTest) -> tuple[str, nn.Module, Inputs, Any]:
-    """Return the network of which the backend compiles the most calls: its name, module, inputs and compiled program."""
+    """Return the network with the most delegated operator calls: its name, module, inputs and compiled program."""
     counts = [(len(delegated_calls(subject, network(subject, name)[2])), name) for name in NETWORKS]
     count, name = max(counts, key=lambda pair: pair[0])
     if not count:
@@ -78,7 +81,7 @@ def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
-    """Yield one check for each network, and one for each recipe."""
+    """Yield one check for each network, and one for each quantization recipe of the backend."""
     for name in NETWORKS:
         yield Check(f"networks/{name}", _Network(name), needs_run=True)
     for recipe in getattr(subject.compiler, "recipes", dict)():

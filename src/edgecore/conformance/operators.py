@@ -83,7 +83,11 @@ class _Operator:
         return f"{result.delegated} of {len(samples)} calls delegated"
 
     def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
-        """Try a claimed dtype with which no call was delegated: alone, and mixed with `first`, the first claimed dtype."""
+        """Raise `Failed` if no call of the operator with the claimed dtype `dtype` is delegated.
+
+        All tensors of a call have this dtype; or one of two tensors has it and the other has `first`, another claimed
+        dtype, because a backend may support the dtype only in mixed calls.
+        """
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
         inside = any(_has_booleans(self.operator, sample) for sample in samples)
@@ -94,7 +98,10 @@ class _Operator:
             raise Failed(f"it claims {name} and supports none of {len(samples)} calls such as {sample}: {reasons}")
 
     def _in_networks(self, subject: BackendUnderTest) -> str:
-        """Check an operator of quantized programs: a network of the backend's own recipes must delegate calls of it."""
+        """Check an operator of torch's library `quantized_decomposed`, for which the suite has no sample calls.
+
+        Search for a delegated call of the operator in the networks that are quantized with the backend's recipes.
+        """
         for recipe, program in recipe_programs(subject).items():
             if count := delegated_calls(subject, program).count(self.operator):
                 return f"{count} calls delegated in networks of the recipe {recipe}"
@@ -105,7 +112,7 @@ class _Operator:
 
 
 class _Result:
-    """Where the sample calls of an operator run: counts, dtypes, and reasons against delegation."""
+    """Result of compiling sample calls of an operator: which are delegated, and why the others are not."""
 
     def __init__(self) -> None:
         self.delegated = 0
@@ -118,10 +125,10 @@ class _Result:
 
 
 def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
-    """Try all samples in one model; if that fails, try them one by one, so that the error names the sample at fault.
+    """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
 
-    `inside`: compute boolean inputs by comparisons and consume boolean results by selections in the model, because a
-    backend may support booleans only inside a delegate.
+    If `inside` is true, the model computes boolean inputs by `x > 0` and converts boolean results by `torch.where`,
+    because a backend may support booleans only inside a delegate, not as its inputs and outputs.
     """
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")

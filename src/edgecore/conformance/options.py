@@ -21,7 +21,7 @@ from edgecore.conformance.programs import eager, load, outputs
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
-"""Maximum error, relative to the largest value, if an option is not at its default: it may reduce the precision."""
+"""Maximum error, relative to the largest value, with an option not at its default: options may reduce the precision."""
 
 UNKNOWN = "no_such_option_of_this_backend"
 
@@ -169,7 +169,7 @@ def _out_of_range(field: FieldInfo) -> list[Any]:
 
 
 def _other_values(field: FieldInfo, present: Any) -> list[Any]:
-    """Return valid values other than the present one: booleans, choices, and the bounds of numbers."""
+    """Return valid values of an option other than `present`: booleans, choices, and the bounds of numbers."""
     plain = _plain(field.annotation)
     values = [False, True] if plain is bool else _choices(plain)
     if get_origin(plain) in (tuple, list):

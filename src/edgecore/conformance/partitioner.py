@@ -1,4 +1,8 @@
-"""Check the partitioner (tags nodes only, the same each time, gives reasons), and debug handles and bytes of blobs."""
+"""Check the backend's partitioner and compiler.
+
+The partitioner must change nothing but tags, be deterministic, and give a reason for each operator that it does not
+tag. The compiler must return the debug handles of all operators of a partition, and the same blob for the same input.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the backend together with other backends, in both orders, and with kernels between two of its partitions."""
+"""Check the backend with each other backend, in both orders of priority, and with kernels between its partitions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _With:
 
 
 class _Twice(torch.nn.Module):
-    """A network, an operator, and the network again."""
+    """A model that runs a network, an operator that the backend does not support, and the network again."""
 
     def __init__(self, model: torch.nn.Module, between: str) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _Twice(torch.nn.Module):
         self.between: Any = resolve(between)
 
     def forward(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Return the results for `inputs`, and those for inputs that depend on these results."""
+        """Return the network's results for `inputs`, and for inputs that the operator computes from these results."""
         first = outputs(self.model(*inputs))
         joined = torch.cat([result.flatten() for result in first])
         changed = self.between(joined)

@@ -35,7 +35,7 @@ def _plugin() -> Any:
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):
-        """The tests of a backend. When the first test runs, all selected checks start; each gives one row."""
+        """The tests of a backend. They share one run of the suite, which the first test starts."""
 
         def prepare(self, quick: bool) -> list[pytest.Item]:
             self.settings = make_settings(self.name, quick=quick)
@@ -51,7 +51,7 @@ def _plugin() -> Any:
             return []
 
         def row(self, check: str) -> Row:
-            """Return the row of a check, and run checks until this row is there."""
+            """Return the result of a check (a `Row`). Run the selected checks in order until this check has ended."""
             if self.rows is None:
                 selected = [item.check for item in self.session.items if isinstance(item, CheckItem)]
                 self.rows = rows(self.settings, selected, exactly=True)
@@ -63,7 +63,7 @@ def _plugin() -> Any:
             return self.done[check]
 
     class CheckItem(pytest.Item):
-        """One check."""
+        """The test that reports the result of one check of the suite."""
 
         def __init__(self, *, check: str, **others: Any) -> None:
             super().__init__(**others)

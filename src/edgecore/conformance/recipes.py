@@ -1,7 +1,8 @@
 """Check the backend's quantization recipes against quantized eager PyTorch.
 
-Numbers of rows and widths are around the sizes of the tiles of micro-kernels, since errors at the edges of tiles are common
-there. If the backend declares configurations (sets of kernels), the checks run with each that this machine can run.
+The numbers of rows and columns of the matrices are near multiples of the tile sizes of micro-kernels, because errors at
+the edges of tiles are common. A backend may declare configurations, such as sets of kernels for different processors;
+each is chosen by environment variables. The checks then run with each configuration that this machine can run.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _arguments(inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _rows(seed: int, *shape: int) -> torch.Tensor:
-    """Make random rows with different ranges, so that each row gets another scale and zero point."""
+    """Make random rows with different ranges of values, so that a quantizer chooses a different scale for each row."""
     values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     row = torch.arange(shape[0]).reshape([-1] + [1] * (len(shape) - 1))
     return values * (0.3 + (row % 7) / 4) + (row % 5 - 2) * 0.3
@@ -142,7 +143,10 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 
 
 class _Case:
-    """A compiled file, a file with its inputs for each number of rows, and the expected results with their bounds."""
+    """A compiled program with its test data.
+
+    The test data are an `.npz` file with inputs of each number of rows, and the expected results with error bounds.
+    """
 
     def __init__(self, file: Path, program: Any, example: Sequence[torch.Tensor], rows: Sequence[int]) -> None:
         self.file = file
@@ -260,14 +264,17 @@ class _Recipe:
 
 
 def _configurations(subject: BackendUnderTest) -> str:
-    """List the configurations that this machine can run."""
+    """Report the backend's configurations (sets of kernels) that this machine can run, and those that it cannot run."""
     runs, absent = configurations(subject)
     text = f"tried: {', '.join(filter(None, runs)) or 'none'}"
     return text + (f"; NOT RUN: {', '.join(absent)}" if absent else "")
 
 
 class _Refused(Exception):
-    """The file does not load in this environment. The text is the error message."""
+    """The backend does not load a file with a configuration, because this machine cannot run the configuration.
+
+    The text is the error message.
+    """
 
 
 def _share(where: str, got: torch.Tensor, want: Bounded) -> torch.Tensor:
@@ -293,12 +300,12 @@ QUICK = 3
 
 
 def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, str]], list[str]]:
-    """Try the configurations that the compiler declares, once per run of the suite.
+    """Find the configurations (sets of kernels) of the backend that this machine can run, once per worker process.
 
     Returns:
-        A pair. First, the environment variables of each configuration that this machine can run, by its name; a quick
-        run gets at most `QUICK` of them. The name "" is the present environment. Second, the name and the reason for
-        each configuration that this machine cannot run.
+        A pair. First, a dict that maps the name of each such configuration to the environment variables that choose it;
+        a quick run gets at most `QUICK` configurations. The name "" maps to no variables: the backend's default.
+        Second, the name of each configuration that this machine cannot run, with the error message.
     """
     if "configurations" not in subject.cache:
         declared: Mapping[str, Mapping[str, str]] = {}
@@ -326,13 +333,20 @@ def configurations(subject: BackendUnderTest) -> tuple[dict[str, Mapping[str, st
 def run_calls(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Run a file in a child process with these environment variables: see `measure.run_calls`.
+    """Run a file in a child process, once for each number of rows; see `measure.run_calls`.
+
+    Args:
+        subject: The backend under test.
+        file: The `.pte` file; the inputs are in the `.npz` file with the same name.
+        rows: Numbers of rows of the inputs.
+        description: Text for error messages.
+        environment: Additional environment variables of the child process.
 
     Returns:
-        The results; keys are `ROWS INDEX`.
+        The outputs. The key `"3 1"` is output 1 of the run with 3 rows.
 
     Raises:
-        _Refused: The file does not load in this environment.
+        _Refused: The file does not load with these environment variables.
         Failed: The process died.
     """
     results_file = file.with_suffix(".results.npz")

@@ -10,7 +10,11 @@ from edgecore.conformance.samples import IMAGE, SHAPES, TABLE, VOLUME, Make, Sam
 
 
 def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samples:
-    """Make calls on tensors of all shapes with default arguments, and one call with each tuple of further arguments."""
+    """Return a maker of samples for an operator with one tensor.
+
+    The maker calls the operator with tensors of all shapes and no other arguments, then once with each tuple of
+    `arguments` after the tensor.
+    """
 
     def make_samples(make: Make) -> list[Sample]:
         samples = [Sample((tensor,)) for tensor in make.tensors(low, high)]
@@ -20,7 +24,11 @@ def _each(*arguments: tuple[Any, ...], low: float = -2, high: float = 2) -> Samp
 
 
 def _on(*calls: tuple[Any, ...], take: int | None = None) -> Samples:
-    """Make calls from tuples such as `((2, 3), 1, {"keepdim": True})`: shape of the tensor, arguments, keyword arguments."""
+    """Return a maker of one sample for each tuple, such as `((2, 3), 1, {"keepdim": True})`.
+
+    A tuple has the shape of the tensor, the other arguments, and optionally the keyword arguments. `take` is the index
+    of the result to compare, if the operator returns several. Each 4d tensor is also tried with channels last.
+    """
 
     def make_samples(make: Make) -> list[Sample]:
         samples = []

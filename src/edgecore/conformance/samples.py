@@ -143,13 +143,14 @@ def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, qui
 
 
 def resolve(operator: str) -> OpOverload | None:
-    """Find the operator to call for a row of a backend's table.
+    """Find the operator that a model must call to get a given operator in its edge program.
 
     Args:
         operator: Name such as "aten.view_copy.default".
 
     Returns:
-        The operator; for the copy variant of a view, the view (`aten.view.default`); None if torch does not have it.
+        The operator; for the copy variant of a view, the view (`aten.view.default`), since models call views and
+        edgecore replaces them by their copy variants; None if torch does not have the operator.
     """
     namespace, _, rest = operator.partition(".")
     name, _, overload = rest.partition(".")
@@ -164,7 +165,7 @@ _VIEWS = {copying: view for view, copying in VIEW_COPIES.items() if not view._sc
 
 
 def evaluate(operator: str, sample: Sample, inputs: Sequence[torch.Tensor]) -> Any:
-    """Call the operator of a sample with other tensors in place of its inputs."""
+    """Call the operator of a sample with `inputs`, the inputs of the model, in place of the sample's own tensors."""
     rest = iter(inputs)
 
     def fill(value: Any) -> Any:

@@ -42,7 +42,7 @@ class Server:
         atexit.register(self.close)
 
     def start(self, request: Mapping[str, Any], descriptors: tuple[int, int]) -> Worker:
-        """Fork a worker that calls `request["target"]`. Wait for a worker before starting the next one."""
+        """Fork a worker that calls `request["target"]`. The server runs one worker at a time: wait for it first."""
         socket.send_fds(self._socket, [json.dumps(dict(request)).encode() + b"\n"], list(descriptors))
         return Worker(int(self._answers.readline()), self._answers)
 

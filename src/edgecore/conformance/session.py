@@ -137,7 +137,10 @@ def rows(settings: Mapping[str, Any], patterns: Sequence[str], *, exactly: bool 
 
 
 def _tries_many(check: str) -> bool:
-    """Return True if the check tries its inputs together. After a crash it runs again and tries them one by one."""
+    """Return True if the check tries all its inputs in one model, so that after a crash the failing input is unknown.
+
+    Such a check then runs again and tries its inputs one by one.
+    """
     return check.startswith("operators/")
 
 

@@ -39,7 +39,7 @@ class _Network:
 
 
 def operators(subject: BackendUnderTest) -> str:
-    """Check all claimed elementwise operators with one or two inputs [rows, 8] in one model."""
+    """Check one model of all claimed elementwise operators, with inputs [rows, 8] where `rows` is a symbolic size."""
     targets: list[tuple[Any, int]] = []
     for row in subject.compiler.operator_support():
         target = resolve(row.operator)
@@ -110,7 +110,11 @@ def _expect_error(loaded: edgecore.Program, name: str, inputs: tuple[torch.Tenso
 
 
 def _sized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    """Repeat or truncate a tensor to this size, and scale its values by a factor that depends on the size."""
+    """Repeat or truncate `tensor` along `dim` to `size` elements.
+
+    The values are scaled by a factor that depends on the size, so that results that are left over from a run with
+    another size are wrong.
+    """
     repeats = [1] * tensor.dim()
     repeats[dim] = -(-size // tensor.shape[dim])
     return (tensor.repeat(repeats).narrow(dim, 0, size) * (1 + size / 16)).contiguous()

@@ -44,8 +44,9 @@ def main(
 ) -> None:
     """List the checks that the patterns select, and run those that are not done.
 
-    Emits an event `checks` with the names of all selected checks; then, for each check, the events `seconds`, `begin`,
-    `input` (any number) and `row`.
+    Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
+    limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
+    (its result).
 
     Args:
         emit: Sends an event to the parent process.
@@ -134,7 +135,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
 
 
 def _declared(library: Path) -> Declared:
-    """Read the table of the native library in a child process."""
+    """Read the flags and load options that the native library declares. A child process loads it, as it may crash."""
     from edgecore.plugin.doctor import probe
 
     table = probe(str(library))

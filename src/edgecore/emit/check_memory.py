@@ -66,10 +66,10 @@ class _Replay:
                 yield [], []
 
     def _kernel_effects(self, call: fmt.KernelCall) -> tuple[list[int], list[int]]:
-        """Return (values read, values written).
+        """Return (values read, values written) of a kernel call.
 
-        The arguments of a kernel call are the operator's arguments, its results, and once more the result (a list if
-        there are several results).
+        The arguments in the file are the operator's arguments, then its results as `out` arguments, then the return
+        value: the result again, or a list of all results.
         """
         if self.plan.operators[call.op_index].name == "executorch_prim::et_copy_index":
             return [call.args[1]], [call.args[0]]
@@ -98,7 +98,10 @@ class _Replay:
             self.overwritten.pop(value, None)
 
     def _read(self, index: int, value: int, argument: int) -> None:
-        """Fail if `value` is overwritten; instruction `index` reads its bytes as all or a part of value `argument`."""
+        """Fail if `value`, which instruction `index` reads, is overwritten.
+
+        `argument` is the argument of the instruction: `value` itself, or a view or concatenation that contains `value`.
+        """
         if value in self.content:
             for source in self.content[value]:
                 self._read(index, source, argument)

@@ -2,8 +2,8 @@
 
 The result values of the control-flow node hold the state of a loop, or the results of a branch. A branch computes
 directly into these values where it can. A loop body computes its results in memory of its own; they are copied over the
-state at the end of each iteration. Results that `scan` and `map` stack are filled by executorch's `et_copy_index`,
-which writes one slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
+state at the end of each iteration. `scan` and `map` also stack a slice of each iteration. executorch's `et_copy_index`
+writes a slice and resizes the stack to the slices written so far; therefore the stack is marked as dynamic.
 """
 
 from __future__ import annotations

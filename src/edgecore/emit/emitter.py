@@ -159,7 +159,8 @@ class Emitter:
             return self.add_value(fmt.Int(val if isinstance(val, int) else 0))
         if isinstance(val, (float, torch.SymFloat)):
             return self.add_value(fmt.Double(val if isinstance(val, float) else 0.0))
-        # `torch.export` fixed None and strings in the graph; executorch's runtime accepts no strings as inputs.
+        # `torch.export` specializes a graph to inputs that are None or strings, so the graph does not read them. A
+        # string becomes null too, because executorch's runtime accepts no strings as inputs.
         if val is None or isinstance(val, str):
             return self.add_value(fmt.Null())
         raise CompileError(

@@ -81,8 +81,8 @@ def _conventional_form(node: Node, target: OpOverload) -> KernelForm:
 def out_variant(target: OpOverload) -> OpOverload | None:
     """Return the overload of the same operator that writes into `out`; None if there is none.
 
-    Its arguments have the same names and types, without some or all of `_NOT_IN_OUT_VARIANTS`. Of several overloads the
-    one that lacks the fewest arguments is returned.
+    The out variant has the same arguments by name and type, but may lack those of `_NOT_IN_OUT_VARIANTS`, such as
+    `dtype` and `layout`. Of several such overloads, the one that lacks the fewest arguments is returned.
     """
     names = {arg.name for arg in target._schema.arguments}
     packet = target.overloadpacket

@@ -111,7 +111,7 @@ class ProgramData:
 
 
 def _index(data: fmt.Buffer, buffers: list[fmt.Buffer], indices: dict[int, int]) -> int:
-    """Return the index of `data` in `buffers`; append it if it is new."""
+    """Return the index of `data` in `buffers`; append it if needed. Equal data are the same object here."""
     if id(data) not in indices:
         indices[id(data)] = len(buffers)
         buffers.append(data)

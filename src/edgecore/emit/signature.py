@@ -28,7 +28,7 @@ class _Input:
     val: Any
 
     def sizes(self) -> Iterator[tuple[str, sympy.Expr]]:
-        """Yield (its name in torch's guards, its expression) for each symbolic size of the input."""
+        """Yield each symbolic size of the input, as (name in torch's guards, sympy expression)."""
         for dim, size in enumerate(getattr(self.val, "shape", ())):
             if isinstance(size, torch.SymInt):
                 yield f"{self.source}.size()[{dim}]", size.node.expr
@@ -152,7 +152,8 @@ class _Sizes:
             return fmt.DimMeta("", size)
         expr = size.node.expr
         ranges = self._bounds.ranges
-        # The user's own minimum is exact; for other sizes torch's minimum of 1 or 2 counts as 0, see `Bounds.lower`.
+        # A minimum that the user wrote is exact. For other sizes a minimum of 1 or 2 counts as 0, because
+        # `torch.export` assumes it only while it traces; see `Bounds.lower`.
         exact = expr in self._declared and expr in ranges
         minimum = int(ranges[expr].lower) if exact else self._bounds.lower(size)
         stepped = expr.subs({symbol: step * symbol for symbol, step in self._steps.items()})
@@ -199,10 +200,10 @@ def _dim_names(inputs: Sequence[_Input]) -> Iterator[tuple[sympy.Expr, str]]:
 
 
 def _steps(program: ExportedProgram, inputs: Sequence[_Input]) -> dict[sympy.Symbol, int]:
-    """Return symbol -> step, for symbols that must be multiples of a number, by the guards of `torch.export`.
+    """Return symbol -> step, for symbols that must be multiples of a number (the step) by the guards of `torch.export`.
 
-    A guard is text such as `(L['x'].size()[0] % 8) == 0`. In descriptions the size `s` is then written `8 * s`, so that
-    each value of the symbol gives a valid size.
+    A guard is text such as `(L['x'].size()[0] % 8) == 0`. The metadata then describe the size `s` as `8 * s`, so that
+    each integer value of the new `s` gives a valid size.
     """
     sizes = dict(pair for input in inputs for pair in input.sizes())
     steps: dict[sympy.Symbol, int] = {}
