@@ -44,8 +44,9 @@ _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 class Wire:
     """The wire type of one field.
 
-    `kind` is the name of a scalar type, or string, vector, data, table, tables, strings, union. `element` is the scalar
-    type of a vector, `table` the class of a table; `members` and `ids` map union types to classes and back.
+    `kind` is the name of a scalar type, or of the function that declares the field: string, vector (of scalars), data
+    (bytes), table, tables, strings, union. `element` is the scalar type of a vector, `table` the class of a table;
+    `members` and `ids` map union types to classes and back.
     """
 
     id: int
@@ -67,44 +68,46 @@ def _field(wire: Wire, factory: Callable[[], Any] | None = None) -> Any:
 
 
 def scalar(id: int, kind: str, default: float | bool | None = None, enum: type[IntEnum] | None = None) -> Any:
-    """Declare a number or bool of `kind` bool, i8..i64, u8..u64, f32 or f64; `default` is the schema's default."""
+    """Declare a scalar field of `kind` bool, i8..i64, u8..u64, f32 or f64; `default` is the schema's default."""
     if default is None:
         default = False if kind == "bool" else 0.0 if kind[0] == "f" else 0
     return _field(Wire(id, kind, enum(int(default)) if enum else default, enum=enum))
 
 
 def string(id: int, optional: bool = False) -> Any:
-    """Declare a UTF-8 string; equal strings are stored once."""
+    """Declare a field that holds a UTF-8 string; equal strings are stored once."""
     return _field(Wire(id, "string", None if optional else "", optional))
 
 
 def vector(id: int, kind: str, optional: bool = False) -> Any:
-    """Declare a list of scalars of `kind`."""
+    """Declare a field that holds a list of scalars of `kind`."""
     return _field(Wire(id, "vector", optional=optional, element=kind), list)
 
 
 def data(id: int, align: int = 1, optional: bool = False) -> Any:
-    """Declare a byte vector that starts at a multiple of `align`; it is read as a memoryview into the buffer."""
+    """Declare a field that holds bytes, which start at a multiple of `align`; `unpack` returns a view of them, no copy."""
     return _field(Wire(id, "data", None if optional else b"", optional, align=align))
 
 
 def table(id: int, cls: type) -> Any:
-    """Declare a table of type `cls`, or None."""
+    """Declare a field that holds a table of type `cls`, or None."""
     return _field(Wire(id, "table", table=cls))
 
 
 def tables(id: int, cls: type, optional: bool = False) -> Any:
-    """Declare a list of tables of type `cls`."""
+    """Declare a field that holds a list of tables of type `cls`."""
     return _field(Wire(id, "tables", optional=optional, table=cls), list)
 
 
 def strings(id: int, optional: bool = False) -> Any:
-    """Declare a list of strings."""
+    """Declare a field that holds a list of strings."""
     return _field(Wire(id, "strings", optional=optional), list)
 
 
 def union(id: int, members: Mapping[int, type]) -> Any:
-    """Declare one of the tables in `members` (union type -> class), or None; it uses the field ids `id` and `id + 1`.
+    """Declare a field that holds one of the tables in `members` (union type -> class), or None.
+
+    The union type has the field id `id`, the table `id + 1`.
 
     The class of a value determines its union type, so each type needs a class of its own, such as a subclass.
     """
@@ -118,7 +121,8 @@ def union(id: int, members: Mapping[int, type]) -> Any:
 class _Plan:
     """The fields of a table, prepared for `pack` and `unpack`.
 
-    A slot is the position of a field in the table's vtable; its rank is its index in `slots`.
+    A slot is the position of a field in the table's vtable, which equals its field id. The rank of a field is its index
+    in `slots`, which is sorted by size, because `pack` stores the fields in that order.
     """
 
     wires: tuple[tuple[str, Wire], ...]
@@ -150,8 +154,8 @@ _plan: Callable[[type], _Plan] = cache(_make_plan)
 class _Shape:
     """The memory layout of a table in which a certain set of fields is present.
 
-    Fields lie in ascending order of size up to the end of the table, which is aligned, so that no padding is needed
-    between them.
+    The fields are stored by ascending size: the field of rank 0, the largest, ends at the end of the table. That end is
+    aligned to the largest size, so that every field is aligned without padding between the fields.
     """
 
     block: struct.Struct
@@ -232,7 +236,9 @@ def _pack_table(builder: Any, value: Any) -> int:
     builder.head = len(builder.Bytes) - end
     builder.minalign = max(builder.minalign, shape.align)
     start = end + shape.block.size
-    # An offset is stored relative to its own position, which is `end + distance` bytes from the end of the buffer.
+    # A field with an offset stores the distance from itself to its target. The field starts `end + distance` bytes before
+    # the end of the buffer, because `distance` is its distance from the end of the table; the target starts `item` bytes
+    # before the end of the buffer.
     numbers = [
         end + distance - item if is_offset else item
         for (_, item, is_offset), distance in zip(entries, shape.ends, strict=True)
@@ -342,7 +348,10 @@ class _Reader:
         return position + int(self.number("I", 4, position, what))
 
     def vector(self, position: int, size: int, align: int, what: str, view: bool = False) -> tuple[int, int]:
-        """Return (position of the first element, number of elements); `view`: the content does not count as read."""
+        """Return (position of the first element, number of elements).
+
+        `view` is True if the caller makes a view of the elements; since it reads none, they do not count for `budget`.
+        """
         start = self.follow(position, what)
         count = int(self.number("I", 4, start, what))
         self.check(start + 4, count * size, align if count else 1, what)

@@ -18,7 +18,11 @@ META_IDENTIFIER = b"ECM1"
 
 
 class MemoryKind(IntEnum):
-    """The use of a delegate's memory: SCRATCH in one call, PERSISTENT for all calls, STAGING for transfers."""
+    """The use of a delegate's memory.
+
+    The content of SCRATCH is only needed during one call; that of PERSISTENT is kept from call to call. STAGING is for
+    transfers between the host and the device.
+    """
 
     SCRATCH = 0
     PERSISTENT = 1
@@ -128,8 +132,9 @@ class MethodMeta:
     Attributes:
         name: The name of the method.
         delegates: One entry for each delegate of the method.
-        instructions: Debug handles of each instruction of the first chain; empty if there is no debug information.
-        debug_handles: The origins that the handles refer to.
+        instructions: Debug handles of each instruction in the method's first chain (`ExecutionPlan.chains[0]`); empty if
+            there is no debug information.
+        debug_handles: The origin of each graph node that a handle identifies.
         inputs: One entry for each input; empty if unknown.
         outputs: One entry for each output; empty if unknown.
     """
@@ -157,12 +162,12 @@ class Meta:
     Attributes:
         profile: The target runtime: `executorch-1.5` or `edgecore`.
         producer: The program that made the file.
-        producer_version: Its version.
+        producer_version: The version of that program.
         methods: One entry for each method.
         shared_state: Qualified names of the mutable buffers of which all methods use one copy.
         constants_sha256: Digest of the segment with constants; empty if there is none, or if an older edgecore made
             the file.
-        state_sha256: The same for the segment with initial values of mutable buffers.
+        state_sha256: Digest of the segment with initial values of mutable buffers; empty in the same cases.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 

@@ -1,7 +1,7 @@
-"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` is the same for flatc.
+"""The tables of a program (flatbuffer identifier ET12) as dataclasses; `schema/program.fbs` defines the same tables.
 
-An index of a value, operator, delegate or instruction refers to the list of these in its `ExecutionPlan` or `Chain`.
-Arena and segment sizes are in bytes.
+Tables refer to each other by index: a value, operator or delegate by its index in the list of the `ExecutionPlan`, an
+instruction by its index in the list of the `Chain`. Arena and segment sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -176,7 +176,11 @@ class Operator:
 
 @dataclass(slots=True)
 class KernelCall:
-    """A call of a kernel; `args` are the values of the schema's arguments, of the outs, and again of the result."""
+    """A call of a kernel.
+
+    `args` are indices of values: the arguments of the operator's schema, then the results that the kernel writes, then the
+    return value, which is the same result again, or a list of the results if there are several.
+    """
 
     op_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -184,7 +188,7 @@ class KernelCall:
 
 @dataclass(slots=True)
 class DelegateCall:
-    """A call of a delegate; `args` are the values of its inputs, then of its outputs."""
+    """A call of a delegate; `args` are the indices of its input values, then of its output values."""
 
     delegate_index: int = scalar(0, "i32")
     args: list[int] = vector(1, "i32")
@@ -253,7 +257,8 @@ class CompileSpec:
 class BackendDelegate:
     """A delegate of a method.
 
-    `processed.index` is an index in `PteFile.delegate_blobs`; `processed.location` is only used by readers and writers.
+    In a `PteFile`, `processed.index` is an index in `PteFile.delegate_blobs`, and `processed.location` has no meaning. In a
+    file, `location` says whether `index` is that of a segment or that of an entry of `backend_delegate_data`.
     """
 
     id: str = string(0)
@@ -298,7 +303,7 @@ class BackendDelegateInlineData:
 
 @dataclass(slots=True)
 class DataSegment:
-    """A segment: `offset` from the file's segment base, and `size`, both in bytes."""
+    """A segment of the file: `offset` from the start of the first segment, and `size`, both in bytes."""
 
     offset: int = scalar(0, "u64")
     size: int = scalar(1, "u64")

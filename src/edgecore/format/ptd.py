@@ -70,14 +70,17 @@ class ExternalData:
 
 @dataclass(slots=True)
 class PtdFile:
-    """The entries of a file by name. `segments` are those of the file that was read; the writer ignores them."""
+    """The entries of a file by name.
+
+    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these.
+    """
 
     entries: dict[str, ExternalData] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list, compare=False)
 
 
 def write_ptd(ptd: PtdFile) -> bytes:
-    """Return the file as bytes.
+    """Return the content of a `.ptd` file with the entries of `ptd`.
 
     Raises:
         FormatError: The size of an entry's data does not match its layout.
@@ -86,7 +89,7 @@ def write_ptd(ptd: PtdFile) -> bytes:
 
 
 def write_ptd_to(ptd: PtdFile, file: BinaryIO) -> int:
-    """Write to `file` without a copy of the segments in memory; return the number of bytes."""
+    """Write `ptd` to `file` piece by piece, so that the data is not copied in memory; return the number of bytes."""
     return write_chunks(_chunks(ptd), file)
 
 
@@ -119,7 +122,9 @@ def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
 
 
 def read_ptd(buffer: Buffer) -> PtdFile:
-    """Read a file from `buffer` (any object with the buffer protocol, such as an mmap); its data are views into it.
+    """Read a `.ptd` file from `buffer` (any object with the buffer protocol, such as an mmap).
+
+    The data of the result are views into `buffer`, not copies.
 
     Raises:
         FormatError: The buffer is no `.ptd` file, or damaged.

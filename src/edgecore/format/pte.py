@@ -58,7 +58,7 @@ class PteFile:
         mutable: The same for the initial content of mutable buffers; may be empty.
         delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
         named_data: The named data by key.
-        segments: The segments of the file that was read; the writer ignores them.
+        segments: The segments of the file that was read; `write_pte` makes new segments and ignores these.
     """
 
     program: Program
@@ -81,7 +81,7 @@ class PteFile:
 
 
 def write_pte(pte: PteFile) -> bytes:
-    """Return the file as bytes.
+    """Return the content of a `.pte` file with the program and the data of `pte`.
 
     Raises:
         FormatError: A value does not fit its field, or a delegate refers to a blob that does not exist.
@@ -90,7 +90,7 @@ def write_pte(pte: PteFile) -> bytes:
 
 
 def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
-    """Write to `file` without a copy of the segments in memory; return the number of bytes."""
+    """Write `pte` to `file` piece by piece, so that the data is not copied in memory; return the number of bytes."""
     return write_chunks(_chunks(pte), file)
 
 
@@ -130,7 +130,8 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:
     """Add a segment for each blob; return the references to them, and True if a blob is empty.
 
-    Equal blobs share a segment. All empty blobs share one inline entry without bytes.
+    Equal blobs share a segment. Empty blobs get no segment: they all refer to one empty entry in the flatbuffer
+    (`backend_delegate_data`).
     """
     lengths = Counter(memoryview(blob).nbytes for blob in blobs)
     by_content: dict[tuple[int, bytes], BackendDelegateDataReference] = {
@@ -176,7 +177,9 @@ def _add_named(layout: Layout, named: dict[str, NamedBlob]) -> list[NamedData] |
 
 
 def read_pte(buffer: Buffer) -> PteFile:
-    """Read a file from `buffer` (any object with the buffer protocol, such as an mmap); its data are views into it.
+    """Read a `.pte` file from `buffer` (any object with the buffer protocol, such as an mmap).
+
+    The data of the result are views into `buffer`, not copies.
 
     Raises:
         FormatError: The buffer is no `.pte` file, or damaged.

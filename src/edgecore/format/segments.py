@@ -35,7 +35,10 @@ class Segment:
 
 
 class Layout:
-    """Collects the segments of a file to be written; `pieces` are (offset from the segment base, bytes)."""
+    """Collects the segments of a file to be written.
+
+    `pieces` are (offset, bytes), where the offset counts from the start of the first segment.
+    """
 
     def __init__(self) -> None:
         self.segments: list[DataSegment] = []
@@ -95,7 +98,8 @@ class SegmentReader:
         self.kinds: dict[int, str] = {}
         for index, segment in enumerate(segments):
             start = base + segment.offset
-            # Without constants executorch writes one empty segment, and no header (base is 0).
+            # For a program without constants, executorch writes one segment of size 0, and no header that says where the
+            # segments start: `base` is then 0, and only segments of size 0 are valid.
             if (base == 0 and segment.size) or start + segment.size > max(base, end):
                 raise FormatError(
                     f"segment {index} (offset {segment.offset}, {segment.size} bytes) ends outside the segment data,"
@@ -129,7 +133,7 @@ class SegmentReader:
         return [b"", *(segment[offset : ends[offset]] for offset in where.offsets[1:])]
 
     def used(self) -> list[Segment]:
-        """Return all segments with their uses so far."""
+        """Return all segments, each with the use that `segment` recorded, or `unused`: call this after reading all data."""
         return [
             Segment(self.kinds.get(index, "unused"), self.base + segment.offset, segment.size, self.views[index])
             for index, segment in enumerate(self.segments)

@@ -138,7 +138,10 @@ def verify_ptd(ptd: PtdFile) -> list[Violation]:
 
 
 def verify_cases(bpte: BpteFile, pte: PteFile) -> list[Violation]:
-    """Verify that the test cases of a bundle match its program `pte`: methods, number of values, dtypes, shapes."""
+    """Verify that the test cases of a bundled program match its program `pte`.
+
+    Compared are the names of the methods, and the number, dtypes and shapes of inputs and expected outputs.
+    """
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     findings = []
     for suite in bpte.method_test_suites:
@@ -302,7 +305,7 @@ def _check_instruction(where: str, call: Any, plan: ExecutionPlan, instructions:
         values = [call.move_from, call.move_to]
     elif isinstance(call, JumpFalseCall):
         values = [call.cond_value_index]
-        # `instructions` itself is a valid destination: the end of the chain.
+        # A jump may also go to the end of the chain, whose index is the number of instructions.
         yield from _out_of_range(where, [call.destination_instruction], instructions + 1, "instruction")
     elif isinstance(call, FreeCall):
         values = [call.value_index]
@@ -449,8 +452,9 @@ def _check_arguments(method: MethodMeta, plan: ExecutionPlan) -> Iterator[str]:
 def _check_dims(argument: ArgumentMeta, sizes: Sequence[int], symbols: int) -> tuple[int, list[str]]:
     """Check the dims of an argument.
 
-    Symbols are numbered in the order of their first use, so a dim can refer to one of the first `symbols` symbols or to
-    the next new one. Returns the number of symbols including this argument, and the problems.
+    The symbols of a method are numbered in the order of their first use. `symbols` is the number of symbols that earlier
+    arguments use, so a dim of this argument may use one of these or the next new one. Returns the number of symbols that
+    are used up to and including this argument, and the problems as sentences.
     """
     if argument.dims and len(argument.dims) != len(sizes):
         return symbols, [f"it describes {len(argument.dims)} dims of {len(sizes)}"]

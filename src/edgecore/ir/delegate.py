@@ -40,7 +40,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def processed_bytes(self) -> bytes:
-        """The blob, under ExecuTorch's name."""
+        """The blob; ExecuTorch's class of the same name calls it `processed_bytes`."""
         return self.result.blob
 
     @property
@@ -55,7 +55,10 @@ class LoweredBackendModule(torch.nn.Module):
 
 
 class DelegatedCall(NamedTuple):
-    """An operator call inside a delegate. The report reads a list of these from `node.meta["delegated"]`."""
+    """An operator call inside a delegate, for the delegation report.
+
+    The entry `delegated` in the `meta` of a delegate's call node is the list of its `DelegatedCall`s.
+    """
 
     operator: str
     node: str

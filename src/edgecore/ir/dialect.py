@@ -1,7 +1,7 @@
 """The edge dialect: the operators that a graph may call.
 
 The dialect has the functional core ATen operators (those with torch's tag `core`), more ATen operators that the
-operator library implements, and registered custom operators. Views are replaced by their copy variants (`view_copy`),
+kernel libraries of the runtimes implement, and registered custom operators. Views are replaced by their copy variants (`view_copy`),
 so that every value is a dense tensor with memory of its own, and its dim order is that of the fake tensor in
 `node.meta["val"]`.
 """
@@ -76,7 +76,7 @@ _NOT_CORE = {
     aten.unfold_copy.default,
     aten.copy_.default,
 }
-"""ATen operators without the tag `core` that the operator library implements; two of them write in place."""
+"""ATen operators without the tag `core` that the runtimes' kernel libraries implement; two of them write in place."""
 
 COMPLEX = {
     aten._conj_physical.default,

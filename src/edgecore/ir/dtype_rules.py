@@ -31,7 +31,7 @@ from torch._ops import OpOverload
 from edgecore.ir.dtypes import DTYPE_LETTERS, dtype_name
 
 MAX_SLOTS = 3
-"""Maximum number of arguments for which the tool tried all combinations of dtypes."""
+"""Maximum number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""
 
 _NAMES = {letter: dtype_name(dtype) for dtype, letter in DTYPE_LETTERS.items()}
 _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
@@ -39,7 +39,7 @@ _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
 
 @cache
 def _slots(target: OpOverload) -> tuple[tuple[int, str, Any], ...]:
-    """List (position, name, default) of the operator's slots."""
+    """List (position, name, default) of the operator's slots, which are the arguments that affect dtypes."""
     return tuple(
         (index, spec.name, spec.default_value if spec.has_default_value() else None)
         for index, spec in enumerate(target._schema.arguments)
@@ -56,12 +56,12 @@ def is_slot(spec: Any) -> bool:
 
 
 def slots_of(target: OpOverload, args: Any, kwargs: Any) -> list[Any]:
-    """List the values of a call's slots, defaults included."""
+    """List the values of a call's slots (the arguments that affect dtypes), with defaults for those that are absent."""
     return [args[index] if index < len(args) else kwargs.get(name, default) for index, name, default in _slots(target)]
 
 
 def key_of(target: OpOverload, args: Any, kwargs: Any) -> str:
-    """Return the key of a call; a dtype without a letter is `?`."""
+    """Return the key of a call, which has one letter for the dtype of each slot; `?` is a dtype without a letter."""
     return "".join([_item(value) for value in slots_of(target, args, kwargs)])
 
 
@@ -87,7 +87,10 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
-    """Return ({key: results}, patterns that were tried), or None for an operator without a rule."""
+    """Return the rule of an operator as (key -> letters of the results, patterns), or None if it has no rule.
+
+    Keys and patterns are explained at the top of this file.
+    """
     entry = _table()["operators"].get(str(target))
     if entry is None:
         return None
@@ -133,12 +136,16 @@ def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> st
 
 
 def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
-    """Return True if the tool made no call of this kind: the absence of its key from the rule says nothing."""
+    """Return True if tools/make_dtype_rules.py tried no call of this kind.
+
+    A rule has the keys of the calls that succeeded. If a call was not tried, the absence of its key does not mean that
+    torch rejects it.
+    """
     if "?" in key or "".join("-" if value is None else "x" for value in slots) not in patterns:
         return True
     lists = [_item(value) for value in slots if isinstance(value, (list, tuple))]
     if any(len(item) not in (3, 4) or "b" in item for item in lists):
-        return True  # the tool tried lists of one or two dtypes, and its shapes do not suit boolean masks
+        return True  # tried were lists of one or two dtypes, with shapes that do not suit boolean masks
     if not lists and not any(isinstance(value, torch.Tensor) for value in slots):
         return True  # in a call with numbers only, torch may have rejected their values, not their kinds
     items = [_item(value) for value in slots if value is not None]
@@ -146,6 +153,6 @@ def _untried(slots: list[Any], key: str, patterns: frozenset[str]) -> bool:
 
 
 def _spell(slots: list[Any]) -> str:
-    """Return the dtypes of slots in words: `float32 with int64`."""
+    """Return the dtypes of the values of slots for a message: `float32 with int64`."""
     words = [_item(value).strip("()") for value in slots if value is not None]
     return " with ".join("/".join(_NAMES.get(x) or _KINDS.get(x, x) for x in word) for word in words)

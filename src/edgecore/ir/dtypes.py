@@ -1,4 +1,7 @@
-"""Torch dtypes: their numbers in files and their letters in dtype rules, from the table in `edgecore.format.dtypes`."""
+"""Torch dtypes: their numbers in `.pte` files, and the letters that abbreviate them in `dtype_rules.json`.
+
+Both are from the table in `edgecore.format.dtypes`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Operators on weights of 2, 4 and 8 bits. ExecuTorch defines kernels for them, PyTorch has no such operators.
 
 The emitter maps `edgecore::embedding_packed` to the kernels `quantized_decomposed::embedding_{2bit,4bit,byte}`, and
-`edgecore::mixed_linear` to the kernel of that name. The formats of their weights are ExecuTorch's.
+`edgecore::mixed_linear` to the kernel `quantized_decomposed::mixed_linear`. Weights are packed as these kernels expect.
 """
 
 from __future__ import annotations

@@ -133,7 +133,10 @@ class _Problem:
         return best
 
     def improve(self, order: list[int], best: _Placement, steps: int, rng: random.Random) -> _Placement:
-        """Move tensors to earlier positions of `order`; see `annealed`."""
+        """Move one tensor after another to an earlier position of `order`, at most `steps` times; return the best placement.
+
+        A move that enlarges the arena is undone.
+        """
         current = best
         for _ in range(steps):
             if best[0] <= self.bound:

@@ -30,7 +30,7 @@ class MemoryPlan:
 
     Attributes:
         arenas: Memory id -> size of the arena in bytes.
-        specs: The specs with memory of their own (the base storages).
+        specs: The specs of tensors with memory of their own; other tensors are aliases that lie inside these.
         state: Qualified name -> spec, of the mutable buffers.
         sharing: The nodes that need no instruction, because their results are aliases.
         bounds: Memory id -> the largest total size of the tensors that live at one time, in bytes.
@@ -137,7 +137,8 @@ class MemoryPlanningPass:
                     )
             limit = self.memories[mem_id - 1].size if self.memories else None
             if limit is not None and size > limit:
-                # The planner's arena is larger than the memory; the offsets that `distribute` found are within it.
+                # The planner needs more than the memory has. `distribute`, which chose the memory of each tensor, also found
+                # offsets that fit into it: use these.
                 for spec, offset in zip(specs, offsets, strict=True):
                     spec.mem_offset = offset
                 plan.arenas[mem_id] = max(spec.mem_offset + spec.nbytes for spec in specs)
@@ -147,8 +148,9 @@ class MemoryPlanningPass:
 class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
-    `planned` are the specs that need memory in an arena, in the order of their first use. `fixed` are those that may
-    not share memory: inputs, outputs, mutable buffers, and all that branches and loops use.
+    In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
+    need memory in an arena, in the order of their first use. `fixed` are the specs that may not share memory: inputs,
+    outputs, mutable buffers, and all that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
@@ -192,7 +194,7 @@ class _Lifetimes:
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:
-        """Return the number of times that nodes write or read each base storage."""
+        """Return how often nodes write or read each tensor with memory of its own; uses of its aliases count as its uses."""
         count: dict[TensorSpec, int] = defaultdict(int)
         for node in self.order:
             for accessed in (node, *node.all_input_nodes):

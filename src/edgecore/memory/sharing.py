@@ -55,8 +55,10 @@ def share_memory(
 ) -> Sharing:
     """Set `base` and `base_offset` of the specs that can share the memory of another spec.
 
-    The lifetime of the base storage then covers the lifetimes of all tensors in it. Memory is not shared where that
-    would raise the maximum sum of live bytes, or start a tensor at an offset that is no multiple of `alignment`.
+    The tensor `base` then holds the bytes of the spec from `base_offset` on. The tensor at the end of a chain of bases
+    has memory of its own; its lifetime is extended to cover the lifetimes of all tensors inside it. Memory is not
+    shared where that would raise the maximum sum of live bytes, or start a tensor at an offset that is no multiple of
+    `alignment`.
 
     Args:
         program: The program, with its specs assigned.
@@ -80,7 +82,10 @@ def share_memory(
 
 
 class _Sharer:
-    """Shares memory step by step, and tracks the sum of live bytes at each position of the program."""
+    """Makes tensors aliases of others, one node at a time.
+
+    `live` tracks the sum of live bytes at each position in `order`, to reject sharing that would raise its maximum.
+    """
 
     def __init__(self, owned: Sequence[TensorSpec], order: Sequence[Node], alignment: int) -> None:
         self.alignment = alignment
@@ -103,7 +108,7 @@ class _Sharer:
         live = self.live.setdefault(spec.mem_id, np.zeros(length, np.int64))
         live[life[0] : life[1] + 1] += sign * -(-spec.nbytes // self.alignment) * self.alignment
 
-    # Steps ------------------------------------------------------------------------------------------------------------
+    # Kinds of sharing, one method each: view, concatenation, update of a mutable buffer, computation in place ---------
 
     def view(self, node: Node) -> None:
         """Make the results of a view, slice or split aliases of the operand."""
@@ -178,8 +183,8 @@ class _Sharer:
     def in_place(self, node: Node) -> None:
         """Write the result over the first operand of the same dtype and shape that nothing reads afterwards."""
         spec = node.meta.get(SPEC)
-        # A result inside a mutable buffer is excluded: the operand, which is written earlier, would then lie in the
-        # buffer too, whose old content may still be read at that time.
+        # Skip a result that lies in a mutable buffer (`owned` has no buffers). Its operand would also be computed in the
+        # buffer, at an earlier time, when later nodes may still have to read the buffer's old content.
         if not isinstance(spec, TensorSpec) or spec.storage not in self.owned or spec not in self.owned:
             return
         sources = [source for source in node.all_input_nodes if isinstance(source.meta.get(SPEC), TensorSpec)]
@@ -202,14 +207,17 @@ class _Sharer:
             if self._join([(storage, 0)], spec):
                 return
 
-    # Helpers ----------------------------------------------------------------------------------------------------------
+    # Checks and changes that several kinds of sharing need ------------------------------------------------------------
 
     def _may_join(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if `part` still has memory of its own, in the same arena as `base`."""
+        """Return True if `part` may become an alias inside `base`: it is no alias yet, and both belong to the same arena."""
         return part in self.owned and part.base is None and part.mem_id == base.mem_id
 
     def _overlaps_in_delegate(self, part: TensorSpec, base: TensorSpec) -> bool:
-        """Return True if a delegate that reads `part` also reads another tensor in the storage of `base`."""
+        """Return True if a delegate that reads `part` also reads another tensor in the storage of `base`.
+
+        `part` must then keep memory of its own, because the arguments of a delegate must not overlap.
+        """
         for reader in self.readers[part]:
             if is_delegate_call(reader):
                 others = (spec for source in reader.all_input_nodes for spec in specs_of(source) if spec is not part)
@@ -280,7 +288,10 @@ def _symbolic_shape(node: Node) -> tuple[str, ...]:
 
 
 def _dims_above_1(spec: TensorSpec) -> list[int]:
-    """Return the dims of a size above 1, outermost first; if they are equal, two tensors have the same byte order."""
+    """Return the dims of a size above 1, outermost first.
+
+    If this list is the same for two tensors of one shape, their elements have the same order in memory.
+    """
     return [dim for dim in spec.dim_order if spec.shape[dim] > 1]
 
 

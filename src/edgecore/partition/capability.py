@@ -95,7 +95,7 @@ class CapabilityPartitioner:
         by_level: dict[int, list[Node]] = {}
         for node, level in accepted.items():
             by_level.setdefault(level, []).append(node)
-        # This entry lets the report name the backend even if it took no node.
+        # Without a tagged node, `to_backend` still needs the backend's id, to record its reasons: define a tag for it.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
             count = sum(node.target not in DATA_MOVEMENT for node in nodes)

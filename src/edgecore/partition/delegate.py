@@ -1,4 +1,4 @@
-"""Delegation: turn the nodes of each tag into one node that calls a compiled delegate."""
+"""Delegation: replace each partition (the nodes with the same tag) by one node that calls a compiled delegate."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def to_backend(
         program: The program; it is edited in place.
         partitioner: The partitioner.
         preprocess: Compiles a partition.
-        diagnostics: Gets the reasons why nodes stay outside.
+        diagnostics: Gets the reasons why nodes are not delegated.
         required: Raise a `CompileError` in place of the warning.
 
     Returns:
@@ -110,7 +110,7 @@ def _note_unsupported_nodes(
     diagnostics: PartitionDiagnostics,
     required: bool,
 ) -> None:
-    """Add the reasons why nodes stay outside to `diagnostics`.
+    """Add the reasons why nodes are not delegated to `diagnostics`.
 
     Checks that failed with the same exception on calls of the same operator count as one failure.
     """

@@ -49,13 +49,13 @@ class PartitionDiagnostics:
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, node: str, backend_id: str, reason: str) -> None:
-        """Add the reason why a backend did not take a node."""
+        """Add the reason why a node was not delegated to a backend."""
         self.by_node.setdefault(node, []).append((backend_id, reason))
 
     def fall_back(
         self, backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool = False
     ) -> None:
-        """Record that a backend failed, so that `nodes` stay outside, and warn.
+        """Record that a backend failed, so that `nodes` are not delegated to it, and warn.
 
         Args:
             backend: Its id, or the class of its partitioner.
@@ -96,9 +96,9 @@ def counted(nodes: Sequence[Node]) -> str:
 
 
 def _level_of_caller() -> int:
-    """Return the `stacklevel` for the caller's warning: that of the innermost frame outside edgecore.
+    """Return the `stacklevel` with which the caller's `warnings.warn` shows the line of the user's code.
 
-    This frame is in the user's code.
+    This line is in the innermost frame outside edgecore.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -21,8 +21,8 @@ class NodeQuery:
     Attributes:
         node: The call.
         constants: The constants of the program.
-        is_decomposed: False while the graph may still have composite operators and views. Strides of views do not show
-            the final layout.
+        is_decomposed: False before decomposition, when the graph may still have composite operators and views. A view's
+            strides are then not final: decomposition replaces the view by a copy with dense strides.
     """
 
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool = True) -> None:
@@ -49,7 +49,7 @@ class NodeQuery:
         return self.constants.get(node)
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
-        """List the `val`s of the call's inputs and results, each after the words for it: `input x`, `its result`.
+        """List (name for messages, `val`) of the call's inputs and results; names are such as `input x` and `its result`.
 
         Args:
             except_arguments: Names of arguments to omit.

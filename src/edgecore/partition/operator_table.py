@@ -1,4 +1,8 @@
-"""Tables of supported operators, which serve partitioning, reasons, documentation and compilation."""
+"""Tables of the operators that a backend supports.
+
+A table decides which nodes are delegated, gives the reasons for the others, documents the operators, and holds the data
+with which the backend's compiler translates each operator.
+"""
 
 from __future__ import annotations
 
@@ -127,11 +131,11 @@ class OperatorTable(Generic[Lower]):
         return row.unsupported_reason(query) if row.unsupported_reason else None
 
     def missing_reason(self, node: Node) -> str:
-        """Return the reason for a call whose operator has no row."""
+        """Return the reason why a call is not supported if its operator has no row."""
         return "not among the backend's operators"
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
-        """Return the reason if an input or result of a call has none of the row's dtypes, or None."""
+        """Return the reason why the row does not support an input or result of a call (no tensor, or another dtype), or None."""
         for name, val in query.vals(except_arguments=row.any_dtype):
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
@@ -150,7 +154,7 @@ class OperatorTable(Generic[Lower]):
         return lambda node: reasons(node) is None
 
     def support(self) -> list[OperatorSupport]:
-        """List the rows for `BackendCompiler.operator_support`, sorted by operator."""
+        """List the rows without their functions, sorted by operator, as `BackendCompiler.operator_support` returns them."""
         rows = [
             OperatorSupport(str(row.target), tuple(map(dtype_name, row.dtypes)), row.constraints)
             for row in self.rows.values()

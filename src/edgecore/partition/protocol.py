@@ -17,7 +17,7 @@ TAG = "delegation_tag"
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend of a tag, and the compile specs of its partitions."""
+    """The backend that compiles the partition of a tag, and the compile specs that it gets."""
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
@@ -58,8 +58,9 @@ class Partitioner(Protocol):
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram
     ) -> tuple[Sequence[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Return operators that must not be decomposed, and a function that says which of their calls (all if None).
+        """Return operators that must not be decomposed before partitioning, and a function that selects calls of these.
 
-        A preserved call that no backend takes is decomposed after partitioning.
+        The function returns True for a call that must stay; None in its place means that all calls stay. A call that
+        stayed but is not delegated is decomposed after partitioning.
         """
         ...

@@ -52,5 +52,5 @@ class PartitionView:
 
 
 def debug_handles(*nodes: Node) -> tuple[int, ...]:
-    """Return the debug handles of nodes, for `PreprocessResult.debug_handle_map`."""
+    """Return the debug handles of nodes; `PreprocessResult.debug_handle_map` has these for each operation of a delegate."""
     return tuple(node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta)

@@ -1,4 +1,4 @@
-"""Canonicalize symbolic sizes: each is one node that reads an input, if an input has the size."""
+"""Canonicalize symbolic sizes: compute each size by one node, which reads an input of the graph where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn constants of an exported program into buffers if the model writes them or a buffer has the same memory."""
+"""Turn constants of an exported program into buffers, or replace them by buffers, so that the model can write them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def make_placeholders_dense(body: GraphModule) -> set[Node]:
 def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorMode) -> None:
     """Copy the operands of a control-flow node that are not contiguous.
 
-    The node also gets a source line if torch recorded none.
+    The bodies need this, because `make_placeholders_dense` makes their inputs contiguous. The node also gets a source
+    line if torch recorded none.
     """
     if not source_line(node):
         _borrow_source(node)
@@ -67,7 +68,7 @@ def copy_body_results(body: GraphModule, node: Node, mode: FakeTensorMode) -> No
     """
     flow = control_flow(node)
     if node.target is WHILE and body is flow.bodies[0]:
-        return  # the jump reads the condition before any state is written
+        return  # the loop's conditional jump reads this result before any state is written
     output = body.graph.output_node()
     editor = Editor(body, output, mode)
     returned: list[Any] = []

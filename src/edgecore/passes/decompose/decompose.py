@@ -136,7 +136,10 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _kind(number: Any) -> bool | int | float:
-    """Return a number of the same Python type, which decides about type promotion."""
+    """Return a concrete bool, int or float in place of a number that may be symbolic.
+
+    Type promotion depends only on the type of the number, not on its value.
+    """
     return number if isinstance(number, bool) else 1 if isinstance(number, (int, torch.SymInt)) else 1.0
 
 

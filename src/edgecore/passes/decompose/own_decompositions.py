@@ -105,7 +105,7 @@ def _sorted_size(node: Node) -> Any:
 
 @decomposes(aten.cumprod.default)
 def _cumprod(value: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Multiply each prefix of the last dim: row i of an n x n table has the first i + 1 elements, then ones.
+    """Compute the cumulative product as `prod` of each row of an n x n matrix: row i has the first i + 1 elements, then ones.
 
     `prod` of a row multiplies in the same order as torch's `cumprod`, so that the results are equal, including overflow
     and underflow. Sums of logarithms would need fewer operations, n instead of n^2, but are inexact and fail for

@@ -130,7 +130,7 @@ def _conj(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.item.default)
 def _item(editor: Editor, node: Node) -> Node:
-    # A computed `val` would have a new symbol; users of the node refer to the old one.
+    # Keep the `val`: a new one would be a new symbolic number, unknown to the shapes that are computed from the old one.
     return editor.call(aten._local_scalar_dense.default, _input(node), val=node.meta["val"])
 
 

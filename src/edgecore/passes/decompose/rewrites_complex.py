@@ -126,7 +126,10 @@ def _transform_of_real_numbers(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.permute.default, aten.transpose.int, aten.squeeze.dim, aten.squeeze.dims)
 def _moved_transform(editor: Editor, node: Node) -> Node | None:
-    """Move the data before a transform of real numbers instead of after it, and transform along the new dims."""
+    """Permute or squeeze the real input of a transform instead of its complex result, and adjust the dims of the transform.
+
+    The dialect cannot permute or squeeze complex tensors.
+    """
     source = _complex_input(node)
     transform = None if source is None else _skip_copies(source)
     if transform is None or transform.target is not aten._fft_r2c.default:

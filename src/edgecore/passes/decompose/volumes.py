@@ -154,7 +154,11 @@ def _planes(volume: Tensor) -> Tensor:
 
 
 def _columns(planes: Tensor, volume: Tensor) -> Tensor:
-    """Arrange results for the planes of `volume`, [planes, 1, H, W], as images [D, H * W], to pool along the depth."""
+    """Reshape pooled planes of `volume` from [N * C * D, 1, H, W] to [N * C, 1, D, H * W], to pool them along the depth.
+
+    In these images the depth is a spatial dim, so that 2-d pooling with a window of [depth, 1] applies. The sizes H and W
+    are those after pooling the planes.
+    """
     return planes.reshape(-1, 1, volume.shape[-3], planes.shape[2] * planes.shape[3])
 
 
@@ -180,7 +184,8 @@ def max_pool_with_indices(
     along_depth = ([values[0], neutral] for values, neutral in ((kernel, 1), (steps, 1), (pads, 0), (gaps, 1)))
     result, indices = aten.max_pool2d_with_indices.default(_columns(maxima, volume), *along_depth, ceil_mode)
     shape = (*volume.shape[:-3], result.shape[2], *maxima.shape[2:])
-    # An index is depth * pixels + pixel of the maxima; the first step knows the index of this maximum in its plane.
+    # `indices` has, for each result, its position in the maxima of the planes: depth * pixels + pixel. At this position,
+    # `plane_indices` has the index of the maximum in its plane, H x W.
     flat, pixels = indices.flatten(1), maxima.shape[2] * maxima.shape[3]
     depths = torch.div(flat, pixels, rounding_mode="floor")
     in_plane = _columns(plane_indices, volume).flatten(1).gather(1, flat)
@@ -223,7 +228,10 @@ def average_pool(
 
 @decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
-    """Average each plane, then average the results along the depth: all planes of a window have equal sizes."""
+    """Average each plane, then average the results along the depth.
+
+    This equals one average over the window, because each plane contributes the same number of elements.
+    """
     depth, height, width = output_size
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)
