@@ -25,9 +25,9 @@ module; its methods `requires` and `ensures` check the graph before and after.
 Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
 """The stage of lowering in which a pass runs.
 
-`exported`: on each method as `torch.export` returns it. `methods`: on each method, after all of them are functional.
-`edge`: to the edge dialect, before transform passes and partitioners. `undelegated`: on the nodes outside delegates,
-after the partitioners. `memory`: in `to_executorch`, before memory planning.
+`exported`: runs on each method as `torch.export` returns it. `methods`: runs on each method after the stage `exported`
+of all methods. `edge`: lowers to the edge dialect, before transform passes and partitioners. `undelegated`: runs on the
+nodes outside delegates, after the partitioners. `memory`: runs in `to_executorch`, before memory planning.
 """
 
 

@@ -282,7 +282,8 @@ def _row(
     """Compare an output of the program (`got`) with the same output of the model (`eager`).
 
     `quantized` and `noisy` are the same output of the quantized program in eager mode, without and with noise before
-    each quantization. The change that the noise causes gives the bound of the error.
+    each quantization. The bound of the error is `tolerance`; if that is None, it is the larger of `RELATIVE_BOUND` and
+    the change that the noise causes (times `NOISE_MARGIN`).
     """
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:

@@ -214,7 +214,7 @@ def compile(
             ]
             options = next(backend.options for backend in chosen if backend.name == recipe_backend)
             if any(options[key] != value for key, value in recipe.options.items()):
-                recipe = replace(recipe, computes_in="float32")  # the user overrode an option, so not float16
+                recipe = replace(recipe, computes_in="float32")  # the user overrode an option that float16 needs
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
