@@ -104,7 +104,11 @@ def _converts(node: Node, mode: FakeTensorMode) -> bool:
 
 
 def _writes_through_alias(program: ExportedProgram) -> bool:
-    """Return True if an in-place operator writes an input, or memory of another value that a later node reads."""
+    """Return True if an in-place operator writes a program input, or a tensor with a live alias.
+
+    A live alias is another node that may share the tensor's memory and has a user after the in-place operator. That
+    user must see the written values, but the functional overload writes them to a new tensor.
+    """
     graph = program.graph_module.graph
     position = {node: index for index, node in enumerate(graph.nodes)}
     base_of: dict[Node, Node] = {}
@@ -129,9 +133,9 @@ def _writes_through_alias(program: ExportedProgram) -> bool:
 
 
 def _in_place_chain(node: Node) -> set[Node]:
-    """Return the nodes that stand for the same tensor as `node`.
+    """Return the nodes of a chain of in-place calls that write one tensor, from `node` back to the tensor's producer.
 
-    If `node` is an in-place call, these are `node`, the argument that it writes, and so on if that is such a call too.
+    An in-place call returns the argument that it writes, so all these nodes have the same tensor as their value.
     """
     chain = {node}
     while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):

@@ -70,7 +70,10 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
 
 
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:
-    """Store `tensor` in the placeholder `node` if it has one user and the same shape, else in a new one."""
+    """Store `tensor` as a constant and return its placeholder.
+
+    The constant of `node` is overwritten if it has the same shape and no other reader; otherwise a new one is added.
+    """
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)
         return node

@@ -54,7 +54,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _frozen(value: Any) -> Hashable:
-    """Return arguments as a key: 1, 1.0 and True have different keys, as do 0.0 and -0.0."""
+    """Convert arguments to a hashable key: 1, 1.0 and True have different keys, as do 0.0 and -0.0."""
     if isinstance(value, Node):
         return value
     if isinstance(value, (list, tuple)):

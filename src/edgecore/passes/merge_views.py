@@ -18,8 +18,8 @@ aten = torch.ops.aten
 def merge_views(program: ExportedProgram) -> ExportedProgram:
     """Let the last reshape, or the last permutation, of a chain read the input of the chain.
 
-    A chain that changes nothing is removed, as is a concatenation of a single tensor. If the result is an output of the
-    program and the input of the chain is an input of the program, the node stays, to copy the input.
+    A chain that as a whole changes nothing is removed, as is a concatenation of a single tensor. The exception is a
+    chain from an input of the program to an output: one node stays and copies, because outputs may not alias inputs.
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)

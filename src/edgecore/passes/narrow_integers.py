@@ -46,11 +46,11 @@ _INT32 = torch.iinfo(torch.int32)
 def narrow_integers(program: ExportedProgram) -> ExportedProgram:
     """Compute int64 values in int32 if they have a known range that fits, and if all nodes that read them accept int32.
 
-    Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and follow from them through
-    addition, subtraction, multiplication, minimum, maximum and data movement. Nodes that accept int32 are narrowed
-    nodes and operators that accept indices of both dtypes. Inputs and results of the program keep their dtype. A value
-    that its operator can compute only in int64, such as `argmax`, is converted once. Random and data-dependent values
-    stay int64.
+    Ranges are known for constants, `arange`, `argmax`, `argmin`, `full` and `clamp`, and are propagated through
+    addition, subtraction, multiplication, minimum, maximum and data movement. Two kinds of nodes accept int32: nodes
+    that are computed in int32 themselves, and operators that accept indices of both dtypes. Inputs and results of the
+    program keep their dtype. A value that its operator can compute only in int64, such as `argmax`, is converted once.
+    Random and data-dependent values stay int64.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -136,8 +136,9 @@ def _can_compute(node: Node) -> bool:
 def _narrowable(narrow: set[Node], bounded: set[Node]) -> set[Node]:
     """Return the largest subset of `narrow` that can be computed in int32.
 
-    A node stays in the set if all its users accept it in int32 and all its int64 operands are in `bounded`. Removing a
-    node may make others fail this test, so the test is repeated until the set does not change.
+    A node stays in the set if all its users accept it in int32, and if all its int64 operands fit int32, which the
+    nodes in `bounded` do. Removing a node may make other nodes fail this test, so the test is repeated until the set
+    does not change.
     """
     while True:
         remaining = {node for node in narrow if all(_accepts_int32(user, node, narrow) for user in node.users)}

@@ -1,4 +1,4 @@
-"""Pack the quantized weights that no delegate took, so that the file stores them as integers."""
+"""Pack the quantized weights of operators that are not delegated, so that the file stores them as integers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ PER_ROW, PER_GROUP = "dequantize_per_channel.default", "dequantize_per_channel_g
 
 @dataclass(frozen=True)
 class _Weight:
-    """A packed weight: the placeholders of its constants, the bits of an entry, and the number of rows.
+    """A packed weight matrix: the placeholders of its constants, the bits per element, and the number of rows.
 
-    `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`; without zero points, all are 0.
+    `packed`, `scales` and `zero_points` are arguments of `edgecore::embedding_packed`. If `zero_points` is None, all
+    zero points are 0.
     """
 
     packed: Node
@@ -123,7 +124,10 @@ def _multiply(graph_module: GraphModule, node: Node, weight: _Weight) -> None:
 
 
 def _replace_with_name(node: Node, replacement: Node) -> None:
-    """Replace `node` and take over its name, by which the report finds the reasons why no backend took the operator."""
+    """Replace `node` and give its name to the replacement.
+
+    The report looks up by node name the reasons why no backend supports an operator.
+    """
     name = node.name
     replace(node, replacement)
     replacement.name = name

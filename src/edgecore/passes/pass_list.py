@@ -25,9 +25,9 @@ module; its methods `requires` and `ensures` check the graph before and after.
 Stage = Literal["exported", "methods", "edge", "undelegated", "memory"]
 """The stage of lowering in which a pass runs.
 
-`exported`: on each method as `torch.export` returns it. `methods`: on each method, after all of them are functional.
-`edge`: to the edge dialect, before transform passes and partitioners. `undelegated`: on the nodes outside delegates,
-after the partitioners. `memory`: in `to_executorch`, before memory planning.
+`exported`: runs on each method as `torch.export` returns it. `methods`: runs on each method after the stage `exported`
+of all methods. `edge`: lowers to the edge dialect, before transform passes and partitioners. `undelegated`: runs on the
+nodes outside delegates, after the partitioners. `memory`: runs in `to_executorch`, before memory planning.
 """
 
 
@@ -36,8 +36,9 @@ class PassContext:
     """Facts about one compilation that some passes need in addition to the program.
 
     Attributes:
-        preserve_for: Returns the predicate for the nodes of a program that `decompose` must preserve.
-        preserved: The operators that the predicate may accept. The verifier allows them besides those of the dialect.
+        preserve_for: Gets a program and returns a function (node) -> True if `decompose` must preserve the node.
+        preserved: The operators for which that function may return True. The verifier allows them in addition to the
+            operators of the edge dialect.
         written_buffers: Qualified names of the buffers that any method writes.
     """
 
@@ -54,8 +55,9 @@ class NamedPass:
         name: The name, by which users refer to the pass.
         function: The pass.
         guarantee: A sentence about the program after the pass.
-        when: The condition under which the pass runs; always if empty.
-        stage: The stage of lowering.
+        when: The condition under which the pass changes a program, as text for the documentation; empty if there is no
+            condition.
+        stage: The stage of lowering in which the pass runs.
         needs_context: `function` gets a `PassContext` as its second argument.
     """
 
@@ -67,7 +69,7 @@ class NamedPass:
     needs_context: bool = False
 
     def bind(self, context: PassContext) -> NamedPass:
-        """Return this pass as a pass without a context argument."""
+        """Bind `context` to the pass, because the pass manager calls each pass with a program as its only argument."""
         if not self.needs_context or isinstance(self.function, PassBase):
             return self
         return replace(self, function=partial(self.function, context=context), needs_context=False)

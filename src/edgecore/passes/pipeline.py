@@ -115,5 +115,5 @@ EDGE_PASSES = PassList(
 
 A program with 3-d convolutions goes through the stage `edge` twice: the first round preserves these convolutions, so
 that `fuse_batch_norm` finds them, and the second round decomposes them into 2-d convolutions. If a backend asked to
-preserve a 3-d convolution and then did not take it, the stage `edge` runs in place of the stage `undelegated`.
+preserve a 3-d convolution and then did not delegate it, the stage `edge` runs in place of the stage `undelegated`.
 """

@@ -1,4 +1,4 @@
-"""Keep the buffers that methods share mutable in methods that only read them."""
+"""Make a buffer mutable in all methods that read it, if any method writes it."""
 
 from __future__ import annotations
 

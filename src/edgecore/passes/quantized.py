@@ -72,7 +72,7 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
     """Insert `dequantize(quantize(value))` and return the dequantize node.
 
     Args:
-        editor: The position of the new nodes.
+        editor: The editor, which inserts the new nodes at its position.
         value: The node whose value is quantized.
         parameters: Per-tensor parameters.
 
@@ -111,7 +111,7 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
 
 
 def propagate_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Move data in quantized form: put dequantize nodes after data movement and quantize nodes before it.
+    """Move dequantize nodes behind data movement and quantize nodes before it, so that it moves quantized data.
 
     This applies to per-tensor quantization, and to values with a single reader. Adjacent pairs are then removed by
     `fold_quantize`.

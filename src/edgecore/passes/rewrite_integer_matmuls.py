@@ -42,7 +42,7 @@ def rewrite_integer_matmuls(program: ExportedProgram) -> ExportedProgram:
 
 
 def _weight(node: Node, constants: Constants) -> Node | None:
-    """Return the int8 constant [columns, depth] whose transpose is the right matrix of a matmul, or None."""
+    """Return the int8 constant [N, K] whose transpose [K, N] is the second operand of a matmul, or None."""
     right: Any = node.args[1]
     if node.target is aten.mm.default:
         if not isinstance(right, Node) or right.target not in CASTS:
@@ -76,9 +76,10 @@ def _rewrite_scaled_matmul(graph_module: GraphModule, node: Node, weight: Node, 
 
 
 def _rewrite_integer_matmul(graph_module: GraphModule, node: Node, weight: Node, constants: Constants) -> None:
-    """Replace an integer matmul by a float32 layer with scales of 1.
+    """Replace an integer matmul by a float32 linear layer whose dequantized weight has scales of 1.
 
-    float32 represents sums below 2^24 exactly, and larger sums with 7 digits.
+    With these scales the layer multiplies the integers themselves. float32 represents sums below 2^24 exactly, and
+    larger sums with 7 digits.
     """
     editor = Editor(graph_module, node, fake_mode(graph_module))
     value = editor.call(aten._to_copy.default, node.args[0], dtype=torch.float32)

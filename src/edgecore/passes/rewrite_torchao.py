@@ -49,9 +49,10 @@ def _is(node: Any, name: str) -> bool:
 
 
 def _rewrite_dynamic(graph_module: GraphModule, node: Node) -> None:
-    """Rewrite dynamic quantization: `choose_qparams_affine` and the nodes that quantize and dequantize by its results.
+    """Rewrite dynamic quantization: `choose_qparams_affine` and the nodes that use its scale and zero point.
 
-    All of them must have the same blocks (rows) and limits (int8); otherwise they stay as they are.
+    These nodes must all be quantize and dequantize nodes with the int8 range and one block per row, like
+    `choose_qparams_affine` itself; otherwise none of the nodes is rewritten.
     """
     source = node.args[0]
     assert isinstance(source, Node)

@@ -115,7 +115,7 @@ class BundledProgram:
 
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
-    """Return the `.bpte` as bytes; executorch has a function of this name."""
+    """Return the `.bpte` as bytes. The function has the name of its counterpart in executorch."""
     return bundled_program.buffer
 
 

@@ -84,7 +84,7 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
 
 
 def _kernels(node: Node) -> list[tuple[str, str]]:
-    """Return (name, overload) of each kernel that the instructions of a node call."""
+    """Return (name, overload) of each kernel that the `.pte` calls for a node; [] for getitem and delegate calls."""
     if node.target is operator.getitem or is_delegate_call(node):
         return []
     if is_control_flow(node):

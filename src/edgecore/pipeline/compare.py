@@ -80,7 +80,7 @@ def _real(value: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """One output of a method, for the call in which the error of the runtime is largest relative to its bound.
+    """The errors of one output of a method, for the call with the largest ratio of the runtime's error to its bound.
 
     Attributes:
         method: The name of the method.
@@ -88,12 +88,12 @@ class OutputRow:
         input: The number of the call, from 0.
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
-        eager: The difference of the program's output from the model's: the loss of the recipe, if there is one, and the
-            error of the runtime.
+        eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
+            the quantization error if `edgecore.compile` quantized the model.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
-            None if no recipe quantized the program.
-        bound: The bound of the error of the runtime, an absolute value.
-        step: The scale with which the output was rounded last; None if it was not rounded with one known scale.
+            None if `edgecore.compile` did not quantize the model.
+        bound: The maximum absolute error of the runtime that is accepted.
+        step: The scale, if a per-tensor dequantize node with a constant scale computes the output; otherwise None.
         problem: A sentence if the model returns another shape or dtype than the program; otherwise empty.
     """
 
@@ -110,7 +110,7 @@ class OutputRow:
 
     @property
     def own(self) -> Difference:
-        """The difference that counts as the error of the runtime."""
+        """The difference to compare with `bound`: `quantized` if it is not None, otherwise `eager`."""
         return self.quantized or self.eager
 
     @property
@@ -135,7 +135,10 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods: first those beyond their bound, then the others; both are sorted by `eager.sqnr`."""
+    """All outputs of all methods: first those whose error exceeds the bound, then the others.
+
+    Both groups are sorted by `eager.sqnr`, the lowest first.
+    """
 
     rows: Sequence[OutputRow]
 
@@ -169,7 +172,7 @@ def compare(
     references: Mapping[str, Reference],
     tolerance: float | None,
 ) -> Comparison:
-    """Implement `CompiledProgram.compare`; `references` are the programs to compare with, by method name."""
+    """Implement `CompiledProgram.compare`. `references` maps the name of each method to its reference program."""
     loaded = runtime.load(program, trust=True)
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     if unknown := sorted(set(models) - set(references)):
@@ -189,10 +192,10 @@ class Reference:
 
     Attributes:
         example: The example inputs of the export: positional and keyword arguments.
-        rounded: The exported program if a recipe quantized it, or if it rounds values (quantizes activations);
-            otherwise None.
+        rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it or if the user's model contains
+            quantize nodes; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        by_recipe: True if a recipe quantized the program; False if the user's model already rounds.
+        by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
     """
 
     example: tuple[tuple[Any, ...], Mapping[str, Any]] | None
@@ -234,7 +237,7 @@ def _compare_method(
     reference: Reference,
     tolerance: float | None,
 ) -> list[OutputRow]:
-    """Run all calls, and return the row of each output for the call with the largest error relative to the bound."""
+    """Run all calls. Return one row for each output, for the call with the largest ratio of the error to its bound."""
     model_results = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
     program_results = [_results(method(*pytree.tree_leaves(call))) for call in calls]
     quantized: list[list[list[Any]]] = []  # indices: way to choose dynamic scales, call, output
@@ -243,7 +246,8 @@ def _compare_method(
     if reference.rounded is not None:
         flat = [tuple(pytree.tree_leaves(call)) for call in calls]
         rounded, dtype = reference.rounded, reference.computes_in
-        # A backend may choose dynamic scales for the tensor or for each row; the reference closer to the result counts.
+        # A backend may choose one dynamic scale for a tensor or one for each row. The eager program runs both ways, and
+        # the result closer to the output of the backend is compared.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
         noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]
@@ -275,7 +279,12 @@ def _row(
     noisy: Sequence[torch.Tensor],
     tolerance: float | None,
 ) -> OutputRow:
-    """Compare an output of the program (`got`) with the model's; the results in `noisy` give the bound of the error."""
+    """Compare an output of the program (`got`) with the same output of the model (`eager`).
+
+    `quantized` and `noisy` are the same output of the quantized program in eager mode, without and with noise before
+    each quantization. The bound of the error is `tolerance`; if that is None, it is the larger of `RELATIVE_BOUND` and
+    the change that the noise causes (times `NOISE_MARGIN`).
+    """
     shape, dtype = tuple(got.shape), dtype_name(got.dtype)
     if got.shape != eager.shape or got.dtype != eager.dtype:
         expected = f"{dtype_name(eager.dtype)} {list(eager.shape)}"

@@ -53,7 +53,7 @@ class CompiledProgram(ExecutorchProgramManager):
 
     Attributes:
         seconds: The time of lowering and making the file, without export and quantization, in seconds.
-        quantized: Method name -> the program that a recipe made.
+        quantized: Method name -> the program before and after quantization; empty without `quantize`.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ def compile(
         example_kwargs: Additional keyword arguments. The inputs of the program are the positional arguments, then the
             keyword arguments in the order of the parameters of `forward`.
         backends: Names or `Backend` objects in order of priority, or a single one. Each backend gets the operators that
-            the backends before it left.
+            the backends before it do not support.
         dynamic_shapes: As for `torch.export.export`. Each Dim needs a `max`.
         runtime: The target runtime: `executorch-1.5` (the file also runs on ExecuTorch 1.5) or `edgecore`.
         memory: None (the caller supplies the memory of inputs and outputs), `static` (the arena also holds inputs and
@@ -214,7 +214,7 @@ def compile(
             ]
             options = next(backend.options for backend in chosen if backend.name == recipe_backend)
             if any(options[key] != value for key, value in recipe.options.items()):
-                recipe = replace(recipe, computes_in="float32")  # the user overrode an option, so not float16
+                recipe = replace(recipe, computes_in="float32")  # the user overrode an option that float16 needs
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
@@ -257,7 +257,7 @@ def compile(
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:
-    """Return what `CompiledProgram.compare` compares a method with, in addition to the user's model."""
+    """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model."""
     if quantized is not None:
         return Reference(quantized.original.example_inputs, exported, quantized.computes_in, by_recipe=True)
     return Reference(exported.example_inputs, exported if rounds(exported) else None)

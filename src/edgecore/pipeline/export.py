@@ -94,9 +94,10 @@ def export_model(
 
 
 def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes: Any) -> Any:
-    """Convert the `dynamic_shapes` with which `model` was exported to those for exporting the result once more.
+    """Convert the `dynamic_shapes` for exporting `model` to the `dynamic_shapes` for exporting its exported module.
 
-    In the exported module the tensors of a parameter `*args` are separate parameters: `args_0`, `args_1` and so on.
+    Quantization exports that module again. In the exported module the tensors of a parameter `*args` are separate
+    parameters: `args_0`, `args_1` and so on.
     """
     if shapes is None or isinstance(model, ExportedProgram):
         return shapes

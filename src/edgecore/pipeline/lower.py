@@ -229,7 +229,7 @@ class _Lowering:
     ) -> ExportedProgram:
         """Decompose operators that were preserved for a partitioner, but not delegated.
 
-        The operators of the decomposition inherit the reasons why partitioners left the preserved operator.
+        The operators of the decomposition inherit the reasons why the partitioners did not tag the preserved operator.
         """
         for node in all_calls(program.graph_module):
             node.meta["unsupported_reasons"] = [
@@ -258,8 +258,9 @@ def _preserve_for(
 ) -> Preserve:
     """Return a predicate that is True for nodes that some partitioner asks not to decompose.
 
-    A partitioner that raises an exception while answering gets a warning, and its answer counts as no. The operators
-    that partitioners list are added to `preserved`.
+    If a partitioner raises an exception, the node is decomposed unless another partitioner asks to preserve it, and a
+    warning is issued (for a partitioner in `required`, an error is raised). All operators that partitioners ask to
+    preserve are added to `preserved`, so that the verifier allows them.
     """
     wanted: dict[OpOverload, list[tuple[Partitioner, Preserve]]] = {}
     failed: set[tuple[str, str]] = set()
@@ -293,7 +294,10 @@ def _preserve_for(
 
 
 def _add_debug_handles(program: ExportedProgram) -> None:
-    """Give a debug handle to every call node without one; blobs, files and traces refer to nodes by these numbers."""
+    """Give a debug handle, a number, to each call node without one.
+
+    Delegate blobs, `.pte` files and traces refer to nodes by these handles.
+    """
     nodes = all_calls(program.graph_module)
     existing = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
     handle = max(existing, default=0)

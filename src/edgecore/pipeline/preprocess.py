@@ -20,7 +20,7 @@ from edgecore.plugin import (
 
 @cache
 def compiler_of(info: BackendInfo) -> BackendCompiler:
-    """Return the compiler of a backend, which is created once per process."""
+    """Return the compiler of a backend. The compiler is created once per process."""
     return registry.load_compiler(info)
 
 

@@ -62,7 +62,8 @@ class DelegationReport:
         memory: The arenas of a finished program.
         quantization: The loss of each layer of a quantized program, worst first; None if not requested.
         sections: Backend id -> lines of the backend about its delegates.
-        failures: Failures of partitioners and backends; the operators concerned run elsewhere.
+        failures: Failures of partitioners and backends. The affected operators run in another backend or in edgecore's
+            kernels.
     """
 
     rows: list[ReportRow] = field(default_factory=list)

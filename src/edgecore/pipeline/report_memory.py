@@ -16,10 +16,12 @@ from edgecore.memory.specs import specs_of
 class Box:
     """The memory of one tensor, for the diagram of time against addresses.
 
+    Time is counted in steps: step i runs node i in the order of execution.
+
     Attributes:
         nodes: Names of the nodes that compute into the memory.
         first: The first step at which the tensor lives.
-        last: The last step.
+        last: The last step at which the tensor lives.
         offset: Bytes from the start of the arena.
         size: In bytes.
     """
@@ -40,8 +42,8 @@ class ArenaReport:
         name: The name of the memory that holds the arena; if it has no name, `arena` and its number.
         size: In bytes.
         bound: The lower bound of the size: the largest sum of the sizes of tensors that live at the same step.
-        steps: The number of steps in the diagram.
-        shared: The number of tensors that lie in the memory of another tensor of the arena.
+        steps: The number of steps in the diagram (see `Box`).
+        shared: The number of tensors that alias a tensor in `boxes`, and therefore need no memory of their own.
         boxes: The tensors with memory of their own.
     """
 

@@ -75,8 +75,9 @@ class PreprocessResult:
         compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
             the blob, and refuses what it cannot run.
         memory: Memory that the delegate will allocate.
-        unread_results: Additional outputs, which follow the partition's outputs: the delegate writes them, but no node
-            reads them. Each is a fake tensor, like the `val` of a node.
+        unread_results: Additional outputs after the partition's outputs, for a backend whose library needs a value to
+            be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val` of a
+            node.
     """
 
     blob: bytes
@@ -161,7 +162,7 @@ class BackendCompiler(Protocol):
         """List the supported operators, for reports and documentation."""
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """Check that `blob` uses only what the target runtime can run.
+        """Check that `blob` uses only features that the target runtime supports.
 
         Args:
             blob: A blob that `preprocess` returned.
@@ -196,8 +197,8 @@ class RewriteRecipe:
     Attributes:
         rewrite: Returns a rewritten copy of a program. It may raise `CompileError`.
         options: Options of the backend that the recipe needs. Options that the user sets take precedence.
-        computes_in: Dtype in which the backend computes floating-point values with these options, for the quantization
-            report.
+        computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
+            report and `compare` round results to this dtype.
     """
 
     rewrite: Callable[[ExportedProgram], ExportedProgram]
@@ -220,8 +221,9 @@ class ConfigurableCompiler(BackendCompiler, Protocol):
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
         """Return a mapping from the name of each implementation to the environment variables that choose it.
 
-        The conformance suite repeats its checks of recipes in one process for each implementation. If this machine
-        cannot run an implementation, loading a file must fail with an error message.
+        The conformance suite runs its checks of recipes once for each implementation, in a new process with these
+        environment variables. If this machine cannot run an implementation, loading a file must fail with an error
+        message.
         """
 
 

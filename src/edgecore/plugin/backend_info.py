@@ -32,8 +32,8 @@ class BackendInfo:
         native_library: Returns the absolute path of the delegate's shared library. Called when a file needs the backend.
             None for a backend that only compiles.
         load_options: Returns default options for loading, which the user's options override. Called after
-            `native_library`. It serves for what Python can find and the native library cannot, such as the folder in
-            which another package keeps the vendor's library.
+            `native_library`. Use it for values that Python can find and the native library cannot, such as the folder
+            of a vendor's library in another Python package.
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
             check, passed, detail). `edgecore doctor` calls it in a child process.
     """

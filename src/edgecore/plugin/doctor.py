@@ -65,11 +65,11 @@ Trials = dict[str, isolated_import.Trial]
 
 
 def diagnose(name: str | None = None, seconds: float = isolated_import.STEP_SECONDS) -> list[Diagnosis]:
-    """Check every installed backend, or those called `name` (a name, a backend_id or a distribution).
+    """Check every installed backend, or only the backends called `name`.
 
     Args:
-        name: The backend, None for all.
-        seconds: Time limit for importing one package, and for each function of the package that is called.
+        name: The name, backend id or distribution of a backend; None for all backends.
+        seconds: Time limit for each import of a package, and for each call of a function of the package.
 
     Returns:
         One diagnosis for each backend of each package.
@@ -168,7 +168,7 @@ def _reinstall(provider: entry_points.Provider) -> str:
 
 
 def _leave_out(backend: InstalledBackend) -> str:
-    """Return the command after which edgecore no longer imports the package."""
+    """Return the shell command that excludes the package, so that edgecore does not import it."""
     denied = filter(None, (os.environ.get("EDGECORE_BACKENDS_DENY"), backend.distribution))
     return f"export EDGECORE_BACKENDS_DENY={','.join(denied)}"
 
@@ -190,7 +190,10 @@ def _check_copies(provider: entry_points.Provider) -> Iterator[Finding]:
 
 
 def _check_hooks(backend: InstalledBackend, provider: entry_points.Provider, remedy: str) -> Finding:
-    """Check the hooks with pluggy, which finds wrong arguments and unknown hooks. Loading a file does without pluggy."""
+    """Check the hooks with pluggy, which finds wrong arguments and unknown hooks.
+
+    Loading a file makes no such check: it calls the hook without pluggy, to load faster.
+    """
     manager = pluggy.PluginManager("edgecore")
     manager.add_hookspecs(hookspecs)
     try:

@@ -1,8 +1,8 @@
 """Find the entry points of installed packages in the groups `edgecore.backends`, `edgecore.kernels`, `edgecore.commands`.
 
-The result is that of `importlib.metadata.entry_points`, in the same order. But importing `importlib.metadata` takes
-several times as long as loading a small file, so this module reads `entry_points.txt` itself if the packages are plain
-folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
+The entry points and their order are the same as in `importlib.metadata.entry_points`. But importing
+`importlib.metadata` takes several times as long as loading a small file, so this module reads `entry_points.txt` itself
+if the packages are plain folders. Format: https://packaging.python.org/en/latest/specifications/entry-points/
 
 There is one difference: the current directory is skipped if Python added it to `sys.path` by default, and plugins are not
 imported from there. Otherwise a downloaded folder would become a backend just because it is the current directory. See
@@ -179,8 +179,8 @@ def searched() -> list[str]:
 
 def _distributions() -> Iterator[tuple[str, str, Reader]]:
     """Yield (normalised name, entry of `sys.path`, reader of metadata files) of each installed distribution."""
-    # The module of Python's own PathFinder. If another finder provides distributions (an editable installation may add
-    # a finder), only importlib.metadata can ask that finder.
+    # This module contains Python's own PathFinder, which searches the folders of `sys.path`. If another finder provides
+    # distributions too (an editable installation may add a finder), importlib.metadata has to ask all finders.
     builtin = "_frozen_importlib_external"
     if any(hasattr(finder, "find_distributions") and finder.__module__ != builtin for finder in sys.meta_path):
         yield from _of_importlib(searched())

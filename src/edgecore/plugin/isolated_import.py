@@ -135,7 +135,7 @@ def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
         seconds: Time limit for each step of a task.
 
     Returns:
-        The result of each task, in their order.
+        The results, in the order of `tasks`.
 
     Raises:
         EdgecoreError: This process cannot start another Python.
@@ -194,10 +194,13 @@ def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
 def main(request: str) -> None:
     """Run tasks in the child, and write one JSON value per line: [step, timeout factor] before each step, then a `Trial`.
 
+    The parent multiplies the time limit of a step by the timeout factor.
+
     Args:
         request: JSON list of (kind, name of the entry point, value of the entry point).
     """
-    # Packages may write to the descriptors 1 and 2 from Python or C, so these are redirected to a file.
+    # The results go to a copy of stdout, because the descriptors 1 and 2 are redirected to a file below: packages may
+    # write to them from Python or C.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
 
     def send(message: object) -> None:

@@ -78,7 +78,7 @@ def explain(message: str, reinstall: str, distribution: str) -> tuple[str, str]:
 
     Args:
         message: The loader's message.
-        reinstall: Command to return if the message tells no better one.
+        reinstall: Command to return if no other command follows from the message.
         distribution: The package that contains the library.
 
     Returns:

@@ -87,11 +87,12 @@ def find(backend_id: str, providers: Mapping[str, str] | None = None) -> Backend
 def find_by_name(name: str, providers: Mapping[str, str] | None = None) -> BackendInfo:
     """Find the backend that has this name, backend id or distribution.
 
-    Imports the package `edgecore-NAME` first, and the other packages only if `name` is not one of its names: a package
-    that hangs during import must not affect users of other backends.
+    Imports first the packages that `name` may refer to: those called `name` or `edgecore-NAME`, or with the backend id
+    `name`. The other packages are imported only if none of these declares the backend, because a package that hangs
+    during import must not affect users of other backends.
 
     Args:
-        name: What the user wrote.
+        name: Name, backend id or distribution, as the user wrote it.
         providers: As in `find`.
 
     Raises:
@@ -126,7 +127,7 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
     """Find the backends whose name, backend id or distribution is `name`.
 
     Args:
-        name: What the user wrote.
+        name: Name, backend id or distribution, as the user wrote it.
         among: Backends to search; all installed backends by default.
 
     Raises:
@@ -135,8 +136,8 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
     from edgecore.plugin.known_backends import lookup
 
     row = lookup(name)
-    # The name of a broken or disabled backend is not known, because its hook was not called. It is found by the table of
-    # known backends, or by the usual name of its package.
+    # The name of a broken or disabled backend is not known, because its hook was not called. Such a backend is found by
+    # its id in the table of known backends, or by the usual name of its package.
     others = {name, f"edgecore-{name}", row.backend_id if row else name}
     matches = [
         backend
@@ -215,7 +216,7 @@ def set_broken(provider: Provider, why: str) -> BackendBroken:
         why: The reason, for error messages.
 
     Returns:
-        The exception that using the backend raises.
+        The exception, which each later attempt to use the backend raises.
     """
     broken = BackendBroken(f"backend {provider.name!r} of {provider.distribution} {provider.version} is broken: {why}")
     _loaded[provider.name, provider.value] = broken

@@ -40,7 +40,8 @@ class LayerQuality:
         module: The qualified name of the module.
         node: The name of the node.
         operator: The name of the operator.
-        scheme: How weights, inputs and result are quantized, in words; the dtype of the computation if none is.
+        scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
+            computation.
         sqnr: The SQNR of the result.
         inputs_sqnr: The minimum SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
@@ -181,7 +182,10 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
 
 
 class _Reference(Interpreter):
-    """Runs the float program and records copies of the results of the named nodes; a later node may write in place."""
+    """An interpreter that runs the float program and records the results of the named nodes.
+
+    The results are copied, because a later in-place node may overwrite them.
+    """
 
     def __init__(self, module: GraphModule, names: set[str]) -> None:
         super().__init__(module)
@@ -196,9 +200,10 @@ class _Reference(Interpreter):
 
 
 class _Comparison(Interpreter):
-    """Runs the quantized program, and records the SQNR in dB of each node in `ratios`.
+    """An interpreter that runs the quantized program, and records in `ratios` the SQNR of each node in dB.
 
-    If a result is quantized, its dequantized value is compared.
+    `values` has the results of the float program, by node name. If a node's result is quantized, its dequantized value
+    is compared.
     """
 
     def __init__(

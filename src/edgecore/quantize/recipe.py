@@ -37,8 +37,9 @@ def quantize_model(
         none.
 
     Raises:
-        CompileError: The recipe needs calibration and there is none, or the recipe uses no calibration; or a sample
-            does not match the model, or makes it compute infinite or NaN values.
+        CompileError: The recipe needs calibration and there is none, or there is calibration for a recipe that rewrites
+            the program; or a sample does not match the model, or the model computes infinite or NaN values for a
+            sample.
     """
     if isinstance(recipe, RewriteRecipe):
         if calibration is not None:

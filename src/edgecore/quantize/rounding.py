@@ -1,4 +1,4 @@
-"""Run a quantized program in PyTorch ("quantized eager"), exactly, or with random noise before each rounding."""
+"""Run a quantized program in PyTorch ("quantized eager"), exactly, or with random noise before each quantization."""
 
 from __future__ import annotations
 
@@ -83,13 +83,14 @@ def quantized_eager(
 
 
 def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Callable[..., Any]:
-    """Return a function like that of `quantized_eager`, with noise like the errors of another implementation.
+    """Return a function that computes a quantized program with noise, which simulates the errors of another runtime.
 
     A runtime computes the same sums in another order and with other intermediate precision, so a value halfway between
-    two steps may be rounded to the other step. Therefore noise is added before each rounding: uniform within a quarter
-    of a step, in either direction. If the program computes in fp16, noise is added to each floating-point result too:
-    one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n) rounding errors relative to
-    the root mean square of the result, because n independent errors add up to sqrt(n) times one error.
+    two quantization steps may be rounded to the other step. Therefore noise is added before each quantization: uniform
+    within a quarter of a step, in either direction. If the program computes in fp16, noise is added to each
+    floating-point result too: one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n)
+    rounding errors relative to the root mean square of the result, because n independent errors add up to sqrt(n) times
+    one error.
     """
     return _runner(program, computes_in, 0.25, seed, False)
 
@@ -107,9 +108,10 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
 
 
 class _Rounding(Interpreter):
-    """Runs a program, rounds each floating-point result to `dtype`, and adds noise before each rounding.
+    """An interpreter that runs a quantized program, rounds each floating-point result to `dtype`, and adds noise.
 
-    `noise` is in steps of the quantization; 0 for none.
+    `noise` is the maximum noise before each quantization, in quantization steps; 0 for no noise at all. If it is not 0
+    and `dtype` is float16, each floating-point result gets the noise of `_fp16_error` too.
     """
 
     def __init__(self, module: GraphModule, dtype: torch.dtype, noise: float, seed: int, by_row: bool) -> None:
@@ -141,7 +143,7 @@ class _Rounding(Interpreter):
 
 
 def _step_of(target: Any, args: tuple[Any, ...]) -> Any:
-    """Return the scale of a rounding: a number, or a tensor that broadcasts with the value."""
+    """Return the scale (step) of a quantize operator: a number, or a tensor that broadcasts with the quantized one."""
     name = _schema_name(target)
     if name == "torchao::quantize_affine":
         value, scale = args[0], args[2]

@@ -180,7 +180,8 @@ def load(
         share_state: True: mutable buffers with the same qualified name are shared by all methods. False: each method has
             its own buffers. None: as the file was compiled. Methods that share a buffer run one after the other.
         limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables, methods,
-            items, rank, tensor_bytes, planned_bytes (per method; by default the physical memory), instructions (per run).
+            items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default the
+            physical memory), instructions (per run).
         trace: Record the times of all instructions for `Program.write_trace`.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
             reads all of them, at about 0.2 GB per second.
