@@ -63,3 +63,12 @@ def test_both_results_of_an_operator_are_read_by_getitem():
     program = export(lambda s, x: torch.max(x, 1), torch.randn(3, 4))
     edge = to_edge(program).exported_program()
     assert [node.target for node in calls(edge.graph_module)].count(operator.getitem) == 2
+
+
+def test_a_broadcast_of_a_channels_last_image_of_width_1_has_a_dim_order():
+    row, image = torch.randn(1, 4), torch.randn(2, 8, 3, 1).to(memory_format=torch.channels_last)
+    model = export(lambda s, x, y: (x + y).relu() * y, row, image)
+    assert dim_order(row + image) is None
+    program = decompose(copy_program(model))
+    verify(program)
+    torch.testing.assert_close(program.module()(row, image), (row + image).relu() * image)

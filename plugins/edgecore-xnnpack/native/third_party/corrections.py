@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from patch import Kernel, Patch
 
 _LOG = "src/f32-vlog/rational-3-3.c.in"
@@ -62,6 +64,19 @@ def _log_patches() -> list[Patch]:
         Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {of_vector};\n"),
         Patch(_LOG, tail, f"        {add}{tail}"),
     ]  # fmt: skip
+
+
+def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
+    """Yield (kind, infix, tile, suffix) of the file name of each indirect GEMM kernel with AMX, except those of one row."""
+    for kind, infix, widths in (
+        ("qs8-qc8w", "-fp32", (16, 32, 64)),
+        ("qd8-f32-qc8w", "", (16, 32, 64)),
+        ("qd8-f16-qc8w", "", (64,)),
+    ):
+        for width in widths:
+            yield from ((kind, infix, tile, suffix) for tile, suffix in (
+                (f"7x{width}", ""), (f"16x{width}", ""), (f"16x{width}", "-prfm"),
+            ))  # fmt: skip
 
 
 PATCHES = [
@@ -138,6 +153,18 @@ PATCHES = [
         for kind in ("gemm", "igemm")
         for rows in (1, 7)
         for row in range(rows)
+    ),
+    # The indirect GEMM kernels with AMX have a loop of their own for a tile with one row, over blocks of 64 input
+    # channels. It advanced the pointer of the tile's last row (a15 or a6) instead of the pointer that it reads (a0): if a
+    # convolution has more than 64 input channels and the number of output pixels is 16 * n + 1, the last pixel was
+    # computed from the first 64 channels alone.
+    *(
+        Patch(
+            f"src/{kind}-igemm/gen/{kind}-igemm-{tile}c4-minmax{rounding}-avx512amx{prefetch}.c",
+            f"_tile_loadd(4, a0, 64);   // Directly load input for mr=1\n          a{int(tile.partition('x')[0]) - 1} += 64;",
+            "_tile_loadd(4, a0, 64);   // Directly load input for mr=1\n          a0 += 64;",
+        )
+        for kind, rounding, tile, prefetch in _amx_indirect_kernels()
     ),
     # 4 packed columns of blockwise int4 weights have 16 + 72 * blocks + 16 bytes. If the number of blocks is odd, the
     # next 4 columns start at an odd multiple of 8 bytes, where a load that requires 16-byte alignment faults.

@@ -17,7 +17,18 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
-from edgecore.ir.graph import Editor, calls, dense, describe, edit, fake_mode, refresh_vals, replace, same_layout
+from edgecore.ir.graph import (
+    Editor,
+    calls,
+    compute_val,
+    dense,
+    describe,
+    edit,
+    fake_mode,
+    refresh_vals,
+    replace,
+    same_layout,
+)
 from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose import rewrites_complex, volumes  # noqa: F401  (they register their rewrites)
 from edgecore.passes.decompose.control_flow import (
@@ -80,6 +91,7 @@ def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, l
         pending.extend(reversed(created))
     if layout_changed:
         refresh_vals(graph_module, layout_changed, mode)
+    _make_results_representable(graph_module, mode)
     for node in flows:
         make_operands_dense(graph_module, node, mode)
         for body in control_flow(node).bodies:
@@ -210,6 +222,31 @@ def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
     with mode:
         node.meta["val"] = dense(val)
     layout_changed.add(node)
+
+
+def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
+    """Copy operands of nodes whose results are neither in the default nor in the channels-last dim order.
+
+    An example is the sum of a row [W] and a channels-last image [N, C, H, 1]: eager mode broadcasts the strides of the
+    image too. If all operands are contiguous, so is the result.
+    """
+    copied: set[Node] = set()
+    while nodes := [node for node in calls(graph_module) if node not in copied and _has_other_dim_order(node)]:
+        for node in nodes:
+            editor = Editor(graph_module, node, mode)
+            for operand in node.all_input_nodes:
+                if _is_tensor(operand) and dim_order(operand.meta["val"]) != tuple(range(operand.meta["val"].dim())):
+                    copy = editor.call(torch.ops.aten.clone.default, operand, memory_format=torch.contiguous_format)
+                    node.replace_input_with(operand, copy)
+            node.meta["val"] = compute_val(mode, node.target, node.args, node.kwargs)
+        copied.update(nodes)
+        refresh_vals(graph_module, set(nodes), mode)
+
+
+def _has_other_dim_order(node: Node) -> bool:
+    if is_control_flow(node) or not _is_tensor(node) or free_unbacked_symbols(node.meta["val"]):
+        return False
+    return dim_order(node.meta["val"]) is None
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
