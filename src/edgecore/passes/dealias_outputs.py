@@ -31,6 +31,7 @@ def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
                 unchanged = spec.kind == OutputKind.BUFFER_MUTATION and buffers.get(value.name) == spec.target
                 if (value.op == "placeholder" and not unchanged) or (is_result and value in distinct):
                     value = editor.call(aten.clone.default, value, val=value.meta["val"])
+                    value.meta["unsupported_reasons"] = [("edgecore", "a copy, as each result has its own memory")]
                 if is_result:
                     distinct.add(value)
             results.append(value)

@@ -32,7 +32,8 @@ class ReportRow:
         node: The name of the node in the edge program, before delegation.
         where: The id of the backend that runs the call; `edgecore` if it is not delegated.
         source: The line of the model's code, `file.py:12`.
-        reasons: (backend id, sentence) for each backend that did not delegate the call.
+        reasons: (backend id, sentence) for each backend that did not delegate the call; ("edgecore", sentence) for a
+            call that edgecore added after partitioning.
         dtypes: The dtypes of the call's inputs and outputs.
         module: The qualified name of the innermost module that makes the call.
     """
@@ -92,7 +93,7 @@ class DelegationReport:
             reasons = diagnostics[method].by_node if method in diagnostics else {}
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
-                    node_reasons = tuple(reasons.get(node.name, ()))
+                    node_reasons = tuple(reasons.get(node.name) or node.meta.get("unsupported_reasons", ()))
                     name, line, path = operator_name(node.target), source_line(node), module_path(node)
                     rows.append(
                         ReportRow(method, name, node.name, "edgecore", line, node_reasons, dtypes_of(node), path)

@@ -32,6 +32,7 @@ DECOMPOSED = {
     "matmul_4d": (lambda s, x: x @ x.transpose(-1, -2), (2, 3, 4, 5), []),
     "matmul_broadcast": (lambda s, x: x @ torch.ones(5, 2), (2, 3, 4, 5), []),
     "permute_then_add": (lambda s, x: x.permute(0, 2, 3, 1) + x.permute(0, 2, 3, 1), (1, 3, 4, 5), []),
+    "cosine_of_numbers": (lambda s, x: nn.functional.cosine_similarity(x.half(), x.half() + 1, dim=0), (), []),
     "chunk": (lambda s, x: torch.cat([part + 1 for part in x.chunk(3, 1)][::-1], 1), (2, 6), []),
     "scalars": (lambda s, x: (2 - x) / 3 + (x > 0) * 1.5, (4,), []),
     "interpolate": (lambda s, x: nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear"), (1, 2, 3, 4), []),

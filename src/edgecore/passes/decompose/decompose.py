@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
@@ -196,7 +196,10 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
         function = own or node.target
         assert callable(function)
-        return function(*args, **kwargs)
+        result, val = function(*args, **kwargs), node.meta["val"]
+        if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
+            return result.to(val.dtype)  # torch's cosine_similarity of two float16 numbers decomposes to a float32
+        return result
 
     def trace(function: Callable[..., Any]) -> GraphModule:
         with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
@@ -238,7 +241,7 @@ def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
                 if _is_tensor(operand) and dim_order(operand.meta["val"]) != tuple(range(operand.meta["val"].dim())):
                     copy = editor.call(torch.ops.aten.clone.default, operand, memory_format=torch.contiguous_format)
                     node.replace_input_with(operand, copy)
-            node.meta["val"] = compute_val(mode, node.target, node.args, node.kwargs)
+            node.meta["val"] = compute_val(mode, cast(Callable[..., Any], node.target), node.args, node.kwargs)
         copied.update(nodes)
         refresh_vals(graph_module, set(nodes), mode)
 
