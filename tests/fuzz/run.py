@@ -47,6 +47,8 @@ def fuzz(number: int, examples: int, counts: Counter[str], shrink: bool = True, 
         kind = data.draw(st.sampled_from(("plain",) * 8 + ("recipe", "traced", "dynamic")))
         most = {"dynamic": 2, "recipe": 3}.get(kind, TOGETHER)
         several = st.lists(graphs("layers" if kind == "recipe" else "any"), min_size=1, max_size=most)
+        if note is not None:
+            note("")  # PyTorch itself may crash while it computes the results of a new graph
         drawn = data.draw(several)
         runtime = data.draw(st.sampled_from(("executorch-1.5", "edgecore")))
         if kind == "recipe":
@@ -95,7 +97,9 @@ def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> dict[str, 
         sys.stdout.flush()
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status or not path.exists():
+    if status and not trying.read_text():
+        row = {"eager": f"PyTorch ended the process with {status}"}
+    elif status or not path.exists():
         row = {"finding": f"the process ended with {status} at\n{trying.read_text()}"}
     else:
         row = json.loads(path.read_text())

@@ -54,6 +54,13 @@ def test_an_invalid_call_reports_an_error(library: Library, name: str, args: tup
         assert caught.value.text.startswith(name + ": ")
 
 
+def test_a_fraction_fills_a_tensor_of_booleans_with_true(library: Library) -> None:
+    values, mask = torch.tensor([False, False]), torch.tensor([True, False])
+    out = torch.empty(2, dtype=torch.bool)
+    library.call("aten::masked_fill.Scalar_out", values, mask, 0.5, out)
+    assert torch.equal(out, values.masked_fill(mask, 0.5))
+
+
 def test_an_empty_tensor_of_integers_can_be_divided_by_zero(library: Library) -> None:
     empty = torch.empty(2, 0, dtype=torch.int64)
     library.call("aten::floor_divide.out", empty, torch.tensor([0]), torch.empty_like(empty))

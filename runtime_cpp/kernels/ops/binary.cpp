@@ -360,7 +360,9 @@ int32_t clamp_tensor_out(const edgecore_call *raw) {
 int32_t masked_fill_scalar_out(const edgecore_call *raw) {
   Call call(raw, "aten::masked_fill.Scalar_out");
   const Tensor self = call.tensor(0);
-  ScalarTensor value(call.scalar(2));
+  Scalar number = call.scalar(2);
+  if (self.type() == Type::kBool) number = {EDGECORE_TAG_BOOL, number.real() != 0};  // as eager converts 0.5: to true
+  ScalarTensor value(number);
   const Tensor inputs[] = {call.tensor(1), value.tensor(), self};
   call.check(inputs[0].type() == Type::kBool, "the mask must be bool");
   return elementwise(call, call.tensor(3), inputs, 3, self.type(), ResultKind::kSame, all_functions<Where, 3>(),

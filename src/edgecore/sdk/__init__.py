@@ -141,5 +141,5 @@ __getattr__ = lazy_names("edgecore.sdk", {name: module for module, names in _NAM
 
 
 def __dir__() -> list[str]:
-    """Return the public names, imported or not, for completion in editors."""
+    """Return the names of this module, for completion in editors. A name in `__all__` is imported at its first use."""
     return sorted({*globals(), *__all__})

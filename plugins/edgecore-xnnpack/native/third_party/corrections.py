@@ -16,10 +16,23 @@ _LOG_TILES = {
     "neon": "4,8,12,16",
 }
 
+_THREE_TAPS = "src/qs8-qc8w-dwconv/gen/qs8-qc8w-dwconv-3p16c-minmax-fp32-avx-%s.c"
+_THREE_TAPS_DECLARATION = (
+    "XNN_DWCONV_UNIPASS(xnn_arch_x86_avx, xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_3p16c__avx_%s, 16, false, 16, 3, int8_t, "
+    "void, union xnn_qs8_qc8w_conv_minmax_params, xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params)\n"
+)
+
 KERNELS = [
     *(
         Kernel(_LOG, f"ARCH={arch} BATCH_TILES={tiles} DIV=DIV", f"src/f32-vlog/gen/f32-vlog-{arch}-rational-3-3-div.c")
         for arch, tiles in _LOG_TILES.items()
+    ),
+    Kernel(
+        "src/qs8-dwconv/unipass-sse-mul16.c.in",
+        "CHANNEL_TILE=16 KERNEL_TILE=3 SSE=4 AVX=1 ADD16=0 DATATYPE=QC8 REQUANTIZATION=FP32",
+        _THREE_TAPS % "mul16",
+        _THREE_TAPS % "mul16-add16",
+        "cmake/gen/avx_microkernels.cmake",
     ),
 ]
 
@@ -64,6 +77,12 @@ def _log_patches() -> list[Patch]:
         Patch(_LOG, load, f"{load}        const xnn_simd_f32_t vspecial = {of_vector};\n"),
         Patch(_LOG, tail, f"        {add}{tail}"),
     ]  # fmt: skip
+
+
+def _compile_too(isa: str, *files: str) -> Patch:
+    """Add kernels, which XNNPACK has but does not select, to the list of files that are compiled for `isa`."""
+    start = f"SET(PROD_{isa.upper()}_MICROKERNEL_SRCS\n"
+    return Patch(f"cmake/gen/{isa}_microkernels.cmake", start, start + "".join(f"  {file}\n" for file in files))
 
 
 def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
@@ -166,6 +185,58 @@ PATCHES = [
         )
         for kind, rounding, tile, prefetch in _amx_indirect_kernels()
     ),
+    # The depthwise kernels `mul16_add16` add two products of int8 numbers in 16 bits. The sum of two products
+    # -128 * -128 is 32768 and overflows. The kernels `mul16` add in 32 bits.
+    *(
+        Patch(
+            "src/configs/dwconv-config.c",
+            f"_{taps}p{channels}c__{isa}_mul16_add16;",
+            f"_{taps}p{channels}c__{isa}_mul16;",
+        )
+        for taps in (9, 25)
+        for isa, channels in (("sse2", 8), ("sse41", 8))
+    ),
+    *(
+        Patch("src/configs/dwconv-config.c", f"{kind}_{taps}p16c__avx_mul16_add16;", f"{kind}_{taps}p16c__avx_mul16;")
+        for kind, all_taps in (
+            ("qs8_dwconv_minmax_fp32_ukernel", (9, 25)),
+            ("qs8_qc8w_dwconv_minmax_fp32_ukernel", (3, 9, 25)),
+        )
+        for taps in all_taps
+    ),
+    Patch(
+        "src/qs8-qc8w-dwconv/qs8-qc8w-dwconv-minmax-unipass-fp32.h",
+        _THREE_TAPS_DECLARATION % "mul16_add16",
+        _THREE_TAPS_DECLARATION % "mul16_add16" + _THREE_TAPS_DECLARATION % "mul16",
+    ),
+    _compile_too("sse2", *(f"src/qs8-dwconv/gen/qs8-dwconv-{taps}p8c-minmax-fp32-sse2-mul16.c" for taps in (9, 25))),
+    _compile_too("sse41", *(f"src/qs8-dwconv/gen/qs8-dwconv-{taps}p8c-minmax-fp32-sse41-mul16.c" for taps in (9, 25))),
+    _compile_too(
+        "avx",
+        *(f"src/qs8-dwconv/gen/qs8-dwconv-{taps}p16c-minmax-fp32-avx-mul16.c" for taps in (9, 25)),
+        *(f"src/qs8-qc8w-dwconv/gen/qs8-qc8w-dwconv-{taps}p16c-minmax-fp32-avx-mul16.c" for taps in (9, 25)),
+        "src/f32-vsqrt/gen/f32-vsqrt-avx-sqrt-u16.c",
+    ),
+    # The square root of infinity was NaN: the kernels `rsqrt` multiply x by an approximation of 1 / sqrt(x), which is
+    # infinity * 0. The kernels `sqrt` use the instruction of the processor, whose results are exact for all numbers.
+    *(
+        Patch(
+            "src/configs/unary-elementwise-config.c", f"xnn_f32_vsqrt_ukernel__{old};", f"xnn_f32_vsqrt_ukernel__{new};"
+        )
+        for old, new in (
+            ("avx512f_rsqrt_u16", "avx_sqrt_u16"),
+            ("fma3_rsqrt_u16", "avx_sqrt_u16"),
+            ("avx_rsqrt_u16", "avx_sqrt_u16"),
+            ("sse_rsqrt_u12", "sse_sqrt_u8"),
+        )
+    ),
+    Patch(
+        "src/configs/unary-elementwise-config.c",
+        "xnn_f16_vsqrt_ukernel__f16c_rsqrt_u32;",
+        "xnn_f16_vsqrt_ukernel__f16c_sqrt_u32;",
+    ),
+    _compile_too("sse", "src/f32-vsqrt/gen/f32-vsqrt-sse-sqrt-u8.c"),
+    _compile_too("f16c", "src/f16-vsqrt/gen/f16-vsqrt-f16c-sqrt-u32.c"),
     # 4 packed columns of blockwise int4 weights have 16 + 72 * blocks + 16 bytes. If the number of blocks is odd, the
     # next 4 columns start at an odd multiple of 8 bytes, where a load that requires 16-byte alignment faults.
     *(

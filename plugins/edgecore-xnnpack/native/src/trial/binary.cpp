@@ -144,8 +144,13 @@ void run_int8(Trial *trial, const Function &f, xnn_datatype type) {
     Tensor a = quantized_tensor(type, shapes.a, s.a, zeros[index % 4]),
            b = quantized_tensor(type, shapes.b, s.b, zeros[index / 2 % 4]);
     const Tensor output = quantized_tensor(type, broadcast_dims(shapes), s.output, zeros[(index + 1) % 4]);
-    for (size_t i = 0; i < element_count(a.dims); ++i)
-      a.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
+    // 0 / 0 is NaN, which no int8 number represents, so a quotient has no 0 in its dividend.
+    const auto zero = static_cast<uint8_t>(zeros[index % 4]);
+    const bool skips_zero = f.operation == xnn_binary_divide;
+    for (size_t i = 0; i < element_count(a.dims); ++i) {
+      const auto byte = static_cast<uint8_t>(trial->uniform_int(0, 255));
+      a.bytes.push_back(skips_zero && byte == zero ? byte ^ 1 : byte);
+    }
     for (size_t i = 0; i < element_count(b.dims); ++i)
       b.bytes.push_back(static_cast<uint8_t>(trial->uniform_int(0, 255)));
     ++index;
