@@ -152,6 +152,10 @@ class Drawer:
             if str(target).split(".")[1] in SORTING and value.unique().numel() < value.numel():
                 raise Rejected("the order of equal values is not defined")
         get = self.values.__getitem__
+        if target is torch.ops.aten.scaled_dot_product_attention.default:
+            keys, values = (get(ref) for ref in args[1:3])
+            if keys.shape[-2:-1] != values.shape[-2:-1]:
+                raise Rejected("eager reads past the end of the values")
         try:
             made = target(*fill(list(args), get), **{key: fill(value, get) for key, value in kwargs.items()})
         except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
@@ -160,6 +164,8 @@ class Drawer:
         parts = list(made) if several else [made]
         if not parts or not all(isinstance(one, torch.Tensor) for one in parts):
             raise Rejected("its result is not a tensor")
+        if any(min(one.shape, default=0) < 0 for one in parts):
+            raise Rejected("eager's result has a negative size")
         if any(one.numel() > MOST_ELEMENTS or one.dtype.is_complex for one in parts):
             raise Rejected("too large")
         name = f"v{len(self.steps)}"
