@@ -225,3 +225,14 @@ def test_a_copy_of_an_input_keeps_32_bits_beside_a_result_of_16() -> None:
     inputs = torch.rand(2, 4, 4).half(), image
     program = edgecore.compile(Both().eval(), inputs, backends=["xnnpack"])
     assert torch.equal(edgecore.load(program.buffer).forward(*inputs)[2], image)
+
+
+def test_a_cast_to_16_bits_rounds() -> None:
+    model = as_module(lambda x: (x + x.half(), (x.half() + x.half()).float() * x, (x @ x.t()).half() * x[:, :4].half()))
+    x = torch.randn(4, 8)
+    program = edgecore.compile(model, (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+    sum_, product, half = edgecore.load(program.buffer).forward(x)
+    expected = model(x)
+    torch.testing.assert_close(sum_, expected[0], rtol=0, atol=0)
+    torch.testing.assert_close(product, expected[1], rtol=2e-3, atol=0)
+    torch.testing.assert_close(half, expected[2], rtol=4e-3, atol=1e-3)

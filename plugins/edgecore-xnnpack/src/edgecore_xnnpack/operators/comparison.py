@@ -154,7 +154,16 @@ def _not(low: Lowering, node: Node) -> SubgraphValue:
 
 @lowers(aten._to_copy.default, dtypes=FLOAT_OR_BOOL)
 def _cast(low: Lowering, node: Node) -> SubgraphValue:
-    return as_boolean(low, node.args[0]) if node.meta["val"].dtype == torch.bool else low.input()
+    """Round to fp16 by a conversion to fp16 and back: values have fp32 here, whatever the dtype of their node is."""
+    source, dtype = node.args[0], node.meta["val"].dtype
+    assert isinstance(source, Node)
+    if dtype == torch.bool:
+        return as_boolean(low, source)
+    if dtype != torch.float16 or source.meta["val"].dtype != torch.float32:
+        return low.input()
+    rounded = low.emit(g.Convert, [low.input()], low.shape)
+    rounded.is_fp16 = True
+    return low.emit(g.Convert, [rounded], low.shape)
 
 
 @lowers(aten.sign.default)

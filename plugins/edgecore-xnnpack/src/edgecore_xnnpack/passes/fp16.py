@@ -85,7 +85,7 @@ class _Fp16Converter:
     def run(self) -> None:
         for op in self.subgraph.nodes:
             if op.kind is g.Convert and op.inputs[0].is_fp16:
-                self.fp16_values[op.output] = op.inputs[0]
+                self.fp16_values[op.output] = self.results.get(op.inputs[0], op.inputs[0])
                 self.pending.add(op.output)
                 continue
             if op.kind is g.Convert and op.output.is_fp16:
