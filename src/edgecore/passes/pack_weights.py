@@ -77,7 +77,7 @@ def _pack(node: Node, constants: Constants) -> _Weight | None:
         return None
     integers, scales = constants.get(source), constants.get(scale)
     is_by_columns = name == PER_ROW and argument(node, "axis") != 0
-    if integers.dim() != 2 or integers.dtype != torch.int8 or is_by_columns:
+    if integers.dim() != 2 or not integers.numel() or integers.dtype != torch.int8 or is_by_columns:
         return None
     low, high = argument(node, "quant_min"), argument(node, "quant_max")
     width = integers.shape[1]

@@ -76,3 +76,17 @@ def test_int4_weights_need_linear_layers_and_no_calibration():
         edgecore.compile(nn.ReLU().eval(), (x,), backends=["xnnpack"], quantize="int4-weights")
     with pytest.raises(CompileError, match="uses no calibration"):
         edgecore.compile(nn.Linear(64, 32).eval(), (x,), backends=["xnnpack"], quantize="int4-weights", calibration=[x])
+
+
+def test_a_layer_without_inputs_stays_in_float():
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.empty, self.full = nn.Parameter(torch.zeros(4, 0)), nn.Linear(32, 4)
+
+        def forward(self, x):
+            return nn.functional.linear(x[:, :0], self.empty) + self.full(x)
+
+    model, x = Parts().eval(), torch.randn(3, 32)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
+    assert program.compare(model, [(x,)]).ok

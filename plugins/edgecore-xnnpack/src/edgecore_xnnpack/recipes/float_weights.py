@@ -14,7 +14,7 @@ from edgecore.sdk import Constants, argument, calls
 def float_weights(
     graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str]
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield each call whose weight is a constant float32 tensor, and that weight.
+    """Yield each call whose weight is a constant float32 tensor with elements, and that weight.
 
     Args:
         graph_module: The graph.
@@ -24,5 +24,6 @@ def float_weights(
     for target, name in names.items():
         for node in calls(graph_module, target):
             weight = argument(node, name)
-            if constants.has(weight) and weight.meta["val"].dtype == torch.float32:
+            val = weight.meta["val"]
+            if constants.has(weight) and val.dtype == torch.float32 and val.numel():
                 yield node, weight
