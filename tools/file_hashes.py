@@ -74,7 +74,7 @@ class Flow(nn.Module):
         _, result = torch.while_loop(
             lambda step, x: step < steps,
             lambda step, x: (step + 1, self.linear(x)),
-            (torch.tensor(0), chosen.t().clone()),
+            (torch.tensor(0), chosen.t().contiguous()),
         )
         return result
 
