@@ -120,10 +120,8 @@ _LEFT = {
 
 def _argument(d: Drawer, argument: Any, first: Ref | None, low: float, high: float) -> Any:
     kind, name = str(argument.real_type).replace("SymInt", "int"), argument.name
-    if name == "compute_mode":
-        return (
-            2  # distances from differences; from products (1), eager rounds the distance of close points to a few steps
-        )
+    if name == "compute_mode":  # 2: distances from differences; from products (1), eager loses those of close points
+        return 2
     optional = kind.startswith("Optional[")
     if optional:
         kind = kind.removeprefix("Optional[").removesuffix("]")

@@ -83,6 +83,7 @@ def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> dict[str, 
     """The chunk in a forked process; a row for the progress file."""
     start = time.time()
     path, trying = folder / f"chunk-{number}.json", folder / f"trying-{number}.txt"
+    trying.write_text("")
     child = os.fork()
     if child == 0:
         counts: Counter[str] = Counter()
@@ -130,6 +131,8 @@ def main() -> None:
         with progress.open("a") as file:
             file.write(json.dumps(row) + "\n")
         total += row.get("graphs", 0)
+        if "eager" in row:
+            print(f"seed {number}: {row['eager']}", flush=True)
         if "finding" in row:
             findings += 1
             print(f"seed {number}: {row['finding']}\n", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -54,8 +55,12 @@ def make_operands_dense(graph_module: GraphModule, node: Node, mode: FakeTensorM
     """
     if not source_line(node):
         _borrow_source(node)
-    editor = Editor(graph_module, node, mode)
-    for operand in control_flow(node).operands:
+    copy_strided(Editor(graph_module, node, mode), node, control_flow(node).operands)
+
+
+def copy_strided(editor: Editor, node: Node, operands: Iterable[Any]) -> None:
+    """Insert contiguous copies of those operands of `node` that are tensors and not contiguous."""
+    for operand in operands:
         if _is_strided(operand):
             node.replace_input_with(operand, _clone(editor, operand))
 

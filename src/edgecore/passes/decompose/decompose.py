@@ -33,6 +33,7 @@ from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose import rewrites_complex, volumes  # noqa: F401  (they register their rewrites)
 from edgecore.passes.decompose.control_flow import (
     copy_body_results,
+    copy_strided,
     make_operands_dense,
     make_placeholders_dense,
     make_results_dense,
@@ -236,11 +237,7 @@ def _make_results_representable(graph_module: GraphModule, mode: Any) -> None:
     copied: set[Node] = set()
     while nodes := [node for node in calls(graph_module) if node not in copied and _has_other_dim_order(node)]:
         for node in nodes:
-            editor = Editor(graph_module, node, mode)
-            for operand in node.all_input_nodes:
-                if _is_tensor(operand) and dim_order(operand.meta["val"]) != tuple(range(operand.meta["val"].dim())):
-                    copy = editor.call(torch.ops.aten.clone.default, operand, memory_format=torch.contiguous_format)
-                    node.replace_input_with(operand, copy)
+            copy_strided(Editor(graph_module, node, mode), node, node.all_input_nodes)
             node.meta["val"] = compute_val(mode, cast(Callable[..., Any], node.target), node.args, node.kwargs)
         copied.update(nodes)
         refresh_vals(graph_module, set(nodes), mode)

@@ -199,15 +199,13 @@ void run_windows(Trial *trial, const LayerTypes &types, const std::vector<Window
 // input channels than a kernel multiplies at a time (64 bytes). AMX kernels have a loop of their own for a last tile of
 // one row.
 void run_last_tiles(Trial *trial, const LayerTypes &types) {
+  const bool is_full = trial->extent == Extent::kFull;
   std::vector<uint32_t> inputs = {70};
-  std::vector<size_t> pixels = {17};
-  if (trial->extent != Extent::kShort) pixels.clear();
-  const size_t max_pixels = trial->extent == Extent::kFull ? 70 : trial->extent == Extent::kQuick ? 17 : 0;
-  for (size_t i = 1; i <= max_pixels; ++i) pixels.push_back(i);
-  if (trial->extent == Extent::kFull) inputs = {63, 64, 65, 127, 129, 192};
+  if (is_full) inputs = {63, 64, 65, 127, 129, 192};
+  const size_t min_pixels = trial->extent == Extent::kShort ? 17 : 1, max_pixels = is_full ? 70 : 17;
   size_t index = 0;
   for (uint32_t count : inputs) {
-    for (size_t width : pixels) {
+    for (size_t width = min_pixels; width <= max_pixels; ++width) {
       run_convolution(trial, types, index++, {{2, 2, 1, 1, 0}, 1, count, 70, 1, 2, width + 1, false, false});
       if (trial->outcome.unsupported) return;
     }
