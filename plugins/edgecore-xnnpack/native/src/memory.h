@@ -13,6 +13,17 @@ const xnn_allocator *allocator();
 bool allocation_failed();
 void clear_allocation_failure();
 
+// While an object of this class exists, memory that XNNPACK allocates on this thread is filled with 0xFF, which is NaN
+// in fp32 and fp16. Kernels that use memory that nothing has written then give wrong results, in tests; otherwise new
+// memory is often zero.
+class FillsNewMemory {
+ public:
+  FillsNewMemory();
+  ~FillsNewMemory();
+  FillsNewMemory(const FillsNewMemory &) = delete;
+  FillsNewMemory &operator=(const FillsNewMemory &) = delete;
+};
+
 }  // namespace edgecore::xnnpack
 
 #endif  // EDGECORE_XNNPACK_MEMORY_H_

@@ -98,6 +98,26 @@ def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
             ))  # fmt: skip
 
 
+def _zero_missing_rows(dtype: str) -> Patch:
+    """Let the packing of a matmul's second operand write zeros for the rows that the last group of rows lacks."""
+    assignment = """              if (kc_idx < kc) {
+                packed_weights[kr_block_offset] =
+                    k[kc_idx * k_stride + nr_block_start + nr_block_offset];
+              }
+"""
+    zero = "              } else {\n                packed_weights[kr_block_offset] = 0;\n              }\n"
+    rest = f"""            }}
+            packed_weights += kr;
+          }}
+          packed_weights += (nr - nr_block_size) * kr;
+        }}
+      }}
+      packed_weights = ({dtype}*)((uintptr_t)packed_weights + extra_bytes);
+"""
+    patched = assignment.replace("              }\n", zero)
+    return Patch("src/reference/packing.cc", assignment + rest, patched + rest)
+
+
 PATCHES = [
     *_log_patches(),
     # A GEMM kernel that is called with fewer rows than its tile has computes the last row once more for each missing
@@ -247,5 +267,15 @@ PATCHES = [
         )
         for isa, max_rows in (("sse2", 4), ("sse41", 3), ("avx", 4))
         for rows in (1, max_rows)
+    ),
+    # Kernels that multiply groups of 4 rows of the second operand (fp32 on Zen 1) expect zeros where the last group is
+    # incomplete. Constant weights are packed into memory that is zero already, but the second operand of a batched
+    # matmul into the workspace, where other nodes have left their numbers.
+    *(_zero_missing_rows(dtype) for dtype in ("float", "uint16_t")),
+    # The workspace is not cleared, because that only hides such errors until it is used again; and it takes time.
+    Patch(
+        "src/runtime.c",
+        "void* new_workspace_data = xnn_allocate_zero_simd_memory(mem_arena_size);",
+        "void* new_workspace_data = xnn_allocate_simd_memory(mem_arena_size);",
     ),
 ]

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "memory.h"
+
 namespace edgecore::xnnpack::trial {
 
 namespace {
@@ -211,12 +213,14 @@ uint32_t TestGraph::constant(const Tensor &tensor) {
 
 bool TestGraph::build() {
   if (status_ == xnn_status_success) {
+    const FillsNewMemory fills;
     note(xnn_create_runtime_v4(subgraph_, nullptr, nullptr, nullptr, 0, &runtime_));
   }
   return status_ == xnn_status_success;
 }
 
 bool TestGraph::run(const std::vector<const Tensor *> &inputs, const std::vector<Tensor *> &outputs) {
+  const FillsNewMemory fills;
   at_start_ = !at_start_;
   std::vector<xnn_external_value> externals(arguments_.size());
   const auto set_address = [&](uint32_t i, size_t bytes, size_t alignment) {
