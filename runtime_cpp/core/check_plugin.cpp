@@ -62,6 +62,14 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
       id.empty()) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id, "' in ", where, " lacks a required function.");
   }
+  const int state_members = (backend->state_set_create != nullptr) + (backend->state_set_destroy != nullptr) +
+                            (backend->state_count != nullptr) + (backend->state_describe != nullptr) +
+                            (backend->reset != nullptr) + (backend->export_state != nullptr) +
+                            (backend->import_state != nullptr);
+  if (state_members != 0 && state_members != 7) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id, "' in ", where, " has ", state_members,
+                " of the 7 functions for state sets: it must have all of them or none.");
+  }
   const uint32_t threads = backend->flags & (EDGECORE_HOST_THREADS | EDGECORE_OWN_THREADS | EDGECORE_NO_THREADS);
   const uint32_t trust = backend->flags & (EDGECORE_VALIDATES_BLOBS | EDGECORE_NEEDS_TRUSTED_BLOBS);
   if (!exactly_one(threads) || !exactly_one(trust)) {

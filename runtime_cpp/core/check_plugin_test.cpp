@@ -78,6 +78,9 @@ TEST(CheckBackend, AnErrorSaysWhatDoesNotFit) {
   table = *null_backend(0);
   table.features = EDGECORE_FEATURE_TSAN;
   EXPECT_TRUE(contains(verdict(&table, EDGECORE_FEATURE_ASAN), "was built with features 2"));
+  table = *null_backend(0);
+  table.import_state = nullptr;
+  EXPECT_TRUE(contains(verdict(&table), "has 6 of the 7 functions for state sets: it must have all of them or none"));
   EXPECT_TRUE(contains(verdict(nullptr), "gives no backend table"));
 }
 

@@ -329,6 +329,7 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
     run_state.pending.fired = 0;
   }
   call_error.clear();
+  if (state.state_set != nullptr) state.state_set->interrupted = true;  // until end_delegate_call
   const int32_t code = state.backend->table->execute(state.instance, &info, run_state.args.data(),
                                                      instruction.args.size(), sizeof(edgecore_value), &call_error);
   if (code == EDGECORE_PENDING && run_state.completion != nullptr) {
@@ -340,9 +341,11 @@ Status MethodImpl::call_delegate(size_t pc, Error &error) {
 }
 
 Status MethodImpl::end_delegate_call(size_t pc, int32_t code, Error &error) {
+  const DelegateState &state = delegates.slots[instructions[pc].target];
+  if (code == EDGECORE_OK && state.state_set != nullptr) state.state_set->interrupted = false;
   if (code == EDGECORE_OK) return stage_out(pc, true, error);
   (void)stage_out(pc, false, error);
-  const StringView backend(delegates.slots[instructions[pc].target].backend->table->backend_id);
+  const StringView backend(state.backend->table->backend_id);
   const bool pending = code == EDGECORE_PENDING;
   return fail(
       error, pending ? EDGECORE_INTERNAL : code, "Method '", name, "', instruction ", pc, ", backend '", backend,

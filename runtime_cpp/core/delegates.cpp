@@ -144,17 +144,30 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
   int32_t code = table.delegate_load(state.backend->program, &load, &state.delegate, &call_error);
   if (code == EDGECORE_OK) {
     delegates.loaded = delegate_index + 1;
+    if (table.state_set_create != nullptr && config.state != nullptr) {
+      const Result<StateSet *> set =
+          config.state->state_set(*state.backend, owner, shares_sets() ? StringView() : name, call_error);
+      state.state_set = *set;
+      code = set.status().code();
+    }
+  }
+  if (code == EDGECORE_OK) {
     edgecore_instance_info instance;
     memset(&instance, 0, sizeof(instance));
     instance.header = header_of<edgecore_instance_info>();
     instance.scope = &state.scope;
     instance.flags = config.tracer == nullptr ? 0 : EDGECORE_INSTANCE_PROFILED;
+    if (state.state_set != nullptr) instance.state_set = state.state_set->handle;
     code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
     if (code == EDGECORE_OK) return Status();
     state.instance = nullptr;
   }
   return fail(error, code, "Method '", name, "': backend '", info.backend_id, "' refuses delegate ", delegate_index,
               " (", info.blob.size(), " bytes): ", call_error.sentence());
+}
+
+bool MethodImpl::shares_sets() const {
+  return config.sharing == StateSharing::kAll || (config.sharing == StateSharing::kAsFile && owner->shares_state());
 }
 
 void MethodImpl::destroy_delegates() {

@@ -127,6 +127,9 @@ class Interpreter {
       error_.code = EDGECORE_INVALID_STATE;
       return extend(error_, " was not set before this run.");
     }
+    for (const DelegateState &delegate : method_.delegates.slots) {
+      if (delegate.state_set != nullptr) EDGECORE_TRY(delegate.state_set->check(error_));
+    }
     if (method_.bindings.symbols_unchecked) EDGECORE_TRY(method_.check_relations(error_));
     const Span<const int32_t> outputs = span_of(method_.plan->outputs());
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -112,6 +112,17 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
 
 }  // namespace
 
+Status MethodImpl::allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error) {
+  size_t bytes;
+  out = __builtin_mul_overflow(count, size, &bytes) ? nullptr : config.allocator->allocate(bytes, alignment);
+  if (out == nullptr) {
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", name, "': no memory for ", count,
+                " internal entries of ", size, " bytes.");
+  }
+  memset(out, 0, bytes);
+  return Status();
+}
+
 Result<Method *> Method::load(const Program &program, StringView name, const MethodConfig &config, Error &error) {
   if (config.allocator == nullptr) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method::load needs MethodConfig.allocator.");
@@ -292,7 +303,15 @@ void Method::reset() {
   }
 }
 
-bool Method::shares_state() const { return MethodImpl::of(this).bindings.shares_state; }
+bool Method::shares_state() const {
+  const MethodImpl &method = MethodImpl::of(this);
+  bool shares = method.bindings.shares_state;
+  for (const DelegateState &state : method.delegates.slots) {
+    const StateSet *set = state.state_set;
+    shares = shares || (set != nullptr && set->method.empty() && set->backend.table->state_count(set->handle) != 0);
+  }
+  return shares;
+}
 
 uint64_t Method::planned_bytes() const { return MethodImpl::of(this).memory.planned; }
 uint64_t Method::delegate_bytes() const { return MethodImpl::of(this).memory.delegates; }

@@ -35,6 +35,7 @@ struct TensorSlot {
   uint64_t readable;       // bytes from tensor.dl.data on that may be read
   Storage storage;
   uint8_t element_size;  // bytes
+  bool shared;           // a mutable buffer whose memory is in the StateStore
   BaseStorage base;
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
@@ -114,11 +115,12 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
-// four members when the method is loaded; delegate_call.cpp writes the others in each prepare.
+// five members when the method is loaded; delegate_call.cpp writes the others in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
   edgecore_delegate *delegate;
+  StateSet *state_set;  // NULL: the backend has none
   edgecore_instance *instance;
   const DelegateCall *prepared_for;    // the call for which the instance is prepared; NULL: none
   Span<edgecore_memory_block> blocks;  // the memory for each need (request) that the last prepare returned
@@ -254,6 +256,8 @@ struct MethodImpl : Method {
   // Defined in delegates.cpp:
   Status load_delegates(Error &error);
   Status load_delegate(size_t delegate_index, Error &error);
+  // Returns true if the method uses the same state sets of backends as the other methods of its session.
+  bool shares_sets() const;
   void destroy_delegates();
   // Defined in delegate_call.cpp:
   Status prepare_at_max_shapes(Error &error);
@@ -275,25 +279,16 @@ struct MethodImpl : Method {
   Status finish_run(Status status);
   Status check_idle(Error &error) const;
 
-  // Allocates a zeroed array in the method's memory. Errors: MEMORY_ALLOCATION_FAILED.
-  template <typename T>
-  Result<Span<T>> array(size_t count, Error &error) {
-    size_t bytes;
-    void *data =
-        __builtin_mul_overflow(count, sizeof(T), &bytes) ? nullptr : config.allocator->allocate(bytes, alignof(T));
-    if (data == nullptr) {
-      return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Method '", name, "': no memory for ", count,
-                  " internal entries of ", sizeof(T), " bytes.");
-    }
-    __builtin_memset(data, 0, bytes);
-    return Span<T>(static_cast<T *>(data), count);
-  }
+  // Makes `out` a zeroed array in the method's memory. Errors: MEMORY_ALLOCATION_FAILED.
   template <typename T>
   Status make_array(size_t count, Span<T> &out, Error &error) {
-    const Result<Span<T>> result = array<T>(count, error);
-    out = *result;
-    return result.status();
+    void *data;
+    const Status status = allocate_entries(count, sizeof(T), alignof(T), data, error);
+    out = {static_cast<T *>(data), status.ok() ? count : 0};
+    return status;
   }
+  // Does the same without the type, so that the code exists once. Defined in method.cpp.
+  Status allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error);
 };
 
 // Begins an error message with the name of an input: "Input 'x' (0) of method 'forward'".

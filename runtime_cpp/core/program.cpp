@@ -255,6 +255,8 @@ bool Program::shares_state(StringView qualified_name) const {
   return false;
 }
 
+bool Program::shares_state() const { return has_meta() && size_of(tables_->meta->shared_state()) != 0; }
+
 bool Program::has_meta() const { return tables_->meta != nullptr; }
 
 StringView Program::target_runtime() const { return has_meta() ? view_of(tables_->meta->profile()) : StringView(); }

@@ -51,8 +51,45 @@ Result<StateStore::Buffer *> StateStore::share(const Buffer &wanted, Error &erro
   return buffer;
 }
 
-void StateStore::reset() {
+Result<StateSet *> StateStore::state_set(const LoadedBackend &backend, const Program *program, StringView method,
+                                         Error &error) {
+  for (StateSet *set = first_set_; set != nullptr; set = set->next) {
+    if (set->backend.program == backend.program && set->method == method) return set;
+  }
+  void *memory = allocator_->allocate(sizeof(StateSet), alignof(StateSet));
+  if (memory == nullptr) return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a state set.");
+  StateSet *set = new (memory) StateSet;
+  set->backend = backend;
+  set->method = method;
+  set->scope = {program, nullptr, context_};
+  const edgecore_state_set_info info = {header_of<edgecore_state_set_info>(), &set->scope};
+  EDGECORE_TRY(Status(backend.table->state_set_create(backend.program, &info, &set->handle, &error)));
+  set->next = first_set_;
+  first_set_ = set;
+  return set;
+}
+
+StateStore::~StateStore() {
+  for (const StateSet *set = first_set_; set != nullptr; set = set->next) {
+    set->backend.table->state_set_destroy(set->handle);
+  }
+}
+
+Status StateStore::reset(Error &error) {
   for (Buffer *buffer = first_; buffer != nullptr; buffer = buffer->next) fill(*buffer);
+  for (StateSet *set = first_set_; set != nullptr; set = set->next) set->interrupted = true;
+  for (StateSet *set = first_set_; set != nullptr; set = set->next) {
+    error.clear();
+    EDGECORE_TRY(Status(set->backend.table->reset(set->handle, &error)));
+    set->interrupted = false;
+  }
+  return Status();
+}
+
+Status StateSet::check(Error &error) const {
+  if (!interrupted) return Status();
+  return fail(error, EDGECORE_INVALID_STATE, "The state that the backend '", backend.table->backend_id,
+              "' keeps is undefined, because a run has failed or has not ended: reset or import it first.");
 }
 
 void Method::visit_state(StateVisitor &visitor) const {
@@ -68,6 +105,7 @@ void Method::visit_state(StateVisitor &visitor) const {
     buffer.scalar_type = slot->tensor.scalar_type;
     buffer.sizes = span_of(tensor.sizes());
     buffer.dim_order = span_of(tensor.dim_order());
+    buffer.shared = slot->shared;
     buffer.memory = {static_cast<uint8_t *>(slot->base.data), static_cast<size_t>(tensor_bytes(tensor))};
     visitor.visit(buffer);
   }

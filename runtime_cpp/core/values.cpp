@@ -104,6 +104,7 @@ struct Builder {
       entry[0] = {static_cast<const uint8_t *>(slot.base.data), (*buffer)->data, bytes, shared};
       shared = &entry[0];
       ++shared_count;
+      slot.shared = true;
       slot.base.data = (*buffer)->data;
       slot.base.readable = bytes + kArenaTail;
       method.bindings.shares_state = true;

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
   for (const char *kind : {"", "/pte", "/ptd", "/bpte", "/manifest"}) mkdir((folder + kind).c_str(), 0777);
   edgecore::PtdBuilder data;
   data.entries = {{"weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"bias", {2}, {7, 8}}, {"blob", {}, {9, 9, 9}, false}};
-  const std::string manifest = R"({"abi": "0.3", "backend_id": "Acme\u00e9", "library": "../a.so",
+  const std::string manifest = R"({"abi": "0.4", "backend_id": "Acme\u00e9", "library": "../a.so",
     "options": {"grain": -12, "fast": true, "quiet": false}})";
   const bool done = edgecore::write(folder + "/manifest/options.json", {manifest.begin(), manifest.end()}) &&
                     edgecore::write(folder + "/pte/control_flow.pte", edgecore::control_flow()) &&

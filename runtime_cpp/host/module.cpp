@@ -99,11 +99,10 @@ edgecore_option to_option(const JsonItem &item) {
   return option;
 }
 
-}  // namespace
-
-// The data of a Module. The members are destroyed in the reverse of their order here (methods, backends, program,
-// file), because each of these uses the ones declared before it.
-struct Module::State {
+// The data that a Module shares with the modules that its new_session fills in. Constant after load_methods. The
+// members are destroyed in the reverse of their order here (backends, program, file), because each of these uses the
+// ones declared before it.
+struct LoadedFile {
   Limits limits = default_limits();
   std::deque<DataPart> data;
   std::vector<const DataFile *> data_files;  // one for each entry of `data`
@@ -113,12 +112,9 @@ struct Module::State {
   std::vector<std::unique_ptr<OpenBackend>> backends;
   std::vector<LoadedBackend> loaded;  // copy of OpenBackend::loaded of each backend, for MethodConfig::backends
   std::vector<const edgecore_kernel_library *> kernels = {edgecore_kernels_library()};
-  HeapAllocator state_memory;
-  StateStore state{&state_memory};
-  std::vector<std::unique_ptr<OpenMethod>> methods;
+  MethodOptions options;  // of load_methods
 
-  ~State() {
-    while (!methods.empty()) methods.pop_back();
+  ~LoadedFile() {
     while (!backends.empty()) backends.pop_back();
   }
 
@@ -180,6 +176,52 @@ struct Module::State {
   }
 };
 
+}  // namespace
+
+// The data of a Module: a session of a loaded file. The members are destroyed in the reverse of their order here.
+struct Module::State {
+  std::shared_ptr<LoadedFile> shared = std::make_shared<LoadedFile>();
+  HeapAllocator state_memory;
+  HostContext context;
+  StateStore store{&state_memory, &context};
+  std::vector<std::unique_ptr<OpenMethod>> methods;
+
+  ~State() {
+    while (!methods.empty()) methods.pop_back();
+  }
+
+  Status load_methods(std::vector<Method *> &out, Error &error) {
+    const MethodOptions &options = shared->options;
+    const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
+    const Program &program = *shared->program;
+    for (size_t i = 0; i < program.method_count(); ++i) {
+      HeapAllocator scratch;
+      EDGECORE_TRY(program.check_allocated(i, scratch, error));
+      auto open = std::make_unique<OpenMethod>();
+      open->context.threads = threads;
+      MethodConfig config;
+      config.allocator = &open->memory;
+      config.scratch = &open->scratch;
+      config.host = host_services();
+      config.devices = device_memory();
+      config.context = &open->context;
+      config.kernels = {shared->kernels.data(), shared->kernels.size()};
+      config.backends = {shared->loaded.data(), shared->loaded.size()};
+      config.trust = options.trust;
+      config.state = &store;
+      config.sharing = options.sharing;
+      if (options.trace) open->trace = std::make_unique<Trace>();
+      config.tracer = open->trace.get();
+      const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
+      EDGECORE_TRY(method.status());
+      open->method = *method;
+      out.push_back(*method);
+      methods.push_back(std::move(open));
+    }
+    return {};
+  }
+};
+
 Limits default_limits() {
   Limits limits;
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -194,40 +236,40 @@ Limits default_limits() {
 Module::Module() : state_(std::make_unique<State>()) {}
 Module::~Module() = default;
 
-void Module::set_limits(const Limits &limits) { state_->limits = limits; }
+void Module::set_limits(const Limits &limits) { state_->shared->limits = limits; }
 
 Status Module::add_data(const char *path, Error &error) {
-  state_->data.emplace_back();
-  state_->data.back().name = path;
-  EDGECORE_TRY(state_->data.back().file.map(path, error));
-  return state_->load_data(error);
+  state_->shared->data.emplace_back();
+  state_->shared->data.back().name = path;
+  EDGECORE_TRY(state_->shared->data.back().file.map(path, error));
+  return state_->shared->load_data(error);
 }
 
 Status Module::add_data(Bytes bytes, const char *name, Error &error) {
-  state_->data.emplace_back();
-  state_->data.back().name = name;
-  EDGECORE_TRY(state_->data.back().file.copy(bytes, error));
-  return state_->load_data(error);
+  state_->shared->data.emplace_back();
+  state_->shared->data.back().name = name;
+  EDGECORE_TRY(state_->shared->data.back().file.copy(bytes, error));
+  return state_->shared->load_data(error);
 }
 
 Status Module::open(const char *path, Error &error) {
-  EDGECORE_TRY(state_->file.map(path, error));
-  const Status status = state_->load_program(error);
+  EDGECORE_TRY(state_->shared->file.map(path, error));
+  const Status status = state_->shared->load_program(error);
   if (status.ok()) return status;
   const Error reason = error;
   return fail(error, status.code(), path, ": ", reason.sentence());
 }
 
 Status Module::open(Bytes bytes, Error &error) {
-  EDGECORE_TRY(state_->file.copy(bytes, error));
-  return state_->load_program(error);
+  EDGECORE_TRY(state_->shared->file.copy(bytes, error));
+  return state_->shared->load_program(error);
 }
 
-const Program &Module::program() const { return *state_->program; }
+const Program &Module::program() const { return *state_->shared->program; }
 
 std::vector<StringView> Module::required_backends() const {
   std::vector<StringView> ids;
-  const Program &program = *state_->program;
+  const Program &program = *state_->shared->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
     const MethodInfo method = program.method(i);
     for (size_t j = 0; j < method.delegate_count(); ++j) {
@@ -241,9 +283,9 @@ std::vector<StringView> Module::required_backends() const {
 std::vector<StringView> Module::missing_backends() const {
   std::vector<StringView> ids = required_backends();
   Error unused;
-  ids.erase(
-      std::remove_if(ids.begin(), ids.end(), [&](StringView id) { return state_->find_backend(id, unused).ok(); }),
-      ids.end());
+  ids.erase(std::remove_if(ids.begin(), ids.end(),
+                           [&](StringView id) { return state_->shared->find_backend(id, unused).ok(); }),
+            ids.end());
   return ids;
 }
 
@@ -265,22 +307,22 @@ Status Module::load_backend(const char *path, StringView backend_id, Span<const 
                             Error &error) {
   const Result<const edgecore_backend *> table = load_backend_library(path, backend_id, error);
   EDGECORE_TRY(table.status());
-  return state_->open_backend(*table, options, error);
+  return state_->shared->open_backend(*table, options, error);
 }
 
 Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error) {
   EDGECORE_TRY(check_backend(table, host_features(), "a backend linked into this application", error));
-  return state_->open_backend(table, options, error);
+  return state_->shared->open_backend(table, options, error);
 }
 
 std::vector<std::string> Module::missing_operators() const {
   std::vector<std::string> missing;
-  const Program &program = *state_->program;
+  const Program &program = *state_->shared->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
     const MethodInfo method = program.method(i);
     for (size_t j = 0; j < method.operator_count(); ++j) {
       const OperatorName op = method.operator_name(j);
-      if (std::any_of(state_->kernels.begin(), state_->kernels.end(),
+      if (std::any_of(state_->shared->kernels.begin(), state_->shared->kernels.end(),
                       [&](const edgecore_kernel_library *library) { return has_kernel(*library, op); })) {
         continue;
       }
@@ -294,71 +336,48 @@ std::vector<std::string> Module::missing_operators() const {
 
 Status Module::add_kernels(const edgecore_kernel_library *library, Error &error) {
   EDGECORE_TRY(check_kernel_library(library, "linked into this application", error));
-  state_->add_kernels(library);
+  state_->shared->add_kernels(library);
   return {};
 }
 
 Status Module::load_kernels(const char *path, Error &error) {
   const Result<const edgecore_kernel_library *> library = load_kernel_library(path, error);
   EDGECORE_TRY(library.status());
-  state_->add_kernels(*library);
+  state_->shared->add_kernels(*library);
   return {};
 }
 
 Status Module::load_methods(const MethodOptions &options, Error &error) {
-  std::vector<LoadedBackend> &backends = state_->loaded;
-  if (!backends.empty() || !methods_.empty()) {  // `backends` must not change: loaded methods point to it
+  LoadedFile &shared = *state_->shared;
+  if (!shared.loaded.empty() || !methods_.empty()) {  // `loaded` must not change: loaded methods point to it
     return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
   }
-  for (const auto &backend : state_->backends) backends.push_back(backend->loaded);
-  const uint32_t threads = options.threads == 0 ? default_thread_count() : std::min(options.threads, kMaxThreads);
-  const Program &program = *state_->program;
-  for (size_t i = 0; i < program.method_count(); ++i) {
-    HeapAllocator scratch;
-    EDGECORE_TRY(program.check_allocated(i, scratch, error));
-    auto open = std::make_unique<OpenMethod>();
-    open->context.threads = threads;
-    MethodConfig config;
-    config.allocator = &open->memory;
-    config.scratch = &open->scratch;
-    config.host = host_services();
-    config.devices = device_memory();
-    config.context = &open->context;
-    config.kernels = {state_->kernels.data(), state_->kernels.size()};
-    config.backends = {backends.data(), backends.size()};
-    config.trust = options.trust;
-    config.state = &state_->state;
-    config.sharing = options.sharing;
-    if (options.trace) open->trace = std::make_unique<Trace>();
-    config.tracer = open->trace.get();
-    const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
-    EDGECORE_TRY(method.status());
-    open->method = *method;
-    methods_.push_back(*method);
-    state_->methods.push_back(std::move(open));
-  }
+  for (const auto &backend : shared.backends) shared.loaded.push_back(backend->loaded);
+  shared.options = options;
+  EDGECORE_TRY(state_->load_methods(methods_, error));
   // Let the operating system drop the pages of the file from memory: most backends keep packed copies of their weights.
-  if (!backends.empty()) {
-    state_->file.release();
-    for (const DataPart &part : state_->data) part.file.release();
+  if (!shared.backends.empty()) {
+    shared.file.release();
+    for (const DataPart &part : shared.data) part.file.release();
   }
   return {};
+}
+
+Status Module::new_session(Module &session, Error &error) const {
+  if (methods_.empty()) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
+  session.methods_.clear();
+  session.state_ = std::make_unique<State>();
+  session.state_->shared = state_->shared;
+  return session.state_->load_methods(session.methods_, error);
 }
 
 Status Module::reset(Error &error) {
   for (Method *method : methods_) method->reset();
-  state_->state.reset();
-  for (const auto &backend : state_->backends) {
-    const edgecore_backend *table = backend->loaded.table;
-    if (!EDGECORE_HAS(table, reset) || table->reset == nullptr) continue;
-    error.clear();
-    EDGECORE_TRY(Status(table->reset(backend->loaded.program, &error)));
-  }
-  return {};
+  return state_->store.reset(error);
 }
 
 Status Module::set_options(StringView backend_id, Span<const edgecore_option> new_options, Error &error) {
-  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
+  const Result<const LoadedBackend *> backend = state_->shared->find_backend(backend_id, error);
   EDGECORE_TRY(backend.status());
   std::vector<edgecore_option> options(new_options.begin(), new_options.end());
   EDGECORE_TRY(check_options((*backend)->table, EDGECORE_OPTION_AT_RUN, {options.data(), options.size()}, error));
@@ -371,26 +390,12 @@ Status Module::set_options(StringView backend_id, Span<const edgecore_option> ne
   return {};
 }
 
-Status Module::export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const {
-  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
-  EDGECORE_TRY(backend.status());
-  return edgecore::export_state(**backend, state, error);
-}
-
-Status Module::import_state(StringView backend_id, Bytes state, Error &error) {
-  const Result<const LoadedBackend *> backend = state_->find_backend(backend_id, error);
-  EDGECORE_TRY(backend.status());
-  return edgecore::import_state(**backend, state, error);
-}
-
 Status Module::export_state(std::vector<uint8_t> &state, Error &error) const {
-  return edgecore::export_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
-                                state, error);
+  return edgecore::export_state({methods_.data(), methods_.size()}, state_->store, state, error);
 }
 
 Status Module::import_state(Bytes state, Error &error) {
-  return edgecore::import_state({methods_.data(), methods_.size()}, {state_->loaded.data(), state_->loaded.size()},
-                                state, error);
+  return edgecore::import_state({methods_.data(), methods_.size()}, state_->store, state, error);
 }
 
 Status Module::allocate_outputs(size_t method, Error &error) {

@@ -10,8 +10,9 @@ namespace edgecore {
 namespace {
 
 // Builds a program whose methods compute y = delegate(x) with x and y of shape [2]. The methods are "prefill" and
-// "decode", or "forward" if the program has metadata with a compatibility string.
-std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "") {
+// "decode", or "forward" if the program has metadata with a compatibility string. With `shares_state` the metadata say
+// that the methods share the state "sum".
+std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = "", bool shares_state = false) {
   NullBlob blob;
   blob.flags = flags;
   const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&blob);
@@ -27,7 +28,8 @@ std::vector<uint8_t> program(uint32_t flags, const std::string &compatibility = 
     const uint8_t *data = reinterpret_cast<const uint8_t *>(&weights);
     pte.add_named_data("null.weights", std::vector<uint8_t>(data, data + sizeof(weights)));
   }
-  if (!compatibility.empty()) pte.add_meta({}, compatibility, std::vector<uint8_t>(32));
+  if (shares_state) pte.shared_state = {"sum"};
+  if (!compatibility.empty() || shares_state) pte.add_meta({}, compatibility, std::vector<uint8_t>(32));
   return pte.finish();
 }
 
@@ -69,28 +71,87 @@ edgecore_option option(const char *name, uint32_t type, double number) {
 
 using Floats = std::vector<float>;
 
-TEST(ModuleBackends, MethodsShareStateThatCanBeResetExportedAndImported) {
-  Opened chat(program(kNullState));
-  ASSERT_TRUE(chat.ok) << text_of(chat.error);
-  EXPECT_EQ(chat.run("prefill", 1, 2), (Floats{2 + 3, 4 + 3}));
-  EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 5, 2 + 5}));
-  std::vector<uint8_t> state;
-  ASSERT_TRUE(chat.module.export_state("NullBackend", state, chat.error).ok()) << text_of(chat.error);
-  EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 7, 2 + 7}));
-  ASSERT_TRUE(chat.module.import_state("NullBackend", {state.data(), state.size()}, chat.error).ok());
-  EXPECT_EQ(chat.run("decode", 1, 1), (Floats{2 + 7, 2 + 7}));
-  ASSERT_TRUE(chat.module.reset(chat.error).ok());
-  EXPECT_EQ(chat.run("prefill", 1, 2), (Floats{2 + 3, 4 + 3}));
+TEST(ModuleBackends, MethodsShareStateIfTheFileSaysSo) {
+  for (const bool shared : {true, false}) {
+    Opened chat(program(kNullState, "", shared));
+    ASSERT_TRUE(chat.ok) << text_of(chat.error);
+    EXPECT_EQ(chat.module.method(0).shares_state(), shared);
+    EXPECT_EQ(chat.run("prefill", 1, 2), (Floats{2 + 3, 4 + 3}));
+    EXPECT_EQ(chat.run("decode", 1, 1)[0], shared ? 2 + 5 : 2 + 2);
+    ASSERT_TRUE(chat.module.reset(chat.error).ok());
+    EXPECT_EQ(chat.run("decode", 1, 1)[0], 2 + 2);
+  }
+}
 
-  Opened other(program(kNullState));  // another program has state of its own
-  EXPECT_EQ(other.run("decode", 0, 0), (Floats{0, 0}));
-  ASSERT_TRUE(other.module.import_state("NullBackend", {state.data(), state.size()}, other.error).ok());
-  EXPECT_EQ(other.run("decode", 0, 0), (Floats{5, 5}));
+TEST(ModuleBackends, SessionsShareWeightsAndHaveStateOfTheirOwn) {
+  const uint64_t packed = null_backend_packed();
+  const uint64_t handles = null_backend_live_handles();
+  {
+    Module session;
+    Error error;
+    const auto run = [&](Module &module) {
+      std::vector<Tensor> outputs;
+      EXPECT_TRUE(module.run("decode", {Tensor::of<float>({2}, {1, 1})}, outputs, error).ok()) << text_of(error);
+      return outputs.empty() ? 0 : outputs[0].values<float>()[0];
+    };
+    {
+      Opened first(program(kNullState | kNullWeights, "", true));
+      ASSERT_TRUE(first.ok) << text_of(first.error);
+      EXPECT_EQ(run(first.module), 10 + 2);
+      ASSERT_TRUE(first.module.new_session(session, error).ok()) << text_of(error);
+      EXPECT_EQ(run(session), 10 + 2);
+      EXPECT_EQ(run(session), 10 + 4);
+      EXPECT_EQ(run(first.module), 10 + 4);
+      ASSERT_TRUE(first.module.reset(error).ok());
+      EXPECT_EQ(run(session), 10 + 6);
+      std::vector<uint8_t> state;
+      ASSERT_TRUE(session.export_state(state, error).ok()) << text_of(error);
+      ASSERT_TRUE(first.module.import_state({state.data(), state.size()}, error).ok()) << text_of(error);
+      EXPECT_EQ(run(first.module), 10 + 8);
+      Module third;
+      ASSERT_TRUE(session.new_session(third, error).ok()) << text_of(error);
+      EXPECT_EQ(run(third), 10 + 2);
+    }
+    EXPECT_EQ(run(session), 10 + 8);  // the first module is gone
+    EXPECT_EQ(null_backend_packed(), packed + 1);
+  }
+  EXPECT_LE(null_backend_live_handles(), handles + 1);  // the driver lives as long as the process
+}
 
-  EXPECT_FALSE(chat.module.import_state("NullBackend", {state.data(), 1}, chat.error).ok());
-  EXPECT_EQ(text_of(chat.error), "a state of 1 bytes is not of this program.");
-  EXPECT_EQ(chat.module.export_state("Other", state, chat.error).code(), EDGECORE_NOT_FOUND);
-  EXPECT_EQ(text_of(chat.error), "The backend 'Other' was not added to this program.");
+TEST(ModuleBackends, ASessionNeedsLoadedMethods) {
+  Module module, session;
+  Error error;
+  const std::vector<uint8_t> bytes = program(0);
+  ASSERT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok());
+  EXPECT_EQ(module.new_session(session, error).code(), EDGECORE_INVALID_STATE);
+  EXPECT_EQ(text_of(error), "load_methods was not called.");
+}
+
+TEST(ModuleBackends, AStateSetIsDestroyedAfterItsInstancesAndBeforeItsProgram) {
+  static std::string order;
+  static edgecore_backend table;
+  table = *null_backend(0);
+  table.instance_destroy = [](edgecore_instance *handle) {
+    order += "instance ";
+    null_backend(0)->instance_destroy(handle);
+  };
+  table.state_set_destroy = [](edgecore_state_set *handle) {
+    order += "state_set ";
+    null_backend(0)->state_set_destroy(handle);
+  };
+  table.program_close = [](edgecore_program *handle) {
+    order += "program";
+    null_backend(0)->program_close(handle);
+  };
+  {
+    const std::vector<uint8_t> bytes = program(kNullState, "", true);
+    Module module, session;
+    Error error;
+    ASSERT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok() && module.add_backend(&table, {}, error).ok() &&
+                module.load_methods({}, error).ok() && module.new_session(session, error).ok())
+        << text_of(error);
+  }
+  EXPECT_EQ(order, "instance instance state_set instance instance state_set program");
 }
 
 TEST(ModuleBackends, WeightsArePackedOnceForAllMethods) {

@@ -1,250 +1,207 @@
 #include "host/saved_state.h"
 
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 
 #include "edgecore/scalar_type.h"
+#include "host/state_parts.h"
 
 namespace edgecore {
 namespace {
 
-// Format: 8 magic bytes, a checksum of all bytes after the checksum, and the number of parts. A part is the state of
-// one buffer or backend: the sizes in bytes of its line and its data, the line (a text that names the buffer or
-// backend) and the data, both padded with zeros to 8 bytes. Numbers have 64 bits and are little-endian.
-constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '1'};
-constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // offset of the first byte under the checksum
-constexpr size_t kHeader = kSummed + sizeof(uint64_t);
-
-struct Part {
-  std::string line;
-  Bytes data;
+// A mutable buffer of the session: either in memory of the runtime, or in a state set.
+struct Buffer {
+  std::string line;  // such as "buffer 'cache.k' float32 [1, 8, 64]", see describe
+  size_t bytes;
+  StateBuffer core;  // if `set` is NULL
+  StateSet *set = nullptr;
+  uint64_t index = 0;  // in `set`
 };
 
-// FNV-1a over words of 64 bits. It detects every change of a single word: XOR with a word, and multiplication by an odd
-// number modulo 2^64, are invertible, so a different word leads to a different sum.
-uint64_t checksum(const uint8_t *begin, size_t bytes) {
-  uint64_t sum = 0xcbf29ce484222325;
-  for (size_t i = 0; i + sizeof sum <= bytes; i += sizeof sum) {
-    uint64_t word;
-    std::memcpy(&word, begin + i, sizeof word);
-    sum = (sum ^ word) * 0x100000001b3;
-  }
-  return sum;
-}
-
-size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
-
-void put(std::vector<uint8_t> &out, const void *from, size_t bytes) {
-  const auto *begin = static_cast<const uint8_t *>(from);
-  out.insert(out.end(), begin, begin + bytes);
-  out.resize(padded(out.size()));
-}
-
-void put_number(std::vector<uint8_t> &out, uint64_t number) { put(out, &number, sizeof number); }
-
-void write_parts(const std::vector<Part> &parts, std::vector<uint8_t> &out) {
-  size_t bytes = kHeader;
-  for (const Part &part : parts) bytes += 2 * sizeof(uint64_t) + padded(part.line.size()) + padded(part.data.size());
-  out.clear();
-  out.reserve(bytes);
-  put(out, kMagic, sizeof kMagic);
-  put_number(out, 0);
-  put_number(out, parts.size());
-  for (const Part &part : parts) {
-    put_number(out, part.line.size());
-    put_number(out, part.data.size());
-    put(out, part.line.data(), part.line.size());
-    put(out, part.data.data(), part.data.size());
-  }
-  const uint64_t sum = checksum(out.data() + kSummed, out.size() - kSummed);
-  std::memcpy(out.data() + sizeof kMagic, &sum, sizeof sum);
-}
-
-// Reads bytes that write_parts wrote. Each member returns false if there are too few bytes.
-class Reader {
- public:
-  explicit Reader(Bytes bytes) : rest_(bytes) {}
-
-  bool take(uint64_t bytes, Bytes &out) {
-    if (bytes > rest_.size() || padded(static_cast<size_t>(bytes)) > rest_.size()) return false;
-    out = {rest_.data(), static_cast<size_t>(bytes)};
-    const size_t taken = padded(out.size());
-    rest_ = {rest_.data() + taken, rest_.size() - taken};
-    return true;
-  }
-  bool take_number(uint64_t &out) {
-    Bytes bytes;
-    if (!take(sizeof out, bytes)) return false;
-    std::memcpy(&out, bytes.data(), sizeof out);
-    return true;
-  }
-  bool take_part(Part &out) {
-    uint64_t line = 0, data = 0;
-    Bytes text;
-    if (!take_number(line) || !take_number(data) || !take(line, text) || !take(data, out.data)) return false;
-    out.line.assign(reinterpret_cast<const char *>(text.data()), text.size());
-    return true;
-  }
-  bool at_end() const { return rest_.empty(); }
-
- private:
-  Bytes rest_;
-};
-
-Status read_parts(Bytes state, std::vector<Part> &parts, Error &error) {
-  Bytes magic;
-  uint64_t sum = 0, count = 0;
-  Reader reader(state);
-  if (!reader.take(sizeof kMagic, magic) || std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "These ", state.size(),
-                " bytes are not a state that export_state returned.");
-  }
-  bool complete = state.size() % 8 == 0 && reader.take_number(sum) &&
-                  sum == checksum(state.data() + kSummed, state.size() - kSummed) && reader.take_number(count);
-  for (uint64_t i = 0; complete && i < count; ++i) {
-    parts.emplace_back();
-    complete = reader.take_part(parts.back());
-  }
-  if (complete && reader.at_end()) return {};
-  return fail(error, EDGECORE_INVALID_ARGUMENT, "This state of ", state.size(), " bytes is damaged or incomplete.");
+// Returns the text that identifies a buffer in a saved state. `method` is empty if the methods share the buffer.
+template <typename Size>
+std::string describe(StringView name, int32_t scalar_type, Span<const Size> sizes, StringView method) {
+  Error text;
+  (void)fail(text, EDGECORE_OK, "buffer '", name, "' ", scalar_type_info(scalar_type).name, " ", sizes,
+             method.empty() ? "" : " of method '", method, method.empty() ? "" : "'");
+  return {text.text, text.size};
 }
 
 // Collects the buffers of all methods, each once: a buffer that methods share has the same address in all of them.
-class Buffers final : public StateVisitor {
+class Collector final : public StateVisitor {
  public:
-  struct Buffer {
-    std::string line;
-    MutableBytes memory;
-  };
-
-  explicit Buffers(Span<Method *const> methods) {
+  Collector(Span<Method *const> methods, std::vector<Buffer> &buffers) : buffers_(buffers) {
     for (const Method *method : methods) {
       method_ = method->info().name();
       method->visit_state(*this);
     }
   }
-  const std::vector<Buffer> &all() const { return buffers_; }
 
  private:
-  // Adds the buffer with a line such as "buffer 'cache.k' float32 [1, 8, 64] dim order [0, 1, 2] of method 'decode'",
-  // unless an earlier method shares it.
   void visit(const StateBuffer &buffer) override {
     if (buffer.memory.empty() || !seen_.insert(buffer.memory.data()).second) return;
-    Error line;
-    (void)fail(line, EDGECORE_OK, "buffer '", buffer.name, "' ", scalar_type_info(buffer.scalar_type).name, " ",
-               buffer.sizes, " dim order ", buffer.dim_order, " of method '", method_, "'");
-    buffers_.push_back({std::string(line.text, line.size), buffer.memory});
+    const StringView method = buffer.shared ? StringView() : method_;
+    buffers_.push_back({describe(buffer.name, buffer.scalar_type, buffer.sizes, method), buffer.memory.size(), buffer});
   }
 
+  std::vector<Buffer> &buffers_;
   StringView method_;
   std::set<const uint8_t *> seen_;
-  std::vector<Buffer> buffers_;
 };
 
-StringView id_of(const LoadedBackend &backend) { return backend.table->backend_id; }
+// Returns true if the size in bytes that the backend states follows from dtype and shape.
+bool is_consistent(const edgecore_state_tensor &tensor) {
+  uint64_t bytes = scalar_type_info(tensor.scalar_type).size;
+  if (bytes == 0 || tensor.ndim < 0 || (tensor.ndim != 0 && tensor.shape == nullptr)) return false;
+  for (int32_t d = 0; d < tensor.ndim; ++d) {
+    if (tensor.shape[d] < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(tensor.shape[d]), &bytes)) {
+      return false;
+    }
+  }
+  return bytes == tensor.bytes && bytes <= SIZE_MAX / 2;
+}
 
-// Finds the backends whose state is exported. A backend that can reset state but not export it is an error.
-Status find_stateful(Span<const LoadedBackend> backends, std::vector<const LoadedBackend *> &out, Error &error) {
-  for (const LoadedBackend &backend : backends) {
-    if (backend.table->export_state != nullptr) {
-      out.push_back(&backend);
-    } else if (backend.table->reset != nullptr) {
-      return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id_of(backend),
-                  "' keeps state of this program and cannot export it.");
+Status collect(Span<Method *const> methods, const StateStore &store, std::vector<Buffer> &buffers, Error &error) {
+  const Collector collector(methods, buffers);
+  for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) {
+    const uint64_t count = set->backend.table->state_count(set->handle);
+    for (uint64_t i = 0; i < count; ++i) {
+      edgecore_state_tensor tensor = {};
+      tensor.header = header_of<edgecore_state_tensor>();
+      set->backend.table->state_describe(set->handle, i, &tensor);
+      if (!is_consistent(tensor)) {
+        return fail(error, EDGECORE_INTERNAL, "The backend '", set->backend.table->backend_id, "' describes tensor ", i,
+                    " of its state, '", tensor.name, "', with a dtype, shape and size that do not belong together.");
+      }
+      if (tensor.bytes == 0) continue;
+      const Span<const int64_t> shape(tensor.shape, static_cast<size_t>(tensor.ndim));
+      buffers.push_back({describe(StringView(tensor.name), tensor.scalar_type, shape, set->method),
+                         static_cast<size_t>(tensor.bytes),
+                         {},
+                         set,
+                         i});
     }
   }
   return {};
 }
 
-std::string line_of(const LoadedBackend &backend) {
-  return "backend '" + std::string(id_of(backend).data(), id_of(backend).size()) + "'";
+// Calls copy(in_memory, in_row_major_order) with the offsets of each element of a buffer, or once with offsets 0 and
+// all bytes if the two orders are the same.
+template <typename Copy>
+void for_each_element(const StateBuffer &buffer, const Copy &copy) {
+  const size_t rank = buffer.sizes.size();
+  bool same = true;
+  for (size_t d = 0; d < rank; ++d) same = same && buffer.dim_order[d] == d;
+  if (same) return copy(0, 0, buffer.memory.size());
+  const size_t item = scalar_type_info(buffer.scalar_type).size;
+  std::vector<size_t> strides(rank), index(rank);
+  size_t next = item;
+  for (size_t i = rank; i-- > 0; next *= static_cast<size_t>(buffer.sizes[buffer.dim_order[i]])) {
+    strides[buffer.dim_order[i]] = next;
+  }
+  for (size_t at = 0; at < buffer.memory.size(); at += item) {
+    size_t offset = 0;
+    for (size_t d = 0; d < rank; ++d) offset += index[d] * strides[d];
+    copy(offset, at, item);
+    for (size_t d = rank; d-- > 0 && ++index[d] == static_cast<size_t>(buffer.sizes[d]);) index[d] = 0;
+  }
 }
 
-Status check_line(const Part &part, const std::string &expected, Error &error) {
-  if (part.line == expected) return {};
-  return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is of another program: it has the ",
-              StringView(part.line.data(), part.line.size()), ", this program has the ",
-              StringView(expected.data(), expected.size()), ".");
+Status export_buffer(const Buffer &buffer, uint8_t *out, Error &error) {
+  if (buffer.set != nullptr) {
+    error.clear();
+    return Status(
+        buffer.set->backend.table->export_state(buffer.set->handle, buffer.index, {out, buffer.bytes}, &error));
+  }
+  for_each_element(buffer.core, [&](size_t in_memory, size_t in_order, size_t bytes) {
+    std::memcpy(out + in_order, buffer.core.memory.data() + in_memory, bytes);
+  });
+  return {};
+}
+
+Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
+  if (buffer.set != nullptr) {
+    error.clear();
+    return Status(
+        buffer.set->backend.table->import_state(buffer.set->handle, buffer.index, {in.data(), in.size()}, &error));
+  }
+  for_each_element(buffer.core, [&](size_t in_memory, size_t in_order, size_t bytes) {
+    std::memcpy(buffer.core.memory.data() + in_memory, in.data() + in_order, bytes);
+  });
+  return {};
+}
+
+// Fails if the state has a part that the session has no buffer for, or the other way round. A NULL stands for none.
+Status check_rest(const Buffer *buffer, const StatePart *part, Error &error) {
+  const auto text = [](const std::string &line) { return StringView(line.data(), line.size()); };
+  if (buffer == nullptr && part == nullptr) return {};
+  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "This state is of another program: ");
+  if (part != nullptr) (void)extend(error, "it has the ", text(part->line), ", this program has ");
+  if (part != nullptr && buffer != nullptr) return extend(error, "the ", text(buffer->line), ".");
+  if (part != nullptr) return extend(error, "no such buffer.");
+  return extend(error, "it lacks the ", text(buffer->line), ".");
+}
+
+// Finds the part of each buffer. Buffers without a name may have equal lines; then the order counts.
+Status match(const std::vector<Buffer> &buffers, const std::vector<StatePart> &parts,
+             std::vector<const StatePart *> &part_of, Error &error) {
+  std::multimap<std::string, const StatePart *> unused;
+  for (const StatePart &part : parts) unused.emplace(part.line, &part);
+  const Buffer *missing = nullptr;
+  for (const Buffer &buffer : buffers) {
+    const auto found = unused.lower_bound(buffer.line);
+    const bool is_there = found != unused.end() && found->first == buffer.line;
+    part_of.push_back(is_there ? found->second : nullptr);
+    if (is_there) unused.erase(found);
+    if (!is_there && missing == nullptr) missing = &buffer;
+  }
+  const StatePart *foreign = nullptr;
+  for (const auto &[line, part] : unused) {
+    if (foreign == nullptr || part < foreign) foreign = part;
+  }
+  return check_rest(missing, foreign, error);
 }
 
 }  // namespace
 
-Status export_state(const LoadedBackend &backend, std::vector<uint8_t> &state, Error &error) {
-  const edgecore_backend *table = backend.table;
-  if (table->export_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id_of(backend), "' cannot export its state.");
+Status export_state(Span<Method *const> methods, const StateStore &store, std::vector<uint8_t> &state, Error &error) {
+  for (const StateSet *set = store.first_state_set(); set != nullptr; set = set->next) EDGECORE_TRY(set->check(error));
+  std::vector<Buffer> buffers;
+  EDGECORE_TRY(collect(methods, store, buffers, error));
+  size_t bytes = StateWriter::header_bytes();
+  for (const Buffer &buffer : buffers) bytes += StateWriter::part_bytes(buffer.line, buffer.bytes);
+  state.clear();
+  state.reserve(bytes);
+  StateWriter writer(state);
+  for (const Buffer &buffer : buffers) {
+    EDGECORE_TRY(export_buffer(buffer, writer.add(buffer.line, buffer.bytes), error));
   }
-  edgecore_memory_block block = {nullptr, 0};
-  error.clear();
-  EDGECORE_TRY(Status(table->export_state(backend.program, &block, &error)));
-  state.resize(static_cast<size_t>(block.bytes));
-  if (state.empty()) return {};
-  block.data = state.data();
-  return Status(table->export_state(backend.program, &block, &error));
-}
-
-Status import_state(const LoadedBackend &backend, Bytes state, Error &error) {
-  const edgecore_backend *table = backend.table;
-  if (table->import_state == nullptr) {
-    return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id_of(backend), "' cannot import its state.");
-  }
-  error.clear();
-  return Status(table->import_state(backend.program, {state.data(), state.size()}, &error));
-}
-
-Status export_state(Span<Method *const> methods, Span<const LoadedBackend> backends, std::vector<uint8_t> &state,
-                    Error &error) {
-  std::vector<const LoadedBackend *> exporting;
-  EDGECORE_TRY(find_stateful(backends, exporting, error));
-  const Buffers buffers(methods);
-  std::vector<Part> parts;
-  for (const Buffers::Buffer &buffer : buffers.all()) parts.push_back({buffer.line, buffer.memory});
-  std::vector<std::vector<uint8_t>> states(exporting.size());
-  for (size_t i = 0; i < exporting.size(); ++i) {
-    EDGECORE_TRY(export_state(*exporting[i], states[i], error));
-    parts.push_back({line_of(*exporting[i]), {states[i].data(), states[i].size()}});
-  }
-  write_parts(parts, state);
+  writer.finish();
   return {};
 }
 
-Status import_state(Span<Method *const> methods, Span<const LoadedBackend> backends, Bytes state, Error &error) {
-  std::vector<Part> parts;
+Status import_state(Span<Method *const> methods, const StateStore &store, Bytes state, Error &error) {
+  std::vector<StatePart> parts;
   EDGECORE_TRY(read_parts(state, parts, error));
-  std::vector<const LoadedBackend *> importing;
-  EDGECORE_TRY(find_stateful(backends, importing, error));
-  const Buffers buffers(methods);
-  const size_t buffer_count = buffers.all().size();
-  if (parts.size() != buffer_count + importing.size()) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is of another program: it has ", parts.size(),
-                " buffers and backends, this program has ", buffer_count, " and ", importing.size(), ".");
+  std::vector<Buffer> buffers;
+  EDGECORE_TRY(collect(methods, store, buffers, error));
+  std::vector<const StatePart *> part_of;
+  EDGECORE_TRY(match(buffers, parts, part_of, error));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (part_of[i]->data.size() == buffers[i].bytes) continue;
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is damaged: the ",
+                StringView(buffers[i].line.data(), buffers[i].line.size()), " has ", part_of[i]->data.size(),
+                " bytes.");
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const bool is_buffer = i < buffer_count;
-    EDGECORE_TRY(
-        check_line(parts[i], is_buffer ? buffers.all()[i].line : line_of(*importing[i - buffer_count]), error));
-    if (is_buffer && parts[i].data.size() != buffers.all()[i].memory.size()) {
-      return fail(error, EDGECORE_INVALID_ARGUMENT, "This state is damaged: the ",
-                  StringView(parts[i].line.data(), parts[i].line.size()), " has ", parts[i].data.size(), " bytes.");
+  for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = true;
+  for (const bool in_sets : {true, false}) {  // only a backend can fail: the runtime's buffers change after the others
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if ((buffers[i].set != nullptr) == in_sets) EDGECORE_TRY(import_buffer(buffers[i], part_of[i]->data, error));
     }
   }
-  // If a backend refuses its state, the backends before it get their previous state back.
-  std::vector<std::vector<uint8_t>> before(importing.size());
-  for (size_t i = 0; i < importing.size(); ++i) {
-    Status status = i + 1 < importing.size() ? export_state(*importing[i], before[i], error) : Status();
-    if (status.ok()) status = import_state(*importing[i], parts[buffer_count + i].data, error);
-    if (status.ok()) continue;
-    while (i-- > 0) {
-      Error ignored;
-      (void)import_state(*importing[i], {before[i].data(), before[i].size()}, ignored);
-    }
-    return status;
-  }
-  for (size_t i = 0; i < buffer_count; ++i) {
-    const MutableBytes memory = buffers.all()[i].memory;
-    if (!memory.empty()) std::memcpy(memory.data(), parts[i].data.data(), memory.size());
-  }
+  for (StateSet *set = store.first_state_set(); set != nullptr; set = set->next) set->interrupted = false;
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Saves and restores the mutable state of a program as bytes: its buffers, and the state of its backends.
+// Saves and restores the mutable state of a session as bytes: mutable buffers, which the runtime or a backend keeps.
 #ifndef EDGECORE_HOST_SAVED_STATE_H_
 #define EDGECORE_HOST_SAVED_STATE_H_
 
@@ -8,20 +8,15 @@
 
 namespace edgecore {
 
-// Save and restore the state of one backend, in the backend's own format. Errors: NOT_SUPPORTED, and errors of the
-// backend.
-Status export_state(const LoadedBackend &backend, std::vector<uint8_t> &state, Error &error);
-Status import_state(const LoadedBackend &backend, Bytes state, Error &error);
-
-// Save and restore the state of all methods and backends. The format has a header and a record for each buffer and for
-// each backend that exports its state. A record consists of a text that describes the buffer or backend, and its bytes.
-// An import requires the same descriptions, so the state of another file is accepted if its buffers have the same
-// names, dtypes and shapes. An import that fails changes nothing.
-// Errors: NOT_SUPPORTED (a backend has state that it does not export), and errors of a backend; for importing also
-// INVALID_ARGUMENT (damaged, or of another program).
-Status export_state(Span<Method *const> methods, Span<const LoadedBackend> backends, std::vector<uint8_t> &state,
-                    Error &error);
-Status import_state(Span<Method *const> methods, Span<const LoadedBackend> backends, Bytes state, Error &error);
+// Save and restore the buffers of all methods of a session, and those in the state sets of `store`. The format has a
+// header and a record for each buffer: a text with its qualified name, dtype and shape, and its elements in row-major
+// order. An import requires the same texts in any order. So the state of another file is accepted if its buffers have
+// the same names, dtypes and shapes, also if another backend keeps them, or none. All texts and sizes are checked
+// before the first buffer is changed. If a backend fails later, no state set can be used until a reset or an import
+// succeeds. Errors: INVALID_STATE (export: a state set is undefined), errors of a backend; for importing also
+// INVALID_ARGUMENT (damaged, or of another program); INTERNAL (a backend describes a buffer wrongly).
+Status export_state(Span<Method *const> methods, const StateStore &store, std::vector<uint8_t> &state, Error &error);
+Status import_state(Span<Method *const> methods, const StateStore &store, Bytes state, Error &error);
 
 }  // namespace edgecore
 

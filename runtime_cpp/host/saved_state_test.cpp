@@ -1,9 +1,15 @@
-// Tests saving and restoring the state of a program as bytes: mutable buffers of methods, and state of backends.
+// Tests saving and restoring the state of a session as bytes: mutable buffers that the runtime or a backend keeps.
+#include "host/saved_state.h"
+
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <map>
 
 #include "edgecore/module.h"
+#include "error_text.h"
+#include "host/state_parts.h"
 #include "null_backend.h"
 #include "pte_builder.h"
 
@@ -12,109 +18,160 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// The null backend under another name, whose import_state refuses everything.
-const edgecore_backend *stubborn_backend() {
-  static edgecore_backend table;
-  table = *null_backend(0);
-  table.backend_id = {"StubbornBackend", 15};
-  table.import_state = [](edgecore_program *, edgecore_bytes, edgecore_error *) -> int32_t {
-    return EDGECORE_INVALID_STATE;
-  };
-  return &table;
-}
+// Mutable buffers of the runtime, by name. All have the initial value 10.
+using Sizes = std::map<const char *, std::vector<int32_t>>;
 
-// The null backend without export_state: it has state that it can reset but not export.
-const edgecore_backend *closed_backend() {
-  static edgecore_backend table;
-  table = *null_backend(0);
-  table.export_state = nullptr;
-  return &table;
-}
+// Builds a program whose methods compute y = 2 * x + sum with float32 of shape [1]. The null backend keeps the sum in a
+// buffer with the name "sum"; with `second` another delegate does so as well, in the buffer "second". The runtime keeps
+// `buffers`.
+struct Model {
+  std::vector<std::string> methods = {"forward"};
+  Sizes buffers = {};
+  std::vector<uint8_t> dim_order = {};
+  bool sum = true;
+  bool second = false;
 
-// A program with a method "forward": it has a buffer of `size` floats, and a delegate that sums its inputs.
-std::vector<uint8_t> program(int32_t size, bool stubborn = false) {
-  NullBlob blob;
-  blob.flags = kNullState;
-  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&blob);
-  const std::vector<uint8_t> sum(bytes, bytes + sizeof(blob));
-  PteBuilder pte;
-  pte.arenas = {64};
-  (void)pte.add_state({size}, {1, 0}, Floats(static_cast<size_t>(size), 10));
-  const int32_t x = pte.add_tensor({1}), y = pte.add_tensor({1});
-  pte.delegate(pte.add_delegate("NullBackend", sum), {x, y});
-  if (stubborn) pte.delegate(pte.add_delegate("StubbornBackend", sum), {x, y});
-  pte.inputs = {x};
-  pte.outputs = {y};
-  return pte.finish();
-}
+  std::vector<uint8_t> bytes() const {
+    PteBuilder pte;
+    pte.methods = methods;
+    pte.arenas = {1024};
+    uint64_t offset = 0;
+    for (const auto &[name, sizes] : buffers) {
+      TensorOptions options;
+      options.name = name;
+      options.dim_order = dim_order;
+      size_t count = 1;
+      for (const int32_t size : sizes) count *= static_cast<size_t>(size);
+      (void)pte.add_state(sizes, {1, offset}, Floats(count, 10), options);
+      offset += 128;
+    }
+    const int32_t x = pte.add_tensor({1}), y = pte.add_tensor({1});
+    if (second) pte.delegate(pte.add_delegate("NullBackend", blob(kNullState | kNullSecond)), {x, y});
+    pte.delegate(pte.add_delegate("NullBackend", blob(sum ? kNullState : 0)), {x, y});
+    pte.inputs = {x};
+    pte.outputs = {y};
+    return pte.finish();
+  }
+  static std::vector<uint8_t> blob(uint32_t flags) {
+    NullBlob blob;
+    blob.flags = flags;
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&blob);
+    return std::vector<uint8_t>(bytes, bytes + sizeof(blob));
+  }
+};
 
 class Opened : private StateVisitor {
  public:
-  explicit Opened(const std::vector<uint8_t> &bytes, std::vector<const edgecore_backend *> tables = {null_backend(0)}) {
-    bool ok = module_.open({bytes.data(), bytes.size()}, error_).ok();
-    for (const edgecore_backend *table : tables) ok = ok && module_.add_backend(table, {}, error_).ok();
-    EXPECT_TRUE(ok && module_.load_methods({}, error_).ok()) << sentence();
+  explicit Opened(const Model &model, const edgecore_backend *table = null_backend(0),
+                  StateSharing sharing = StateSharing::kAll) {
+    const std::vector<uint8_t> bytes = model.bytes();
+    MethodOptions options;
+    options.sharing = sharing;
+    EXPECT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok() && module.add_backend(table, {}, error).ok() &&
+                module.load_methods(options, error).ok())
+        << text_of(error);
   }
 
-  // Runs the method once, which adds `value` to the delegate's state, and sets the buffer to `buffer`.
-  void use(float value, float buffer) {
+  // Runs a method once, which adds `value` to the sums. Returns y - 2 * value, the sum.
+  float add(float value, const char *method = "forward") {
     std::vector<Tensor> outputs;
-    EXPECT_TRUE(module_.run("forward", {Tensor::of<float>({1}, {value})}, outputs, error_).ok()) << sentence();
-    for (float &item : this->buffer()) item = buffer;
+    status = module.run(method, {Tensor::of<float>({1}, {value})}, outputs, error);
+    return status.ok() ? outputs[0].values<float>()[0] - 2 * value : NAN;
+  }
+  // Returns the elements of a buffer that the runtime keeps, of the last method that has it, in the order of memory.
+  Span<float> buffer(const char *name) {
+    wanted_ = name;
+    for (size_t i = 0; i < module.method_count(); ++i) module.method(i).visit_state(*this);
+    return found_;
   }
   std::vector<uint8_t> exported() {
     std::vector<uint8_t> state;
-    EXPECT_TRUE(module_.export_state(state, error_).ok()) << sentence();
+    status = module.export_state(state, error);
+    EXPECT_TRUE(status.ok()) << text_of(error);
     return state;
   }
   int32_t import(const std::vector<uint8_t> &state) {
-    return module_.import_state({state.data(), state.size()}, error_).code();
+    status = module.import_state({state.data(), state.size()}, error);
+    return status.code();
   }
-  // Returns the first element of the buffer and the delegate's sum.
-  Floats state() {
-    std::vector<uint8_t> bytes;
-    EXPECT_TRUE(module_.export_state("NullBackend", bytes, error_).ok()) << sentence();
-    float sum = 0;
-    std::memcpy(&sum, bytes.data(), sizeof sum);
-    return {buffer()[0], sum};
-  }
-  std::string sentence() const { return {error_.text, error_.size}; }
-  Module &module() { return module_; }
+
+  Module module;
+  Error error;
+  Status status;
 
  private:
   void visit(const StateBuffer &buffer) override {
-    buffer_ = {reinterpret_cast<float *>(buffer.memory.data()), buffer.memory.size() / sizeof(float)};
+    if (buffer.name != wanted_) return;
+    found_ = {reinterpret_cast<float *>(buffer.memory.data()), buffer.memory.size() / sizeof(float)};
   }
-  Span<float> buffer() {
-    module_.method(0).visit_state(*this);
-    return buffer_;
-  }
-
-  Module module_;
-  Error error_;
-  Span<float> buffer_;
+  StringView wanted_;
+  Span<float> found_;
 };
 
-TEST(SavedState, RestoresBuffersAndBackends) {
-  Opened opened(program(2));
-  EXPECT_EQ(opened.state(), (Floats{10, 0}));
-  opened.use(5, 11);
+TEST(SavedState, RestoresBuffersOfTheRuntimeAndOfBackends) {
+  const Model model = {{"forward"}, {{"cache", {2}}}};
+  Opened opened(model);
+  opened.add(5);
+  opened.buffer("cache")[1] = 11;
   const std::vector<uint8_t> saved = opened.exported();
-  opened.use(6, 12);
-  EXPECT_EQ(opened.state(), (Floats{12, 11}));
-  EXPECT_EQ(opened.import(saved), EDGECORE_OK) << opened.sentence();
-  EXPECT_EQ(opened.state(), (Floats{11, 5}));
+  opened.add(6);
+  opened.buffer("cache")[1] = 12;
+  EXPECT_EQ(opened.import(saved), EDGECORE_OK) << text_of(opened.error);
+  EXPECT_EQ(opened.buffer("cache")[1], 11);
   EXPECT_EQ(opened.exported(), saved);
+  EXPECT_EQ(opened.add(0), 5);
 
-  Opened other(program(2));
-  EXPECT_EQ(other.import(saved), EDGECORE_OK) << other.sentence();
-  EXPECT_EQ(other.state(), (Floats{11, 5}));
+  Opened other(model);
+  EXPECT_EQ(other.import(saved), EDGECORE_OK) << text_of(other.error);
+  EXPECT_EQ(other.buffer("cache")[1], 11);
+  EXPECT_EQ(other.add(0), 5);
+}
+
+TEST(SavedState, MovesBetweenTheRuntimeAndABackend) {
+  for (const StateSharing sharing : {StateSharing::kAll, StateSharing::kNone}) {
+    Opened core({{"forward"}, {{"second", {1}}, {"sum", {1}}}, {}, false}, null_backend(0), sharing);
+    Opened claimed({{"forward"}, {}, {}, true, true}, null_backend(0), sharing);
+    core.buffer("sum")[0] = 3;
+    core.buffer("second")[0] = 4;
+    EXPECT_EQ(claimed.import(core.exported()), EDGECORE_OK) << text_of(claimed.error);
+    EXPECT_EQ(claimed.add(1), 4);
+    EXPECT_EQ(core.import(claimed.exported()), EDGECORE_OK) << text_of(core.error);
+    EXPECT_EQ(core.buffer("sum")[0], 4);
+    EXPECT_EQ(core.buffer("second")[0], 5);
+  }
+}
+
+TEST(SavedState, DoesNotDependOnTheOrderOfDimsInMemory) {
+  Opened rows({{"forward"}, {{"cache", {2, 3}}}, {0, 1}}), columns({{"forward"}, {{"cache", {2, 3}}}, {1, 0}});
+  for (size_t i = 0; i < 6; ++i) rows.buffer("cache")[i] = static_cast<float>(i);
+  EXPECT_EQ(columns.import(rows.exported()), EDGECORE_OK) << text_of(columns.error);
+  const Span<float> in_columns = columns.buffer("cache");
+  EXPECT_EQ(Floats(in_columns.begin(), in_columns.end()), (Floats{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(columns.exported(), rows.exported());
+}
+
+TEST(SavedState, OfMethodsThatShareNothingIsSavedForEach) {
+  const Model model = {{"prefill", "decode"}};
+  Opened opened(model, null_backend(0), StateSharing::kNone);
+  opened.add(1, "prefill");
+  opened.add(2, "decode");
+  const std::vector<uint8_t> saved = opened.exported();
+  ASSERT_TRUE(opened.module.reset(opened.error).ok());
+  EXPECT_EQ(opened.import(saved), EDGECORE_OK) << text_of(opened.error);
+  EXPECT_EQ(opened.add(0, "prefill"), 1);
+  EXPECT_EQ(opened.add(0, "decode"), 2);
+
+  Opened sharing(model);
+  EXPECT_EQ(sharing.import(saved), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_NE(text_of(sharing.error).find("buffer 'sum' float32 [1] of method '"), std::string::npos)
+      << text_of(sharing.error);
 }
 
 TEST(SavedState, DamagedStateIsRefusedAndChangesNothing) {
-  Opened opened(program(2));
+  Opened opened({{"forward"}, {{"cache", {2}}}});
   const std::vector<uint8_t> saved = opened.exported();
-  opened.use(6, 12);
+  opened.buffer("cache")[0] = 12;
+  opened.add(6);
   for (size_t at = 0; at < saved.size(); ++at) {
     std::vector<uint8_t> damaged = saved;
     damaged[at] ^= 0x10;
@@ -125,40 +182,85 @@ TEST(SavedState, DamagedStateIsRefusedAndChangesNothing) {
   std::vector<uint8_t> longer = saved;
   longer.push_back(0);
   EXPECT_EQ(opened.import(longer), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(opened.sentence(), "This state of " + std::to_string(longer.size()) + " bytes is damaged or incomplete.");
+  EXPECT_EQ(text_of(opened.error),
+            "This state of " + std::to_string(longer.size()) + " bytes is damaged or incomplete.");
   EXPECT_EQ(opened.import({1, 2}), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(opened.sentence(), "These 2 bytes are not a state that export_state returned.");
-  EXPECT_EQ(opened.state(), (Floats{12, 6}));
+  EXPECT_EQ(text_of(opened.error), "These 2 bytes are not a state that export_state returned.");
+
+  std::vector<uint8_t> short_part;  // its checksum is correct
+  StateWriter writer(short_part);
+  std::memset(writer.add("buffer 'cache' float32 [2]", 4), 0, 4);
+  std::memset(writer.add("buffer 'sum' float32 [1]", 4), 0, 4);
+  writer.finish();
+  EXPECT_EQ(opened.import(short_part), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(opened.error), "This state is damaged: the buffer 'cache' float32 [2] has 4 bytes.");
+  EXPECT_EQ(opened.buffer("cache")[0], 12);
+  EXPECT_EQ(opened.add(0), 6);
 }
 
-TEST(SavedState, StateOfAnotherProgramIsRefused) {
-  Opened opened(program(2)), other(program(3)), two(program(2, true), {null_backend(0), stubborn_backend()});
-  other.use(1, 2);
-  EXPECT_EQ(other.import(opened.exported()), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(other.sentence(),
-            "This state is of another program: it has the buffer '' float32 [2] dim order [0] of method 'forward', "
-            "this program has the buffer '' float32 [3] dim order [0] of method 'forward'.");
-  EXPECT_EQ(other.import(two.exported()), EDGECORE_INVALID_ARGUMENT);
-  EXPECT_EQ(other.sentence(),
-            "This state is of another program: it has 3 buffers and backends, this program has 1 and 1.");
-  EXPECT_EQ(other.state(), (Floats{2, 1}));
+TEST(SavedState, StateOfAnotherProgramIsRefusedAndChangesNothing) {
+  Opened one({{"forward"}, {}}), two({{"forward"}, {}, {}, true, true}), none({{"forward"}, {}, {}, false});
+  Opened other({{"forward"}, {{"sum", {2}}}, {}, false});
+  one.add(7);
+  EXPECT_EQ(one.import(other.exported()), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(one.error),
+            "This state is of another program: it has the buffer 'sum' float32 [2], this program has the buffer 'sum' "
+            "float32 [1].");
+  EXPECT_EQ(one.import(two.exported()), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(one.error),
+            "This state is of another program: it has the buffer 'second' float32 [1], this program has no such "
+            "buffer.");
+  EXPECT_EQ(one.import(none.exported()), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(text_of(one.error), "This state is of another program: it lacks the buffer 'sum' float32 [1].");
+  EXPECT_EQ(one.add(0), 7);
 }
 
-TEST(SavedState, ABackendThatRefusesLeavesTheOthersAsTheyWere) {
-  Opened opened(program(2, true), {null_backend(0), stubborn_backend()});
+TEST(SavedState, AnUndefinedStateIsNotExportedAndCanBeReplaced) {
+  Opened opened({{"forward"}});
+  opened.add(5);
   const std::vector<uint8_t> saved = opened.exported();
-  opened.use(6, 12);
-  EXPECT_EQ(opened.import(saved), EDGECORE_INVALID_STATE);
-  EXPECT_EQ(opened.state(), (Floats{12, 6}));
+  opened.add(NAN);
+  EXPECT_EQ(opened.status.code(), EDGECORE_INVALID_STATE);
+  std::vector<uint8_t> state;
+  EXPECT_EQ(opened.module.export_state(state, opened.error).code(), EDGECORE_INVALID_STATE);
+  EXPECT_NE(text_of(opened.error).find("reset or import it first"), std::string::npos);
+  EXPECT_EQ(opened.import(saved), EDGECORE_OK) << text_of(opened.error);
+  EXPECT_EQ(opened.add(0), 5);
 }
 
-TEST(SavedState, ABackendWithStateThatItCannotExportIsAnError) {
-  Opened opened(program(2), {closed_backend()});
+TEST(SavedState, ABackendThatFailsMakesItsStateUnusableUntilAReset) {
+  static edgecore_backend table;
+  table = *null_backend(0);
+  table.import_state = [](edgecore_state_set *, uint64_t, edgecore_bytes, edgecore_error *error) -> int32_t {
+    return core_services().fail(error, EDGECORE_ACCESS_FAILED, {"the device was lost.", 20});
+  };
+  Opened opened({{"forward"}, {{"cache", {2}}}}, &table);
+  const std::vector<uint8_t> saved = opened.exported();
+  opened.buffer("cache")[0] = 12;
+  EXPECT_EQ(opened.import(saved), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(text_of(opened.error), "the device was lost.");
+  EXPECT_EQ(opened.buffer("cache")[0], 12);
+  opened.add(1);
+  EXPECT_EQ(opened.status.code(), EDGECORE_INVALID_STATE);
+  ASSERT_TRUE(opened.module.reset(opened.error).ok());
+  EXPECT_EQ(opened.add(1), 1);
+}
+
+TEST(SavedState, ABackendMustDescribeItsBuffersCorrectly) {
+  static edgecore_backend table;
+  table = *null_backend(0);
+  table.state_describe = [](edgecore_state_set *, uint64_t, edgecore_state_tensor *out) {
+    out->name = {"sum", 3};
+    out->scalar_type = 6;
+    out->bytes = 3;
+  };
+  Opened opened({{"forward"}}, &table);
   std::vector<uint8_t> state;
-  Error error;
-  EXPECT_EQ(opened.module().export_state(state, error).code(), EDGECORE_NOT_SUPPORTED);
-  EXPECT_EQ(std::string(error.text, error.size),
-            "The backend 'NullBackend' keeps state of this program and cannot export it.");
+  EXPECT_EQ(opened.module.export_state(state, opened.error).code(), EDGECORE_INTERNAL);
+  EXPECT_EQ(
+      text_of(opened.error),
+      "The backend 'NullBackend' describes tensor 0 of its state, 'sum', with a dtype, shape and size that do not "
+      "belong together.");
 }
 
 }  // namespace

@@ -227,6 +227,90 @@ TEST_F(BackendHpp, AFailureOfTheHostKeepsTheHostsMessage) {
   EXPECT_EQ(sentence, "the host's own words");
 }
 
+// An instance that counts its calls in a buffer of the state set.
+struct Counter : Counted {
+  Counter(Delegate &, const Host &, const edgecore_instance_info &info)
+      : count(static_cast<float *>(state_set<HostState>(info).add("count", 6, {2}, 8, {kInitial, 8}))) {
+    state_set<HostState>(info).add("zeros", 6, {}, 4, {nullptr, 0});
+  }
+  std::vector<edgecore_memory_need> prepare(const Arguments &) { return {}; }
+  void execute(const Arguments &, const Memory &) { ++count[1]; }
+  static constexpr uint8_t kInitial[8] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0x40};  // 1, 2
+  float *count;
+};
+
+class HostStateTest : public BackendHpp {
+ protected:
+  void SetUp() override {
+    BackendHpp::SetUp();
+    const edgecore_state_set_info info = {header<edgecore_state_set_info>(), nullptr};
+    ASSERT_EQ(counting_.state_set_create(program_, &info, &set_, nullptr), EDGECORE_OK);
+    instance_info_.state_set = set_;
+  }
+  void TearDown() override {
+    counting_.state_set_destroy(set_);
+    BackendHpp::TearDown();
+  }
+  std::vector<float> exported() {
+    std::vector<float> values(2);
+    EXPECT_EQ(counting_.export_state(set_, 0, {values.data(), 8}, nullptr), EDGECORE_OK);
+    return values;
+  }
+
+  const edgecore_backend counting_ =
+      make_table<Driver, Program, Delegate, Counter, HostState>({"Toy", "edgecore-toy", "1", EDGECORE_NO_THREADS});
+  edgecore_state_set *set_ = nullptr;
+};
+
+TEST_F(HostStateTest, IsSharedResetExportedAndImported) {
+  EXPECT_EQ(table_.state_set_create, nullptr);  // make_table without a class for state
+  edgecore_instance *instances[2] = {};
+  for (edgecore_instance *&instance : instances) {
+    ASSERT_EQ(counting_.instance_create(delegate_, &instance_info_, &instance, nullptr), EDGECORE_OK);
+  }
+  ASSERT_EQ(counting_.state_count(set_), 2u);
+  edgecore_state_tensor tensor = {};
+  counting_.state_describe(set_, 0, &tensor);
+  EXPECT_EQ(to_view(tensor.name), "count");
+  EXPECT_EQ(tensor.scalar_type, 6);
+  ASSERT_EQ(tensor.ndim, 1);
+  EXPECT_EQ(tensor.shape[0], 2);
+  EXPECT_EQ(tensor.bytes, 8u);
+  for (edgecore_instance *instance : instances) {
+    EXPECT_EQ(counting_.execute(instance, &execute_info_, values_, 2, sizeof(values_[0]), nullptr), EDGECORE_OK);
+  }
+  EXPECT_EQ(exported(), (std::vector<float>{1, 4}));
+  EXPECT_EQ(counting_.reset(set_, nullptr), EDGECORE_OK);
+  EXPECT_EQ(exported(), (std::vector<float>{1, 2}));
+  const float saved[2] = {7, 8};
+  EXPECT_EQ(counting_.import_state(set_, 0, {reinterpret_cast<const uint8_t *>(saved), 8}, nullptr), EDGECORE_OK);
+  EXPECT_EQ(exported(), (std::vector<float>{7, 8}));
+  for (edgecore_instance *instance : instances) counting_.instance_destroy(instance);
+}
+
+TEST_F(HostStateTest, RefusesContradictions) {
+  HostState &state = get<HostState>(set_);
+  const auto code_of = [](const auto &body) {
+    try {
+      body();
+    } catch (const Failure &failure) {
+      sentence = failure.text;
+      return failure.code;
+    }
+    return EDGECORE_OK;
+  };
+  state.add("cache", 6, {2}, 8, {nullptr, 0});
+  EXPECT_EQ(code_of([&] { state.add("cache", 6, {3}, 12, {nullptr, 0}); }), EDGECORE_INVALID_PROGRAM);
+  EXPECT_EQ(sentence, "two delegates give the state 'cache' different dtypes or shapes");
+  EXPECT_EQ(code_of([&] { state.add("other", 6, {3}, 12, {Counter::kInitial, 8}); }), EDGECORE_INVALID_PROGRAM);
+  EXPECT_EQ(sentence, "the initial values of the state 'other' have the wrong size");
+  EXPECT_EQ(state.count(), 1u);
+  const edgecore_instance_info none = {};
+  EXPECT_EQ(code_of([&] { state_set<HostState>(none); }), EDGECORE_INVALID_STATE);
+  EXPECT_EQ(sentence,
+            "it keeps mutable buffers of the model, and the application has no StateStore (MethodConfig::state)");
+}
+
 // Reads a blob with the C++ ByteReader. tests/plugin/test_byte_reader.py reads the same blob with the Python class
 // ByteReader, which must accept the same format. The blob is copied to an allocation of its own, so that a sanitizer
 // detects reads past its end.

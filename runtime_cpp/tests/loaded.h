@@ -141,6 +141,8 @@ class Loaded {
 
   AlignedBytes file;
   NullSession session;
+  HeapAllocator state_memory;
+  StateStore state{&state_memory};  // for config.state, if the test needs it
   HeapAllocator program_memory, method_memory, scratch;
   const edgecore_kernel_library *libraries[1] = {toy_kernels()};
   MethodConfig config;

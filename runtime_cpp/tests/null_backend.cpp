@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include <atomic>
+#include <cmath>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <string>
@@ -13,16 +15,25 @@ struct edgecore_program {
   edgecore_driver *driver;
   edgecore_scope *scope;
   double gain;
-  float sum;      // state: the sum of all input elements so far
   float weights;  // packed when the first delegate asks for them; 0 before
 };
 struct edgecore_delegate {
   edgecore_program *program;
   NullBlob blob;
 };
+// The buffers of a state set: float32 of shape [1], each with the sum of all input elements so far.
+struct edgecore_state_set {
+  struct Buffer {
+    const char *name;
+    float sum;
+  };
+  edgecore_program *program;
+  std::deque<Buffer> buffers;  // their addresses do not change
+};
 struct edgecore_instance {
   edgecore_delegate *delegate;
   edgecore_scope *scope;
+  float *sum;  // in the state set; NULL: none
   edgecore_memory_need needs[2];
   bool profiled;
   double gain;
@@ -33,7 +44,7 @@ namespace {
 std::atomic<uint64_t> live_handles{0};
 std::atomic<uint64_t> prepares{0};
 std::atomic<uint64_t> packed{0};
-std::mutex program_mutex;  // methods of a program share its state
+std::mutex program_mutex;  // methods of a program share its weights
 
 edgecore_str text(const char *chars) { return {chars, strlen(chars)}; }
 
@@ -81,7 +92,7 @@ int32_t EDGECORE_CALL program_open(edgecore_driver *driver, const edgecore_progr
     const auto *option = reinterpret_cast<const edgecore_option *>(at);
     if (option->type == EDGECORE_OPTION_FLOAT) gain = option->value.d;
   }
-  return make(edgecore_program{driver, info->scope, gain, 0, 0}, out);
+  return make(edgecore_program{driver, info->scope, gain, 0}, out);
 }
 
 // Packs the weights once for all methods of the program.
@@ -126,10 +137,28 @@ void EDGECORE_CALL buffer_requirement(edgecore_delegate *delegate, uint64_t, edg
   out->memory_kind = delegate->blob.memory_kind;
 }
 
+// Returns the buffer of the state set with this name, and adds it if the set has none.
+float *find_sum(edgecore_state_set &state_set, const char *name) {
+  for (edgecore_state_set::Buffer &buffer : state_set.buffers) {
+    if (strcmp(buffer.name, name) == 0) return &buffer.sum;
+  }
+  state_set.buffers.push_back({name, 0});
+  return &state_set.buffers.back().sum;
+}
+
 int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecore_instance_info *info,
-                                      edgecore_instance **out, edgecore_error *) {
+                                      edgecore_instance **out, edgecore_error *error) {
   const bool profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
-  return make(edgecore_instance{delegate, info->scope, {}, profiled, delegate->program->gain}, out);
+  const uint32_t flags = delegate->blob.flags;
+  float *sum = nullptr;
+  if ((flags & kNullState) != 0) {
+    if (info->state_set == nullptr) {
+      return fail(delegate->program->driver->host, error, EDGECORE_INVALID_STATE,
+                  "the delegate keeps state, and the host gave no state set.");
+    }
+    sum = find_sum(*info->state_set, (flags & kNullSecond) != 0 ? "second" : "sum");
+  }
+  return make(edgecore_instance{delegate, info->scope, sum, {}, profiled, delegate->program->gain}, out);
 }
 
 const edgecore_value &argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -190,14 +219,12 @@ uint64_t element_count(const edgecore_tensor &tensor) {
   return count;
 }
 
-// Returns the number that the caller adds to each output element. With the flag kNullState of the blob, this is the
-// program's state: the sum of all input elements of all runs, to which the elements of `input` are added first. Else 0.
+// Returns the number that the caller adds to each output element: the sum in the state set, to which the elements of
+// `input` are added first; 0 without the flag kNullState.
 float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
-  if ((instance->delegate->blob.flags & kNullState) == 0) return 0;
-  edgecore_program *program = instance->delegate->program;
-  const std::lock_guard<std::mutex> lock(program_mutex);
-  for (uint64_t i = 0; i < element_count(input); ++i) program->sum += elements(input)[i];
-  return program->sum;
+  if (instance->sum == nullptr) return 0;
+  for (uint64_t i = 0; i < element_count(input); ++i) *instance->sum += elements(input)[i];
+  return *instance->sum;
 }
 
 int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_t arg_stride, edgecore_str *sentence) {
@@ -229,6 +256,10 @@ int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_
     const char *tail = reinterpret_cast<const char *>(from + count);
     for (uint32_t b = 0; b < blob.tail_padding && count != 0; ++b) padding = static_cast<char>(padding ^ tail[b]);
     const float state = next_state(instance, input);
+    if (std::isnan(state)) {
+      *sentence = text("the sum is not a number.");
+      return EDGECORE_INVALID_STATE;
+    }
     const uint64_t written = (blob.flags & kNullKeepsRest) != 0 && count > 1 ? 1 : count;
     for (uint64_t j = 0; j < written; ++j) to[j] = from[j] * factor + state;
   }
@@ -269,26 +300,35 @@ int32_t EDGECORE_CALL set_option(edgecore_instance *instance, const edgecore_opt
   return EDGECORE_OK;
 }
 
-int32_t EDGECORE_CALL reset(edgecore_program *program, edgecore_error *) {
-  program->sum = 0;
-  return EDGECORE_OK;
+int32_t EDGECORE_CALL state_set_create(edgecore_program *program, const edgecore_state_set_info *,
+                                       edgecore_state_set **out, edgecore_error *) {
+  return make(edgecore_state_set{program, {}}, out);
 }
 
-int32_t EDGECORE_CALL export_state(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error) {
-  if (out->data != nullptr && out->bytes < sizeof(float)) {
-    return fail(program->driver->host, error, EDGECORE_INVALID_ARGUMENT, "the state has 4 bytes.");
-  }
-  if (out->data != nullptr) memcpy(out->data, &program->sum, sizeof(float));
+uint64_t EDGECORE_CALL state_count(edgecore_state_set *state_set) { return state_set->buffers.size(); }
+
+void EDGECORE_CALL state_describe(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out) {
+  static const int64_t shape[] = {1};
+  out->name = text(state_set->buffers[index].name);
+  out->scalar_type = 6;
+  out->ndim = 1;
+  out->shape = shape;
   out->bytes = sizeof(float);
+}
+
+int32_t EDGECORE_CALL reset(edgecore_state_set *state_set, edgecore_error *) {
+  for (edgecore_state_set::Buffer &buffer : state_set->buffers) buffer.sum = 0;
   return EDGECORE_OK;
 }
 
-int32_t EDGECORE_CALL import_state(edgecore_program *program, edgecore_bytes state, edgecore_error *error) {
-  if (state.size != sizeof(float)) {
-    return fail(program->driver->host, error, EDGECORE_INVALID_ARGUMENT,
-                "a state of " + std::to_string(state.size) + " bytes is not of this program.");
-  }
-  memcpy(&program->sum, state.data, sizeof(float));
+int32_t EDGECORE_CALL export_state(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
+                                   edgecore_error *) {
+  memcpy(out.data, &state_set->buffers[index].sum, sizeof(float));
+  return EDGECORE_OK;
+}
+
+int32_t EDGECORE_CALL import_state(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in, edgecore_error *) {
+  memcpy(&state_set->buffers[index].sum, in.data, sizeof(float));
   return EDGECORE_OK;
 }
 
@@ -329,6 +369,10 @@ extern "C" const edgecore_backend *null_backend(uint32_t flags) {
   };
   table.prepare = prepare;
   table.execute = execute;
+  table.state_set_create = state_set_create;
+  table.state_set_destroy = [](edgecore_state_set *state_set) { end(state_set); };
+  table.state_count = state_count;
+  table.state_describe = state_describe;
   table.reset = reset;
   table.export_state = export_state;
   table.import_state = import_state;

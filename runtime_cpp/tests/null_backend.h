@@ -11,9 +11,11 @@
 // Bits of NullBlob.flags, which change what a delegate does:
 constexpr uint32_t kNullPending = 1;  // execute leaves its work pending for null_backend_drain, if the host allows it
 constexpr uint32_t kNullFails = 2;    // execute fails
-constexpr uint32_t kNullState = 4;    // adds the sum of all input elements of all runs so far: state of the program
-constexpr uint32_t kNullWeights = 8;  // also multiplies by the float32 in the named data "null.weights"
+constexpr uint32_t kNullState = 4;  // adds the sum of all input elements of all runs so far, which is the buffer "sum"
+                                    // of the state set; execute fails if the sum is not a number
+constexpr uint32_t kNullWeights = 8;     // also multiplies by the float32 in the named data "null.weights"
 constexpr uint32_t kNullKeepsRest = 16;  // writes only the first element of each output
+constexpr uint32_t kNullSecond = 32;     // with kNullState: the buffer is called "second"
 
 struct NullBlob {
   char magic[4] = {'N', 'U', 'L', '0'};
@@ -36,8 +38,9 @@ struct NullBlob {
 // Returns the function table of the backend. `flags` replaces its member `flags` if it is not 0.
 extern "C" const edgecore_backend *null_backend(uint32_t flags);
 
-// Counters for tests: handles (drivers, programs, delegates, instances) that exist now, so that a test detects leaks;
-// how often weights were packed; how often prepare was called. The last two count from the start of the process.
+// Counters for tests: handles (drivers, programs, state sets, delegates, instances) that exist now, so that a test
+// detects leaks; how often weights were packed; how often prepare was called. The last two count from the start of the
+// process.
 extern "C" uint64_t null_backend_live_handles();
 extern "C" uint64_t null_backend_packed();
 extern "C" uint64_t null_backend_prepares();

@@ -43,6 +43,7 @@ struct TensorOptions {
   std::vector<uint8_t> dim_order;  // empty: contiguous
   fb::TensorShapeDynamism dynamism = fb::TensorShapeDynamism::STATIC;
   uint32_t data_index = 0;
+  const char *name = nullptr;  // qualified name of a mutable buffer
 };
 
 // Builds a .pte file with one method, or several equal ones. Every add function returns the index of the new item.
@@ -73,8 +74,8 @@ class PteBuilder {
     return add_tensor(sizes, options);
   }
   // Adds a mutable buffer with initial values: a tensor at the position `at` of the memory plan.
-  int32_t add_state(std::vector<int32_t> sizes, PlannedAt at, const std::vector<float> &data) {
-    TensorOptions options;
+  int32_t add_state(std::vector<int32_t> sizes, PlannedAt at, const std::vector<float> &data,
+                    TensorOptions options = {}) {
     options.data_index = append(state_, state_offsets_, data);
     return add_planned(sizes, at, options);
   }
@@ -110,8 +111,8 @@ class PteBuilder {
   std::vector<int32_t> inputs, outputs;
   std::vector<int64_t> arenas;  // bytes; the first gets memory_id 1
 
-  // Contents of the file's metadata, which add_meta() adds: names and dims of inputs and outputs, and SHA-256 hashes of
-  // the constants, the initial state and the named data.
+  // Contents of the file's metadata, which add_meta() adds: names and dims of inputs and outputs, names of the mutable
+  // buffers that methods share, and SHA-256 hashes of the constants, the initial state and the named data.
   struct DimMeta {
     const char *name;
     int64_t min;
@@ -124,6 +125,7 @@ class PteBuilder {
     std::vector<DimMeta> dims = {};
   };
   std::vector<ArgumentMeta> input_metas, output_metas;
+  std::vector<std::string> shared_state;  // names of buffers
   std::vector<uint8_t> constants_digest, state_digest;
   std::vector<std::pair<std::string, std::vector<uint8_t>>> data_digests;  // in the order of their keys
   Bytes constants() const { return {constants_.data(), constants_.size()}; }
@@ -154,7 +156,9 @@ class PteBuilder {
     for (const auto &entry : data_digests) {
       data.push_back(fb::meta::CreateDataDigestDirect(meta, entry.first.c_str(), &entry.second));
     }
-    fb::meta::FinishMetaBuffer(meta, fb::meta::CreateMetaDirect(meta, "edgecore", "edgecore", "0", &methods, nullptr,
+    std::vector<flatbuffers::Offset<flatbuffers::String>> shared;
+    for (const std::string &name : shared_state) shared.push_back(meta.CreateString(name));
+    fb::meta::FinishMetaBuffer(meta, fb::meta::CreateMetaDirect(meta, "edgecore", "edgecore", "0", &methods, &shared,
                                                                 &constants_digest, &state_digest, &data));
     add_named_data("edgecore.meta.v1",
                    std::vector<uint8_t>(meta.GetBufferPointer(), meta.GetBufferPointer() + meta.GetSize()));
@@ -226,9 +230,11 @@ class PteBuilder {
                         const TensorOptions &options) {
     std::vector<uint8_t> order = options.dim_order;
     for (size_t i = 0; options.dim_order.empty() && i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
+    flatbuffers::Offset<fb::ExtraTensorInfo> extra = 0;
+    if (options.name != nullptr) extra = fb::CreateExtraTensorInfoDirect(builder_, 0, options.name);
     return add_value(fb::KernelTypes::Tensor,
                      fb::CreateTensorDirect(builder_, options.type, 0, &sizes, &order, false, options.data_index,
-                                            allocation, 0, options.dynamism)
+                                            allocation, 0, options.dynamism, extra)
                          .Union());
   }
 

@@ -16,7 +16,7 @@
 // supports, and plugins that were built for a newer minor version and declare that this host suffices
 // (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
-#define EDGECORE_ABI_MINOR 3
+#define EDGECORE_ABI_MINOR 4
 
 #if defined(_WIN32)
 #define EDGECORE_CALL __cdecl
@@ -172,9 +172,9 @@ typedef struct edgecore_value {
 // Services of the host. A plugin links no symbol of the host: it calls the host through this table, which outlives
 // every handle. Unless a comment says otherwise, a member may be called from any thread and does not block.
 
-// Identifies the object that calls the host: a driver, program, delegate or instance of a backend (see backend.h), or a
-// kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes the scope back
-// with every call of a service that it makes for the object.
+// Identifies the object that calls the host: a driver, program, state set, delegate or instance of a backend (see
+// backend.h), or a kernel call. The host passes a scope to the plugin when it creates such an object; the plugin passes
+// the scope back with every call of a service that it makes for the object.
 typedef struct edgecore_scope edgecore_scope;
 
 // Computes the items [begin, end) of a parallel loop. `worker` identifies the thread (0 <= worker < worker_count), so

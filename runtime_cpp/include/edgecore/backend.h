@@ -6,7 +6,8 @@
 // the runtime. There are no static initialisers.
 //
 // Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
-// (execution state). The host destroys each handle that it created, children first. Unless a comment says otherwise, a
+// (execution state). A state set belongs to a program as well, and is used by instances. The host destroys each handle
+// that it created, children first, and a state set after the instances that use it. Unless a comment says otherwise, a
 // function of the table may allocate, may call the host and may block as long as its work takes. A function that fails
 // frees everything that it allocated.
 #ifndef EDGECORE_BACKEND_H_
@@ -18,10 +19,11 @@
 extern "C" {
 #endif
 
-typedef struct edgecore_driver edgecore_driver;      // devices; thread-safe
-typedef struct edgecore_program edgecore_program;    // one loaded file: shared weights and state; thread-safe
-typedef struct edgecore_delegate edgecore_delegate;  // one blob of one method; thread-safe
-typedef struct edgecore_instance edgecore_instance;  // execution state; one thread at a time
+typedef struct edgecore_driver edgecore_driver;        // devices; thread-safe
+typedef struct edgecore_program edgecore_program;      // one loaded file: shared weights; thread-safe
+typedef struct edgecore_delegate edgecore_delegate;    // one blob of one method; thread-safe
+typedef struct edgecore_state_set edgecore_state_set;  // mutable buffers of a session, see state_set_create
+typedef struct edgecore_instance edgecore_instance;    // execution state; one thread at a time
 
 // --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
 
@@ -141,7 +143,24 @@ typedef struct edgecore_instance_info {
   edgecore_scope *scope;  // carries the method's thread count
   uint32_t flags;         // EDGECORE_INSTANCE_*
   uint32_t reserved;
+  edgecore_state_set *state_set;  // outlives the instance; NULL if there is none, see state_set_create
 } edgecore_instance_info;
+
+typedef struct edgecore_state_set_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+} edgecore_state_set_info;
+
+// The description of one tensor of a state set, which the backend fills in. Its pointers stay valid until another
+// instance is created with the set, or until the set is destroyed.
+typedef struct edgecore_state_tensor {
+  edgecore_header header;
+  edgecore_str name;    // the qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
+  int32_t scalar_type;  // number of the .pte's ScalarType
+  int32_t ndim;
+  const int64_t *shape;
+  uint64_t bytes;  // of the elements in row-major order without gaps
+} edgecore_state_tensor;
 
 // The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
 typedef struct edgecore_prepared {
@@ -247,13 +266,29 @@ typedef struct edgecore_backend {
                                   const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
                                   edgecore_error *error);
 
-  // (optional) Functions for the mutable state that the backend keeps for the program, such as a KV cache. reset
-  // restores the initial values. export_state sets out->bytes to the size of the state, and copies the state to
-  // out->data unless that is NULL; the host calls it first with NULL to learn the size. import_state restores a state
-  // that export_state copied.
-  int32_t(EDGECORE_CALL *reset)(edgecore_program *program, edgecore_error *error);
-  int32_t(EDGECORE_CALL *export_state)(edgecore_program *program, edgecore_memory_block *out, edgecore_error *error);
-  int32_t(EDGECORE_CALL *import_state)(edgecore_program *program, edgecore_bytes state, edgecore_error *error);
+  // (optional: all seven or none) Functions for mutable buffers of the model that the backend keeps, such as a KV
+  // cache. A state set holds the buffers of one session, that is of a loaded file with a history of its own. The host
+  // creates it before the first instance, and passes it to instance_create of all delegates of the session, or, if the
+  // methods do not share their state, of one method. instance_create adds the buffers that its delegate uses and that
+  // the set does not have yet, with their initial values, which are in the blob or in named data: delegates that name
+  // the same buffer share it. The host passes no state set if the application provides no place for it; instance_create
+  // of a delegate that needs one must then fail. All functions that get a state set, and prepare and execute of its
+  // instances, are called by one thread at a time, and none of them while an execution is pending.
+  int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
+                                           edgecore_state_set **out, edgecore_error *error);
+  void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
+  // Return the number of tensors in the set, and describe one of them. Do not allocate or fail.
+  uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
+  void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
+  // Gives all tensors of the set their initial values. After an execution that failed, the host calls reset, or
+  // import_state for each tensor, before the next execution with the set, also if one of these functions has failed.
+  int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
+  // Copy a tensor to or from bytes in row-major order. The number of bytes is that of state_describe. Names, dtypes and
+  // shapes are checked by the host before the first import_state, so import_state fails only if the device fails.
+  int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
+                                       edgecore_error *error);
+  int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
+                                       edgecore_error *error);
 
   // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. The instance is not executing.
   int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);

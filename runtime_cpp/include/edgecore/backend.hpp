@@ -18,18 +18,26 @@
 // Optional members: `static void Driver::probe(const Host &)`; `int32_t Driver::check_compatibility(std::string_view)`,
 // which returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for an incompatible blob; `void
 // Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`. The constructor of Instance
-// may have a third parameter `const edgecore_instance_info &`, for its flags. Set other functions of the table (state,
-// device buffers, an `execute` that returns EDGECORE_PENDING) by hand; get<Program>(handle) is the object behind a
-// handle. No exception reaches the host, which receives its code and message. The rules for threads are those of
-// backend.h.
+// may have a third parameter `const edgecore_instance_info &`, for its flags and its state set. Set other functions of
+// the table (device buffers, an `execute` that returns EDGECORE_PENDING) by hand; get<Program>(handle) is the object
+// behind a handle. No exception reaches the host, which receives its code and message. The rules for threads are those
+// of backend.h.
+//
+// A backend that keeps mutable buffers of the model, such as a KV cache, has a fifth class: HostState, if the buffers
+// are in host memory, or a class with the same public members but `add`. Instances get their memory from it:
+//
+//   Instance(Delegate &delegate, const Host &, const edgecore_instance_info &info)
+//       : cache(state_set<HostState>(info).add("cache.k", 6, {1, 8, 64}, 2048, delegate.initial)) {}
 #ifndef EDGECORE_BACKEND_HPP_
 #define EDGECORE_BACKEND_HPP_
 
 #include <atomic>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -363,6 +371,82 @@ class Memory {
   const edgecore_execute_info &info_;
 };
 
+// Mutable buffers of the model that the backend keeps in host memory, for make_table.
+class HostState {
+ public:
+  template <typename Program>
+  HostState(Program &, const Host &) {}
+
+  // Returns the memory of a buffer, aligned to 64 bytes, with 128 more readable bytes after its end; the memory lives
+  // as long as the set. The first call with a name adds the buffer. `initial` has its initial values, in row-major
+  // order, or no bytes, which means zeros; it is not copied, and must stay valid as long as the set has instances.
+  // Throws if the set has a buffer of this name with another dtype or shape.
+  void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
+            edgecore_bytes initial) {
+    for (const Buffer &buffer : buffers_) {
+      if (buffer.name != name) continue;
+      if (buffer.scalar_type == scalar_type && buffer.shape == shape && buffer.bytes == bytes) return buffer.data.get();
+      fail(EDGECORE_INVALID_PROGRAM, "two delegates give the state '%s' different dtypes or shapes",
+           buffer.name.c_str());
+    }
+    if (initial.size != 0 && initial.size != bytes) {
+      fail(EDGECORE_INVALID_PROGRAM, "the initial values of the state '%.*s' have the wrong size",
+           static_cast<int>(name.size()), name.data());
+    }
+    if (bytes > SIZE_MAX - kTail) throw std::bad_alloc();
+    const size_t size = static_cast<size_t>(bytes);
+    std::unique_ptr<void, Free> data(::operator new(size + kTail, std::align_val_t(kAlignment)));
+    std::memset(static_cast<char *>(data.get()) + size, 0, kTail);
+    buffers_.push_back({std::string(name), scalar_type, shape, bytes, initial, std::move(data)});
+    fill(buffers_.back());
+    return buffers_.back().data.get();
+  }
+
+  uint64_t count() const noexcept { return buffers_.size(); }
+  void describe(uint64_t index, edgecore_state_tensor &out) const noexcept {
+    const Buffer &buffer = buffers_[index];
+    out.name = to_str(buffer.name);
+    out.scalar_type = buffer.scalar_type;
+    out.ndim = static_cast<int32_t>(buffer.shape.size());
+    out.shape = buffer.shape.data();
+    out.bytes = buffer.bytes;
+  }
+  void reset() {
+    for (Buffer &buffer : buffers_) fill(buffer);
+  }
+  void export_state(uint64_t index, edgecore_memory_block out) const {
+    std::memcpy(out.data, buffers_[index].data.get(), static_cast<size_t>(out.bytes));
+  }
+  void import_state(uint64_t index, edgecore_bytes in) {
+    std::memcpy(buffers_[index].data.get(), in.data, static_cast<size_t>(in.size));
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64, kTail = 128;
+  struct Free {
+    void operator()(void *data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
+  };
+  struct Buffer {
+    std::string name;
+    int32_t scalar_type;
+    std::vector<int64_t> shape;
+    uint64_t bytes;
+    edgecore_bytes initial;
+    std::unique_ptr<void, Free> data;
+  };
+
+  static void fill(Buffer &buffer) {
+    const size_t size = static_cast<size_t>(buffer.bytes);
+    if (buffer.initial.size == 0) {
+      std::memset(buffer.data.get(), 0, size);
+    } else {
+      std::memcpy(buffer.data.get(), buffer.initial.data, size);
+    }
+  }
+
+  std::vector<Buffer> buffers_;
+};
+
 // Returns a request for host memory, for the result of prepare; `kind` is EDGECORE_MEMORY_*.
 constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
   return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
@@ -460,9 +544,65 @@ Object &get(Opaque *handle) {
   return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
 }
 
-// Returns the edgecore_backend (the table of functions) of a backend that consists of these four classes. The table has
-// no functions for device buffers and state: set these members afterwards if the backend has such functions.
-template <typename Driver, typename Program, typename Delegate, typename Instance>
+// Returns the state set of an instance, for its constructor. `StateSet` is the fifth class of make_table. Throws if the
+// host gave none.
+template <typename StateSet>
+StateSet &state_set(const edgecore_instance_info &info) {
+  if (info.state_set == nullptr) {
+    fail(EDGECORE_INVALID_STATE,
+         "it keeps mutable buffers of the model, and the application has no StateStore (MethodConfig::state)");
+  }
+  return get<StateSet>(info.state_set);
+}
+
+namespace detail {
+
+struct NoState {};
+
+template <typename StateSet>
+const edgecore_host *host_of(edgecore_state_set *set) {
+  return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
+}
+
+// Sets the functions for state sets.
+template <typename Program, typename StateSet>
+void add_state_set(edgecore_backend &table) {
+  using StateHandle = Handle<StateSet>;
+  table.state_set_create = [](edgecore_program *program, const edgecore_state_set_info *info, edgecore_state_set **out,
+                              edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<Handle<Program> *>(program)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out =
+          reinterpret_cast<edgecore_state_set *>(new StateHandle{services, StateSet(get<Program>(program), services)});
+      return EDGECORE_OK;
+    });
+  };
+  table.state_set_destroy = [](edgecore_state_set *set) { delete reinterpret_cast<StateHandle *>(set); };
+  table.state_count = [](edgecore_state_set *set) -> uint64_t { return get<StateSet>(set).count(); };
+  table.state_describe = [](edgecore_state_set *set, uint64_t index, edgecore_state_tensor *out) {
+    get<StateSet>(set).describe(index, *out);
+  };
+  table.reset = [](edgecore_state_set *set, edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error, [&] { return get<StateSet>(set).reset(), EDGECORE_OK; });
+  };
+  table.export_state = [](edgecore_state_set *set, uint64_t index, edgecore_memory_block out,
+                          edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error,
+                 [&] { return get<StateSet>(set).export_state(index, out), EDGECORE_OK; });
+  };
+  table.import_state = [](edgecore_state_set *set, uint64_t index, edgecore_bytes in,
+                          edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error,
+                 [&] { return get<StateSet>(set).import_state(index, in), EDGECORE_OK; });
+  };
+}
+
+}  // namespace detail
+
+// Returns the edgecore_backend (the table of functions) of a backend that consists of these four classes, or five if it
+// keeps state. The table has no functions for device buffers: set these members afterwards if the backend has them.
+template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
 edgecore_backend make_table(const Declaration &declaration) {
   using detail::guard;
   using DriverHandle = detail::Handle<Driver>;
@@ -573,6 +713,7 @@ edgecore_backend make_table(const Declaration &declaration) {
       return EDGECORE_OK;
     });
   };
+  if constexpr (!std::is_same_v<StateSet, detail::NoState>) detail::add_state_set<Program, StateSet>(table);
   return table;
 }
 

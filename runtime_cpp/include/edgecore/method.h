@@ -30,7 +30,9 @@ struct MethodConfig {
   // The memory of planned tensors: arena i has at least MethodInfo::arena_bytes(i) + kArenaTail bytes at a multiple of
   // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
-  StateStore *state = nullptr;  // mutable buffers that the program's methods share; NULL: nothing is shared
+  // Mutable buffers that the methods of a session share, and state that backends keep. NULL: methods share nothing, and
+  // delegates that keep state fail to load.
+  StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
   const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
@@ -100,9 +102,10 @@ class Method {
   Status set_output(size_t index, void *data, uint64_t bytes, Error &error);
   bool output_needs_memory(size_t index) const;
 
-  // Runs the method once. After a failure outputs are undefined, and the method may be executed again.
-  // Errors: INVALID_STATE (an input or output was not set), or the error of a kernel or delegate, whose message starts
-  // with method, instruction and operator or backend.
+  // Runs the method once. After a failure outputs are undefined, and the method may be executed again; if a delegate
+  // failed that keeps state, only after a reset or import of the state.
+  // Errors: INVALID_STATE (an input or output was not set, or such a delegate has failed), or the error of a kernel or
+  // delegate, whose message starts with method, instruction and operator or backend.
   Status execute(Error &error);
 
   // Starts a run without waiting for a device. While a backend still works, returns EDGECORE_PENDING, which is no
@@ -123,8 +126,10 @@ class Method {
   const edgecore_value &output(size_t index) const;
 
   // Gives the mutable buffers that only this method uses their initial values; StateStore::reset resets the buffers
-  // that methods share. Must not be called while a run is pending.
+  // that methods share and the state of backends. Must not be called while a run is pending.
   void reset();
+  // Returns true if the method must not run at the same time as another method that shares state. Call it after all
+  // methods of the session are loaded.
   bool shares_state() const;
   // Calls visitor.visit for each mutable buffer, also for shared buffers, in the order of the file. Must not be called
   // while a run is pending.

@@ -34,9 +34,10 @@ Limits default_limits();
 // because the user who set the environment could then load any code.
 std::vector<std::string> backend_path();
 
-// A program, its backends and its methods. Call the members in the order of their declaration: set_limits and add_data,
-// open, then the members for backends and kernels, load_methods, then the rest. Not thread-safe; but after load_methods
-// different threads may use different methods, each method by one thread at a time.
+// A program, its backends, its methods and their state: a session of a loaded file. Call the members in the order of
+// their declaration: set_limits and add_data, open, then the members for backends and kernels, load_methods, then the
+// rest. Not thread-safe; but after load_methods different threads may use different methods, each method by one thread
+// at a time.
 class Module {
  public:
   Module();
@@ -73,7 +74,7 @@ class Module {
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
   // Loads a backend that has a manifest in one of `folders` (absolute paths); the first folder with one is used. A
-  // manifest is a file NAME.json, {"abi": "0.3", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the
+  // manifest is a file NAME.json, {"abi": "0.4", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the
   // version of the interface that the library was built for, its path, absolute or relative to the manifest, and
   // options for loading, which `options` override. A library for another version of the interface is never opened.
   // Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only
@@ -96,6 +97,13 @@ class Module {
   // Builds every method of the file. Errors: those of Method::load.
   Status load_methods(const MethodOptions &options, Error &error);
 
+  // Builds every method of the file once more, for a session with state of its own: mutable buffers, and state of
+  // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
+  // after load_methods, with an empty Module, which then has all members from method_count on; the two may be used at
+  // the same time by different threads, and destroyed in any order. Options that set_options has set are not taken
+  // over. Errors: INVALID_STATE (load_methods was not called), and those of Method::load.
+  Status new_session(Module &session, Error &error) const;
+
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
 
@@ -110,8 +118,9 @@ class Module {
   // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
 
-  // Restores the initial values of all mutable buffers and of the state of backends. No method may be running.
-  // Errors: those of backends.
+  // Restores the initial values of all mutable buffers and of the state of backends. No method may be running. If a
+  // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those of
+  // backends.
   Status reset(Error &error);
 
   // Sets options that may change after loading on all delegates of a backend. No method may be running. All names and
@@ -119,18 +128,14 @@ class Module {
   // Errors: NOT_FOUND (the backend was not added), INVALID_ARGUMENT (name or type), and errors of the backend.
   Status set_options(StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Save and restore all mutable state, of buffers and of backends, as bytes. Another program can import the bytes if
-  // its buffers have the same names, dtypes and shapes. No method may be running. An import that fails changes nothing.
-  // Errors: NOT_SUPPORTED (a backend has state that it does not export), errors of a backend, and for import_state
-  // INVALID_ARGUMENT (damaged, or of another program).
+  // Save and restore all mutable state of this session as bytes. Another program can import the bytes if its buffers
+  // have the same names, dtypes and shapes, also if other backends keep them, or none. No method may be running. An
+  // import that INVALID_ARGUMENT refuses changes nothing. If a backend fails, methods that use its state fail until
+  // reset or import_state succeeds.
+  // Errors: INVALID_STATE (a run has failed in a backend that keeps state), INVALID_ARGUMENT (import: damaged, or of
+  // another program), and errors of a backend.
   Status export_state(std::vector<uint8_t> &state, Error &error) const;
   Status import_state(Bytes state, Error &error);
-
-  // Save and restore the state that one backend keeps for this program, such as a KV cache, as bytes in the backend's
-  // own format.
-  // Errors: NOT_FOUND (the backend was not added), NOT_SUPPORTED, and errors of the backend.
-  Status export_state(StringView backend_id, std::vector<uint8_t> &state, Error &error) const;
-  Status import_state(StringView backend_id, Bytes state, Error &error);
 
   // Allocates and sets the memory of every output of the method that needs memory, so that the caller need not call
   // Method::set_output. The memory lives as long as the module, and each run overwrites it. Errors:

@@ -133,8 +133,9 @@ class Program {
   StringView named_data_key(size_t index) const;
 
   bool has_meta() const;  // the file was written by edgecore
-  // Returns true if the file was compiled to share the mutable buffer of this name between its methods.
+  // Return true if the file was compiled to share the mutable buffer of this name, or any, between its methods.
   bool shares_state(StringView qualified_name) const;
+  bool shares_state() const;
   // Returns the runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty without metadata.
   StringView target_runtime() const;
 

@@ -97,7 +97,7 @@ def _describe_option(head: _Backend, index: int) -> dict[str, object]:
 
 
 def host_abi() -> str:
-    """Return the version of this edgecore's native interface, such as "0.3".
+    """Return the version of this edgecore's native interface, such as "0.4".
 
     The version comes from the header in the wheel. In a source tree, which has no such header, it is empty.
     """

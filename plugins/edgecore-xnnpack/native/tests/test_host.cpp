@@ -247,7 +247,7 @@ struct edgecore_test_session {
     code = backend->delegate_load(program, &info, &delegate, error);
     if (code != EDGECORE_OK) return code;
     const edgecore_instance_info instance_info = {
-        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0};
+        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0, nullptr};
     return backend->instance_create(delegate, &instance_info, &instance, error);
   }
 
