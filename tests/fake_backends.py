@@ -70,10 +70,22 @@ def compiles(backend_id, program, specs):
     return PreprocessResult(b"blob"), ("fake", "1")
 
 
+def delegate(program, partitioner, preprocess=compiles, diagnostics=None, *, required=False):
+    """Delegate what the partitioner chooses in a program of one method."""
+    (lowered,) = to_backend(
+        {"forward": program},
+        {"forward": partitioner},
+        preprocess,
+        {"forward": PartitionDiagnostics() if diagnostics is None else diagnostics},
+        required=[partitioner] if required else [],
+    ).values()
+    return lowered
+
+
 def lower(program, partitioner, preprocess=compiles):
     """Delegate what the partitioner chooses: the program, and the reasons for the rest."""
     diagnostics = PartitionDiagnostics()
-    return to_backend(program, partitioner, preprocess, diagnostics), diagnostics
+    return delegate(program, partitioner, preprocess, diagnostics), diagnostics
 
 
 def fails_at_convolutions(backend_id, program, specs):

@@ -11,13 +11,18 @@ class Backend:
     Args:
         name: Name, id or distribution of the backend: "xnnpack", "XnnpackBackend" or "edgecore-xnnpack".
         required: Raise `CompileError` if an operator of the model would not run on any backend.
+        skip_mutable_buffer: Keep mutable buffers, such as caches, outside of the backend, also those that it can hold.
         **options: Options that the backend's package defines; `edgecore backends NAME` lists them.
     """
 
-    def __init__(self, name: str, *, required: bool = False, **options: Any) -> None:
+    def __init__(self, name: str, *, required: bool = False, skip_mutable_buffer: bool = False, **options: Any) -> None:
         self.name = name
         self.required = required
+        self.skip_mutable_buffer = skip_mutable_buffer
         self.options = options
 
     def __repr__(self) -> str:
-        return f"Backend({self.name!r}, required={self.required}, {self.options})"
+        return (
+            f"Backend({self.name!r}, required={self.required}, skip_mutable_buffer={self.skip_mutable_buffer}, "
+            f"{self.options})"
+        )

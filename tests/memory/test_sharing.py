@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fake_backends import delegate
 from torch import nn
 
 import edgecore
@@ -9,7 +10,7 @@ from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.ir.delegate import delegates
 from edgecore.memory import MemoryPlanningPass
-from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, to_backend
+from edgecore.partition import CapabilityPartitioner
 from edgecore.passes.decompose import decompose
 from edgecore.plugin import PreprocessResult
 
@@ -290,7 +291,7 @@ def test_a_delegate_never_reads_a_concatenation_and_its_operand_from_the_same_me
     program = decompose(torch.export.export(Parts().eval(), (torch.randn(4, 16),)).run_decompositions({}))
     only_add = lambda _: lambda node: None if node.target is torch.ops.aten.add.Tensor else "not supported"
     preprocess = lambda *_: (PreprocessResult(b"blob"), ("acme", "1"))
-    to_backend(program, CapabilityPartitioner("acme", only_add), preprocess, PartitionDiagnostics())
+    delegate(program, CapabilityPartitioner("acme", only_add), preprocess)
     MemoryPlanningPass().run(program)
     ((call, _),) = delegates(program)
     specs = [node.meta["spec"] for node in call.all_input_nodes if "spec" in node.meta]

@@ -3,6 +3,7 @@
 import warnings
 from types import SimpleNamespace
 
+import fake_backends
 import pytest
 import torch
 from fake_backends import (
@@ -11,6 +12,7 @@ from fake_backends import (
     Network,
     assert_unchanged,
     compiles,
+    delegate,
     edge,
     fails_at_convolutions,
     no_sin,
@@ -20,7 +22,7 @@ from fake_backends import (
 import edgecore
 from edgecore.errors import BackendBroken, CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
-from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, to_backend
+from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics
 from edgecore.pipeline import DelegationReport
 from edgecore.pipeline import compile as compiling
 
@@ -36,12 +38,12 @@ def fails_at_tanh(backend_id, program, specs):
 def test_a_failed_partition_stays_outside_with_a_warning_and_a_line_in_the_report():
     program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning) as caught:
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), fails_at_tanh, diagnostics)
+        delegate(program, CapabilityPartitioner("Fake", no_sin), fails_at_tanh, diagnostics)
     assert len(delegates(program)) == 1
     (warning,) = caught
     assert "Fake failed to compile a partition of 3 operators, at aten.convolution.default" in str(warning.message)
     assert "ValueError: no license" in str(warning.message) and CALL_OF_CONV in str(warning.message)
-    assert warning.filename == __file__
+    assert warning.filename == fake_backends.__file__
     report = DelegationReport.of({"forward": program}, {"forward": diagnostics})
     assert [failure.operators for failure in report.failures] == [3]
     assert "failures of backends: 1; 3 operators run elsewhere for that reason" in str(report)
@@ -60,13 +62,13 @@ def test_the_program_is_unchanged_when_every_partition_failed():
     program = edge()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="half-way"):
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), half_way, PartitionDiagnostics())
+        delegate(program, CapabilityPartitioner("Fake", no_sin), half_way)
     assert_unchanged(program, before)
 
 
 def test_a_warning_names_the_node_at_which_a_backend_failed():
     with pytest.warns(FallbackWarning) as caught:
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails_at_convolutions, PartitionDiagnostics())
+        delegate(edge(), CapabilityPartitioner("Fake", no_sin), fails_at_convolutions)
     text = str(caught[0].message)
     assert (
         f"3 operators, at aten.convolution.default (node convolution_default, {CALL_OF_CONV}): IndexError: pop from empty list"
@@ -77,8 +79,8 @@ def test_a_warning_names_the_node_at_which_a_backend_failed():
 def test_the_next_backend_takes_what_one_failed_on():
     program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning):
-        to_backend(program, CapabilityPartitioner("First", no_sin), fails_at_tanh, diagnostics)
-    to_backend(program, CapabilityPartitioner("Second", no_sin), compiles, diagnostics)
+        delegate(program, CapabilityPartitioner("First", no_sin), fails_at_tanh, diagnostics)
+    delegate(program, CapabilityPartitioner("Second", no_sin), compiles, diagnostics)
     assert [module.backend_id for _, module in delegates(program)] == ["Second", "First"]
 
 
@@ -90,7 +92,7 @@ def test_a_required_backend_makes_a_failure_an_error(raised):
     with pytest.raises(
         CompileError, match=r"^Fake failed to compile a partition of 3 operators, at aten.conv"
     ) as error:
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), fails, PartitionDiagnostics(), required=True)
+        delegate(edge(), CapabilityPartitioner("Fake", no_sin), fails, required=True)
     assert error.value.__cause__ is raised
 
 
@@ -99,14 +101,14 @@ def test_a_backend_whose_package_is_broken_is_an_error_of_its_own():
         raise BackendBroken("the package cannot be imported")
 
     with pytest.raises(BackendBroken, match="cannot be imported"):
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), broken, PartitionDiagnostics())
+        delegate(edge(), CapabilityPartitioner("Fake", no_sin), broken)
 
 
 def test_a_preprocess_that_returns_no_result_counts_as_failed():
     program = edge()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="preprocess gave a NoneType, not a PreprocessResult"):
-        to_backend(program, CapabilityPartitioner("Fake", no_sin), lambda *_: (None, ("", "")), PartitionDiagnostics())
+        delegate(program, CapabilityPartitioner("Fake", no_sin), lambda *_: (None, ("", "")))
     assert_unchanged(program, before)
 
 
@@ -138,4 +140,4 @@ def test_compile_survives_a_failing_backend_and_says_so(monkeypatch):
 def test_no_warning_is_given_where_nothing_fails():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        to_backend(edge(), CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())
+        delegate(edge(), CapabilityPartitioner("Fake", no_sin), compiles)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from fake_backends import assert_unchanged, compiles, edge, exported, picture
+from fake_backends import assert_unchanged, compiles, delegate, edge, exported, picture
 
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore.partition import TAG, CapabilityPartitioner, PartitionDiagnostics, PartitionResult, to_backend
+from edgecore.partition import TAG, CapabilityPartitioner, PartitionDiagnostics, PartitionResult
 from edgecore.pipeline import DelegationReport, to_edge_transform_and_lower
 
 aten = torch.ops.aten
@@ -21,7 +21,7 @@ def test_a_check_that_raises_leaves_its_operator_only():
 
     program, diagnostics = edge(), PartitionDiagnostics()
     with pytest.warns(FallbackWarning, match="Fake failed to examine 2 operators, at aten.conv.*KeyError") as caught:
-        to_backend(program, CapabilityPartitioner("Fake", check), compiles, diagnostics)
+        delegate(program, CapabilityPartitioner("Fake", check), compiles, diagnostics)
     assert len(caught) == 1
     left = {row.operator for row in DelegationReport.of({"forward": program}, {"forward": diagnostics}).left_outside}
     assert left == {"aten.convolution.default"}
@@ -52,11 +52,11 @@ def test_a_partitioner_that_raises_leaves_all_operators_outside():
     program, diagnostics = edge(), PartitionDiagnostics()
     before = picture(program)
     with pytest.warns(FallbackWarning, match="Raising failed to choose operators, at .*: RuntimeError: out of memory"):
-        to_backend(program, Raising(), compiles, diagnostics)
+        delegate(program, Raising(), compiles, diagnostics)
     assert_unchanged(program, before)
     assert diagnostics.failures[0].operators == 6
     with pytest.raises(CompileError, match="Raising failed to choose operators"):
-        to_backend(program, Raising(), compiles, diagnostics, required=True)
+        delegate(program, Raising(), compiles, diagnostics, required=True)
 
 
 def test_a_partitioner_that_returns_no_result_counts_as_failed():
@@ -69,13 +69,13 @@ def test_a_partitioner_that_returns_no_result_counts_as_failed():
     with pytest.warns(
         FallbackWarning, match="Silent failed to choose operators.*partition gave a NoneType, not a Parti"
     ):
-        to_backend(program, Silent(), compiles, PartitionDiagnostics())
+        delegate(program, Silent(), compiles)
     assert_unchanged(program, before)
 
 
 def test_a_partitioner_that_changes_the_program_and_raises_is_an_error():
     with pytest.raises(CompileError, match="Raising changed the program") as error:
-        to_backend(edge(), Raising(edits=True), compiles, PartitionDiagnostics())
+        delegate(edge(), Raising(edits=True), compiles)
     assert str(error.value.__cause__) == "out of memory"
 
 

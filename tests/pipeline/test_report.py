@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import fake_backends
 import torch
-from fake_backends import CALL_OF_CONV, compiles, edge, lower, no_sin, zigzag
+from fake_backends import CALL_OF_CONV, compiles, delegate, edge, lower, no_sin, zigzag
 from torch import nn
 
 from edgecore.partition import (
     CapabilityPartitioner,
-    PartitionDiagnostics,
-    to_backend,
 )
 from edgecore.pipeline import DelegationReport, to_edge
 
@@ -19,7 +17,7 @@ aten = torch.ops.aten
 
 def test_source_lines_are_those_of_the_model_and_not_of_torch(tmp_path):
     program = edge()
-    to_backend(program, CapabilityPartitioner("Fake", no_sin), compiles, PartitionDiagnostics())
+    delegate(program, CapabilityPartitioner("Fake", no_sin), compiles)
     report = DelegationReport.of({"forward": program}, {})
     rows = {row.node: row for row in report.rows}
     assert rows["convolution_default"].location == f"{CALL_OF_CONV.partition(', ')[2]} in first.conv"

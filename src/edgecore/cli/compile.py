@@ -133,6 +133,7 @@ def command(
                 "delegates": placement.delegates,
                 "failures": [asdict(failure) for failure in placement.failures],
                 "left_outside": [asdict(row) for row in placement.left_outside],
+                "buffers": [asdict(row) for row in placement.buffers],
                 "quantization": placement.quantization and [_json(asdict(row)) for row in placement.quantization],
                 "comparison": comparison and [_json(asdict(row)) for row in comparison.rows],
             }

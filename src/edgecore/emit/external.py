@@ -83,18 +83,24 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
     different files, named data go to the file of the constant with the same bytes. Data that the backend computed from
     several constants, or packed in another layout, then stay in the `.pte`.
+
+    Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule` chooses
+    their file by that name.
     """
     partition = module.original_module
+    held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}
+    of_buffers = {key: file for key, file in held.items() if file is not None and key in module.result.named_data}
+    others = {key: blob for key, blob in module.result.named_data.items() if key not in held}
     constants = Constants(partition)
     nodes = [node for node in partition.graph.nodes if constants.has(node)]
     chosen = {node: rule(node, str(constants.specs[node.name].target)) for node in nodes}
     files = set(chosen.values())
     if len(files) == 1:
         (file,) = files
-        return {} if file is None else dict.fromkeys(module.result.named_data, file)
+        return of_buffers if file is None else of_buffers | dict.fromkeys(others, file)
     by_content = {}
     for node, file in chosen.items():
         tensor = constants.get(node)
         by_content[hashlib.sha256(tensor_bytes(tensor, tuple(range(tensor.dim())))).digest()] = file
-    by_key = {key: by_content.get(hashlib.sha256(blob.data).digest()) for key, blob in module.result.named_data.items()}
-    return {key: file for key, file in by_key.items() if file is not None}
+    by_key = {key: by_content.get(hashlib.sha256(blob.data).digest()) for key, blob in others.items()}
+    return of_buffers | {key: file for key, file in by_key.items() if file is not None}

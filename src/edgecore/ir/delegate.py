@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.fx.node import has_side_effect
 
+from edgecore.ir.state import MutableBuffer, mutable_buffers
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 
@@ -19,7 +21,7 @@ class LoweredBackendModule(torch.nn.Module):
         backend_id: The id of the backend.
         result: The result of the backend's `preprocess`.
         compile_specs: The compile specs that `preprocess` got.
-        original_module: The partition as a program.
+        original_module: The partition as a program. Its mutable buffers are those that the backend holds.
         distribution: Name and version of the package that made the blob.
     """
 
@@ -48,6 +50,16 @@ class LoweredBackendModule(torch.nn.Module):
         """Data that the blob refers to by key, such as weights."""
         return self.result.named_data
 
+    @property
+    def held_buffers(self) -> list[MutableBuffer]:
+        """The mutable buffers that the backend holds and that this delegate uses."""
+        return mutable_buffers(self.original_module)
+
+    @property
+    def writes_state(self) -> bool:
+        """True if a run may change a mutable buffer that the backend holds."""
+        return any(buffer.is_written for buffer in self.held_buffers)
+
     def forward(self, *args: Any) -> tuple[Any, ...]:
         """Compute the partition's outputs with torch."""
         outputs = self.original_module.module(check_guards=False)(*args)
@@ -67,9 +79,12 @@ class DelegatedCall(NamedTuple):
     dtypes: tuple[str, ...]
 
 
+@has_side_effect
 def call_delegate(module: LoweredBackendModule, *args: Any) -> tuple[Any, ...]:
-    """Run a delegate. Delegate calls have this function as target and the module's `get_attr` node as first
-    argument.
+    """Run a delegate.
+
+    Delegate calls have this function as target and the module's `get_attr` node as first argument. torch does not remove
+    a call without users, because a delegate may hold state; `ir.graph.edit` removes it if it writes no state.
     """
     return module(*args)  # type: ignore[no-any-return]
 

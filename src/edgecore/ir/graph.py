@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import control_flow, is_control_flow
+from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.dtypes import dtype_name
 
@@ -233,7 +235,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     graph_module = program.graph_module
     yield graph_module
     for part in graph_modules(graph_module):
-        part.graph.eliminate_dead_code(is_impure_node=_has_effect)
+        part.graph.eliminate_dead_code(is_impure_node=partial(_has_effect, part))
         if part is not graph_module:
             part.recompile()
     results = graph_module.graph.output_node().args[0]
@@ -244,7 +246,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     graph_module.recompile()
 
 
-def _has_effect(node: Node) -> bool:
+def _has_effect(graph_module: GraphModule, node: Node) -> bool:
+    """Return True for a node that stays without users: an input, the output, or one that writes an argument or state."""
+    if is_delegate_call(node):
+        return bool(getattr(graph_module, node.args[0].target).writes_state)  # type: ignore[union-attr,arg-type]
     return node.op in ("placeholder", "output") or (
         isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
     )

@@ -1,6 +1,7 @@
 """Partitioning: the protocol of partitioners, tools to write one, delegation of partitions, and diagnostics."""
 
 from edgecore.partition.capability import CapabilityPartitioner, UnsupportedReason
+from edgecore.partition.claims import claimable_buffers, held_buffers
 from edgecore.partition.delegate import to_backend
 from edgecore.partition.fallback import Failure, PartitionDiagnostics
 from edgecore.partition.node_query import NodeQuery
@@ -24,7 +25,9 @@ __all__ = [
     "UnsupportedNode",
     "UnsupportedReason",
     "at_most_dims",
+    "claimable_buffers",
     "contiguous_only",
     "debug_handles",
+    "held_buffers",
     "to_backend",
 ]

@@ -13,6 +13,8 @@ from torch.fx import Node
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.op_sets import DATA_MOVEMENT
+from edgecore.ir.state import MutableBuffer
+from edgecore.partition.claims import claimable_buffers
 from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec
 
@@ -44,6 +46,7 @@ class CapabilityPartitioner:
         ops_to_not_decompose: Operators that the backend wants to get without decomposition.
         preserve: Returns the function that says which calls of these operators must stay; all of them if None.
         min_partition_size: Minimum number of operators in a partition.
+        can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
     """
 
     def __init__(
@@ -55,12 +58,14 @@ class CapabilityPartitioner:
         ops_to_not_decompose: Sequence[OpOverload] = (),
         preserve: Callable[[ExportedProgram], Preserve] | None = None,
         min_partition_size: int = 1,
+        can_hold: Callable[[MutableBuffer], bool] | None = None,
     ) -> None:
         self.spec = DelegationSpec(backend_id, tuple(compile_specs))
         self.unsupported_reasons = unsupported_reasons
         self._ops_to_not_decompose = tuple(ops_to_not_decompose)
         self.preserve = preserve
         self.min_partition_size = min_partition_size
+        self.can_hold = can_hold
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
         """Return the operators that must not be decomposed, and the function that says which of their calls."""
@@ -108,7 +113,10 @@ class CapabilityPartitioner:
             tags[tag] = self.spec
             for node in nodes:
                 node.meta[TAG] = tag
-        return PartitionResult(exported_program, tags, unsupported_nodes)
+        can_hold = self.can_hold
+        claimable = claimable_buffers(exported_program) if can_hold else []
+        claimed = [buffer.name for buffer in claimable if can_hold and can_hold(buffer)]
+        return PartitionResult(exported_program, tags, unsupported_nodes, claimed)
 
 
 def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:

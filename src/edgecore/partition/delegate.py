@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch.export import ExportedProgram, ExportGraphSignature
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
-from torch.fx import Graph, Node
+from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore.errors import BackendError, CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.delegate import DelegatedCall, LoweredBackendModule, call_delegate, is_delegate_call
-from edgecore.ir.graph import calls, describe, dtypes_of, edit, module_path, operator_name, source_line
-from edgecore.ir.program import make_program
-from edgecore.partition.fallback import PartitionDiagnostics, counted, operator_calls
-from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
+from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
+from edgecore.ir.failures import text_of
+from edgecore.ir.graph import calls, describe
+from edgecore.ir.program import copy_program
+from edgecore.ir.state import mutable_buffers, remove_buffers
+from edgecore.partition.claims import settle_claims
+from edgecore.partition.extract import extract, replace_by_call
+from edgecore.partition.fallback import PartitionDiagnostics, counted
+from edgecore.partition.protocol import REFUSED, TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
@@ -30,60 +30,118 @@ It compiles the partition with the backend, and returns the result and the packa
 
 
 def to_backend(
-    program: ExportedProgram,
-    partitioner: Partitioner,
+    programs: Mapping[str, ExportedProgram],
+    partitioners: Mapping[str, Partitioner],
     preprocess: Preprocess,
-    diagnostics: PartitionDiagnostics,
-    required: bool = False,
-) -> ExportedProgram:
-    """Delegate the nodes that a partitioner tags.
+    diagnostics: Mapping[str, PartitionDiagnostics],
+    *,
+    required: Collection[Partitioner] = (),
+    skip_mutable_buffer: Collection[Partitioner] = (),
+) -> dict[str, ExportedProgram]:
+    """Delegate the nodes that a partitioner tags, in all methods.
+
+    All methods are partitioned before any partition is compiled: a mutable buffer is inside of the backend in all
+    methods that use it, or in none.
 
     If the partitioner, its check of a node, or `preprocess` raises an exception, the nodes concerned stay as they are,
-    and a `FallbackWarning` names the backend, the operator and its source line.
+    and a `FallbackWarning` names the backend, the operator and its source line. If `preprocess` fails on a partition
+    that holds mutable buffers, these are refused to the backend, and the methods are partitioned again.
 
     Args:
-        program: The program; it is edited in place.
-        partitioner: The partitioner.
+        programs: All methods. They are edited in place, or copied if a partitioner claims mutable buffers.
+        partitioners: Method name -> its partitioner; methods without one may be missing.
         preprocess: Compiles a partition.
-        diagnostics: Gets the reasons why nodes are not delegated.
-        required: Raise a `CompileError` in place of the warning.
+        diagnostics: Method name -> object that gets the reasons why nodes are not delegated.
+        required: Partitioners whose failure raises a `CompileError` in place of the warning.
+        skip_mutable_buffer: Partitioners whose claims are refused.
 
     Returns:
-        `program`.
+        The edited methods.
 
     Raises:
-        CompileError: The partitioner changed the program, used a tag that it does not define, or made a partition that
-            is not convex.
+        CompileError: A partitioner changed the program, used a tag that it does not define, claimed what is no mutable
+            buffer, or made a partition that is not convex.
     """
-    result = _partition(program, partitioner, diagnostics, required)
-    partitions: dict[str, list[Node]] = {}
-    for node in program.graph.nodes:
-        tag = node.meta.pop(TAG, None)
-        if tag is None or node.op != "call_function" or result is None:
+    refused = {
+        buffer.name: "skip_mutable_buffer is set"
+        for method, partitioner in partitioners.items()
+        if partitioner in skip_mutable_buffer
+        for buffer in mutable_buffers(programs[method])
+    }
+    while True:
+        answers = {method: _ask(programs[method], chosen, refused) for method, chosen in partitioners.items()}
+        claims = settle_claims(programs, {method: answer.result for method, answer in answers.items()}, refused)
+        refused |= claims.refused
+        if claims.refused:
+            _drop_tags(programs)
             continue
-        if tag not in result.partition_tags:
-            raise CompileError(
-                f"{type(partitioner).__name__} tagged {describe(node)} {tag!r}, which it does not define"
-            )
-        partitions.setdefault(tag, []).append(node)
-    if result is None:
-        return program
-    backend_ids = {spec.backend_id for spec in result.partition_tags.values()}
-    name = ", ".join(sorted(backend_ids)) or type(partitioner).__name__
-    _note_unsupported_nodes(program, result.unsupported_nodes, name, diagnostics, required)
-    for tag, nodes in partitions.items():
-        _check_convex(tag, nodes)
-        _delegate(program, nodes, result.partition_tags[tag], preprocess, diagnostics, required)
-    if partitions:
-        Constants(program).drop_unused()
-    return program
+        edited = {method: copy_program(program) if claims.granted else program for method, program in programs.items()}
+        partitions = {method: _partitions(edited[method], answer) for method, answer in answers.items()}
+        _drop_tags(programs)
+        failure = _delegate_holders(edited, partitions, claims.granted, preprocess)
+        if failure is None:
+            break
+        partition, is_required = failure.partition, partitioners[failure.method] in required
+        diagnostics[failure.method].refuse(
+            partition.spec.backend_id, failure.held, partition.nodes, failure.error, is_required
+        )
+        refused |= dict.fromkeys(failure.held, f"the backend failed with it inside: {text_of(failure.error)}")
+    for method, answer in answers.items():
+        is_required = partitioners[method] in required
+        _note_answer(edited[method], answer, refused, diagnostics[method], is_required)
+        for partition in partitions[method]:
+            error = None if partition.is_delegated else _delegate(edited[method], partition, (), preprocess)
+            if error is not None:
+                task = f"to compile a partition of {counted(partition.nodes)}"
+                diagnostics[method].fall_back(partition.spec.backend_id, task, partition.nodes, error, is_required)
+    for method, program in edited.items():
+        if claims.granted:
+            remove_buffers(program, claims.granted)
+        if partitions.get(method):
+            Constants(program).drop_unused()
+    return edited
 
 
-def _partition(
-    program: ExportedProgram, partitioner: Partitioner, diagnostics: PartitionDiagnostics, required: bool
-) -> PartitionResult | None:
-    """Call the partitioner. Returns None, after a warning, if it raised an exception."""
+@dataclass
+class _Answer:
+    """The answer of a partitioner about one method: its result, or the exception that it raised."""
+
+    name: str
+    result: PartitionResult | None
+    error: Exception | None
+
+
+@dataclass
+class _Partition:
+    """The nodes with one tag."""
+
+    tag: str
+    spec: DelegationSpec
+    nodes: list[Node] = field(default_factory=list)
+    is_delegated: bool = False
+
+
+@dataclass
+class _Failure:
+    """The exception of `preprocess` on a partition of a method that holds the buffers `held`."""
+
+    method: str
+    partition: _Partition
+    held: list[str]
+    error: Exception
+
+
+def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
+    """Call the partitioner, with the buffers marked that it must not claim.
+
+    Raises:
+        CompileError: It changed the program, or used a tag that it does not define.
+    """
     before = _fingerprint(program)
+    marked = [buffer for buffer in mutable_buffers(program) if buffer.name in refused]
+    for buffer in marked:
+        buffer.node.meta[REFUSED] = refused[buffer.name]
+    name = type(partitioner).__name__
     result, failure = None, None
     try:
         returned = partitioner.partition(program)
@@ -94,13 +152,54 @@ def _partition(
         failure = error
     is_same = result is None or result.tagged_exported_program is program
     if not is_same or _fingerprint(program) != before:
-        raise CompileError(
-            f"{type(partitioner).__name__} changed the program; a partitioner may only tag nodes"
-        ) from failure
-    if failure is not None:
+        raise CompileError(f"{name} changed the program; a partitioner may only tag nodes") from failure
+    for buffer in marked:
+        del buffer.node.meta[REFUSED]
+    for node in program.graph.nodes:
+        tag = None if result is None else node.meta.get(TAG)
+        if tag is None or node.op != "call_function":
+            node.meta.pop(TAG, None)
+        elif tag not in result.partition_tags:  # type: ignore[union-attr]
+            raise CompileError(f"{name} tagged {describe(node)} {tag!r}, which it does not define")
+    return _Answer(name, result, failure)
+
+
+def _drop_tags(programs: Mapping[str, ExportedProgram]) -> None:
+    for program in programs.values():
+        for node in program.graph.nodes:
+            node.meta.pop(TAG, None)
+
+
+def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
+    """Collect the tagged nodes by tag, and remove the tags."""
+    partitions: dict[str, _Partition] = {}
+    for node in program.graph.nodes:
+        tag = node.meta.pop(TAG, None)
+        if tag is not None and answer.result is not None:
+            new = _Partition(tag, answer.result.partition_tags[tag])
+            partitions.setdefault(tag, new).nodes.append(node)
+    return list(partitions.values())
+
+
+def _note_answer(
+    program: ExportedProgram,
+    answer: _Answer,
+    refused: Mapping[str, str],
+    diagnostics: PartitionDiagnostics,
+    required: bool,
+) -> None:
+    """Add the reasons why nodes are not delegated, and why buffers stay outside, to `diagnostics`."""
+    if answer.result is None:
+        assert answer.error is not None
         nodes = [node for node in calls(program.graph_module) if not is_delegate_call(node)]
-        diagnostics.fall_back(type(partitioner).__name__, "to choose operators", nodes, failure, required)
-    return result
+        diagnostics.fall_back(answer.name, "to choose operators", nodes, answer.error, required)
+        return
+    backend_ids = {spec.backend_id for spec in answer.result.partition_tags.values()}
+    backend = ", ".join(sorted(backend_ids)) or answer.name
+    _note_unsupported_nodes(program, answer.result.unsupported_nodes, backend, diagnostics, required)
+    for buffer in mutable_buffers(program):
+        if buffer.name in refused:
+            diagnostics.add_buffer(buffer.name, backend, refused[buffer.name])
 
 
 def _note_unsupported_nodes(
@@ -146,121 +245,40 @@ def _check_convex(tag: str, nodes: list[Node]) -> None:
             raise CompileError(f"partition {tag} is not convex: a path leaves it and comes back at {describe(node)}")
 
 
-def _delegate(
-    program: ExportedProgram,
-    nodes: list[Node],
-    spec: DelegationSpec,
+def _delegate_holders(
+    programs: Mapping[str, ExportedProgram],
+    partitions: Mapping[str, list[_Partition]],
+    granted: Collection[str],
     preprocess: Preprocess,
-    diagnostics: PartitionDiagnostics,
-    required: bool,
-) -> None:
-    partition = _extract(program, nodes)
+) -> _Failure | None:
+    """Delegate the partitions that hold mutable buffers, in all methods; stop at the first that fails, and return it."""
+    for method, of_method in partitions.items():
+        uses = [(buffer.name, buffer.uses) for buffer in mutable_buffers(programs[method]) if buffer.name in granted]
+        for partition in of_method:
+            held = [name for name, nodes in uses if not set(nodes).isdisjoint(partition.nodes)]
+            if held:
+                error = _delegate(programs[method], partition, held, preprocess)
+                if error is not None:
+                    return _Failure(method, partition, held, error)
+                partition.is_delegated = True
+    return None
+
+
+def _delegate(
+    program: ExportedProgram, partition: _Partition, held: Collection[str], preprocess: Preprocess
+) -> Exception | None:
+    """Compile a partition and replace it by a call. Returns the exception if the backend fails; then nothing changes."""
+    _check_convex(partition.tag, partition.nodes)
+    spec = partition.spec
+    extracted = extract(program, partition.nodes, held)
     try:
-        result, distribution = preprocess(spec.backend_id, partition.program, spec.compile_specs)
+        result, distribution = preprocess(spec.backend_id, extracted.program, spec.compile_specs)
         if not isinstance(result, PreprocessResult):
             raise TypeError(f"preprocess gave a {type(result).__name__}, not a PreprocessResult")
     except BackendError:
         raise  # the backend is not installed or is broken: this is no failure of the partition
     except Exception as error:
-        task = f"to compile a partition of {counted(nodes)}"
-        diagnostics.fall_back(spec.backend_id, task, nodes, error, required)
-        return
-    module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, partition.program, distribution)
-    inside = set(nodes)
-    with edit(program) as graph_module:
-        index = sum(1 for node in graph_module.graph.nodes if node.target is call_delegate)
-        name = f"lowered_module_{index}"
-        graph_module.add_module(name, module)
-        # All inputs are in front of the last node. Users of the outputs may be too: `_restore_order` moves them.
-        with graph_module.graph.inserting_before(nodes[-1]):
-            attribute = graph_module.graph.get_attr(name)
-            call = graph_module.graph.call_function(call_delegate, (attribute, *partition.inputs))
-            attribute.meta["val"] = None
-            call.meta["val"] = (*(node.meta["val"] for node in partition.outputs), *result.unread_results)
-            call.meta["debug_handle"] = [node.meta["debug_handle"] for node in nodes if "debug_handle" in node.meta]
-            call.meta["delegated"] = [
-                DelegatedCall(operator_name(n.target), n.name, module_path(n), source_line(n), dtypes_of(n))
-                for n in operator_calls(nodes)
-            ]
-            for position, node in enumerate(partition.outputs):
-                item = graph_module.graph.call_function(operator.getitem, (call, position))
-                item.meta = {"val": node.meta["val"]}
-                node.replace_all_uses_with(item, delete_user_cb=partial(_is_outside, inside))
-        for node in reversed(nodes):
-            graph_module.graph.erase_node(node)
-        _restore_order(graph_module.graph)
-
-
-def _is_outside(inside: set[Node], user: Node) -> bool:
-    return user not in inside
-
-
-def _restore_order(graph: Graph) -> None:
-    """Sort the graph in topological order, keeping the present order where possible.
-
-    A user of a delegate's output may be in front of the delegate call, which replaces the last node of the partition.
-    """
-    placed: set[Node] = set()
-    waiting: dict[Node, list[Node]] = {}
-    nodes = list(graph.nodes)
-    order: list[Node] = []
-    for start in nodes:
-        ready = [start]
-        while ready:
-            node = ready.pop()
-            missing = next((source for source in node.all_input_nodes if source not in placed), None)
-            if missing is not None:
-                waiting.setdefault(missing, []).append(node)
-                continue
-            placed.add(node)
-            order.append(node)
-            ready.extend(reversed(waiting.pop(node, [])))
-    assert len(order) == len(nodes), "the graph has a cycle"
-    if order != nodes:
-        anchor = order[0]
-        graph._root.append(anchor)
-        for node in order[1:]:
-            anchor.append(node)
-            anchor = node
-
-
-@dataclass
-class _Partition:
-    """The nodes of a partition as a program, and the nodes of the original graph that are its inputs and outputs."""
-
-    program: ExportedProgram
-    inputs: list[Node]
-    outputs: list[Node]
-
-
-def _extract(program: ExportedProgram, nodes: list[Node]) -> _Partition:
-    """Copy nodes into a program of their own, in which the constants that they read are buffers."""
-    constants = Constants(program)
-    inside = set(nodes)
-    sources = dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside)
-    weights = [source for source in sources if constants.has(source)]
-    inputs = [source for source in sources if not constants.has(source)]
-    outputs = [node for node in nodes if any(user not in inside for user in node.users)]
-
-    graph, copies = Graph(), {}
-    input_specs: list[InputSpec] = []
-    state_dict: dict[str, torch.Tensor] = {}
-    for source in [*weights, *inputs]:
-        copies[source] = placeholder = graph.placeholder(source.name)
-        placeholder.meta = dict(source.meta)
-        argument = TensorArgument(placeholder.name)
-        if constants.has(source):
-            spec = constants.specs[source.name]
-            state_dict[spec.target] = constants.get(source)  # type: ignore[index]
-            input_specs.append(InputSpec(InputKind.BUFFER, argument, spec.target, persistent=True))
-        else:
-            input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
-    for node in nodes:
-        copies[node] = graph.node_copy(node, lambda other: copies[other])
-        copies[node].meta = dict(node.meta)
-    graph.output(tuple(copies[node] for node in outputs))
-    graph.output_node().meta["val"] = tuple(node.meta["val"] for node in outputs)
-    output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(copies[node].name), None) for node in outputs]
-    signature = ExportGraphSignature(input_specs=input_specs, output_specs=output_specs)
-    extracted = make_program(graph, signature, like=program, state_dict=state_dict, constants={})
-    return _Partition(extracted, inputs, outputs)
+        return error
+    module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)
+    replace_by_call(program, partition.nodes, extracted, module)
+    return None

@@ -38,19 +38,25 @@ class Failure:
 
 @dataclass
 class PartitionDiagnostics:
-    """The reasons why nodes are not delegated.
+    """The reasons why nodes are not delegated, and why backends do not hold mutable buffers.
 
     Attributes:
         by_node: Node name -> [(backend id, reason)].
+        by_buffer: Qualified name of a mutable buffer -> [(backend id, reason why the backend does not hold it)].
         failures: The failures of backends.
     """
 
     by_node: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    by_buffer: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, node: str, backend_id: str, reason: str) -> None:
         """Add the reason why a node was not delegated to a backend."""
         self.by_node.setdefault(node, []).append((backend_id, reason))
+
+    def add_buffer(self, name: str, backend_id: str, reason: str) -> None:
+        """Add the reason why a backend does not hold a mutable buffer."""
+        self.by_buffer.setdefault(name, []).append((backend_id, reason))
 
     def fall_back(
         self, backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool = False
@@ -67,21 +73,50 @@ class PartitionDiagnostics:
         Raises:
             CompileError: The backend is `required`.
         """
+        sentence = self._fail(backend, task, nodes, error, required)
+        for affected in nodes:
+            self.add(affected.name, backend, f"the backend failed: {text_of(error)}")
+        self.failures.append(Failure(backend, sentence, len(operator_calls(nodes))))
+        _warn(sentence, "these operators run on the next backend or on edgecore's kernels instead, which may be slow")
+
+    def refuse(
+        self, backend: str, buffers: Sequence[str], nodes: Sequence[Node], error: Exception, required: bool = False
+    ) -> None:
+        """Record that a backend failed on a partition that holds mutable buffers, which therefore stay outside; warn.
+
+        Args:
+            backend: Its id.
+            buffers: The qualified names of the buffers.
+            nodes: The nodes of the partition, which the backend may get again.
+            error: The exception.
+            required: The user allows no such failure.
+
+        Raises:
+            CompileError: The backend is `required`.
+        """
+        task = f"to compile a partition of {counted(nodes)} that holds {', '.join(buffers)}"
+        sentence = self._fail(backend, task, nodes, error, required)
+        self.failures.append(Failure(backend, sentence, 0))
+        _warn(
+            sentence, "these mutable buffers stay outside of the backend, and every run copies them, which may be slow"
+        )
+
+    @staticmethod
+    def _fail(backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool) -> str:
+        """Return the sentence about a failure, or raise it as `CompileError`."""
         node = failing_node(error)
         location = describe(node) if node is not None else ", ".join(map(describe, nodes[:_MAX_NODES]))
         location += " ..." if node is None and len(nodes) > _MAX_NODES else ""
         sentence = f"{backend} failed {task}{f', at {location}' if location else ''}: {text_of(error)}"
         if required:
             raise CompileError(sentence) from error
-        for affected in nodes:
-            self.add(affected.name, backend, f"the backend failed: {text_of(error)}")
-        self.failures.append(Failure(backend, sentence, len(operator_calls(nodes))))
-        warnings.warn(
-            f"{sentence}; these operators run on the next backend or on edgecore's kernels instead, which may be slow. "
-            "Please report it to the authors of the backend; its required=True makes this an error",
-            category=FallbackWarning,
-            stacklevel=_level_of_caller(),
-        )
+        return sentence
+
+
+def _warn(sentence: str, outcome: str) -> None:
+    """Warn of a failure at the line of the user's code."""
+    advice = "Please report it to the authors of the backend; its required=True makes this an error"
+    warnings.warn(f"{sentence}; {outcome}. {advice}", category=FallbackWarning, stacklevel=_level_of_caller())
 
 
 def operator_calls(nodes: Sequence[Node]) -> list[Node]:

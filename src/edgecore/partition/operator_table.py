@@ -18,6 +18,7 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.state import MutableBuffer
 from edgecore.ir.tensors import dim_order
 from edgecore.partition.capability import CapabilityPartitioner, Preserve, UnsupportedReason
 from edgecore.partition.node_query import NodeQuery
@@ -187,6 +188,7 @@ class OperatorTable(Generic[Lower]):
         compile_specs: Sequence[CompileSpec] = (),
         operators: Sequence[str] = (),
         min_partition_size: int = 1,
+        can_hold: Callable[[MutableBuffer], bool] | None = None,
     ) -> CapabilityPartitioner:
         """Make a partitioner that delegates the calls that the table supports.
 
@@ -195,6 +197,7 @@ class OperatorTable(Generic[Lower]):
             compile_specs: The compile specs of every partition.
             operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
             min_partition_size: Partitions with fewer operators are not delegated.
+            can_hold: Says whether the backend can hold a mutable buffer; None if it can hold none.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
@@ -219,6 +222,7 @@ class OperatorTable(Generic[Lower]):
             ops_to_not_decompose=self.ops_to_not_decompose,
             preserve=self.preserve,
             min_partition_size=min_partition_size,
+            can_hold=can_hold,
         )
 
 

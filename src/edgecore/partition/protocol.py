@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,12 @@ from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
 """The key in `node.meta` that a partitioner sets."""
+
+REFUSED = "refused_claim"
+"""The key in the `meta` of a mutable buffer's placeholder that edgecore sets if the backend must not claim the buffer.
+
+The value is the reason as a sentence fragment.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,20 @@ class UnsupportedNode:
 
 @dataclass
 class PartitionResult:
-    """The tagged program, the meaning of each tag, and the reason for each node that has no tag."""
+    """The answer of a partitioner.
+
+    Attributes:
+        tagged_exported_program: The program, with tags.
+        partition_tags: The meaning of each tag.
+        unsupported_nodes: The reason for each node that has no tag.
+        claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
+            `claimable_buffers`.
+    """
 
     tagged_exported_program: ExportedProgram
     partition_tags: Mapping[str, DelegationSpec]
     unsupported_nodes: Sequence[UnsupportedNode] = ()
+    claimed_buffers: Collection[str] = ()
 
 
 class Partitioner(Protocol):
@@ -53,7 +68,14 @@ class Partitioner(Protocol):
     A partitioner only sets `node.meta["delegation_tag"]`. edgecore raises an error if it changes the graph.
     """
 
-    def partition(self, exported_program: ExportedProgram) -> PartitionResult: ...
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag nodes, and claim mutable buffers.
+
+        If edgecore refuses a claim, such as that of a buffer which another method uses outside of the backend, it
+        removes the tags, marks the placeholder of the buffer and calls this method again; `claimable_buffers` then omits
+        the buffer. So a node may be supported only if its buffer is claimed.
+        """
+        ...
 
     def ops_to_not_decompose(
         self, exported_program: ExportedProgram

@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.state import MutableBuffer, mutable_buffers
 from edgecore.ir.tensors import Bounds
 
 
@@ -17,6 +18,8 @@ class PartitionView:
 
     Attributes:
         inputs: The inputs, in the order of the delegate's arguments.
+        buffers: The mutable buffers that the backend holds: names, nodes of the old and the new content, initial values.
+            They are neither inputs nor outputs of the delegate.
         constants: The constants that the partition reads, with their tensors, detached.
         calls: The operator calls, in an order in which they can run.
         outputs: The calls whose results are the delegate's outputs, in the order of the outputs.
@@ -25,12 +28,15 @@ class PartitionView:
     def __init__(self, program: ExportedProgram) -> None:
         constants = Constants(program)
         placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-        self.inputs: list[Node] = [node for node in placeholders if not constants.has(node)]
+        self.buffers: list[MutableBuffer] = mutable_buffers(program)
+        held = {buffer.node for buffer in self.buffers}
+        self.inputs: list[Node] = [node for node in placeholders if not constants.has(node) and node not in held]
         self.constants: dict[Node, torch.Tensor] = {
             node: constants.get(node) for node in placeholders if constants.has(node)
         }
         self.calls: list[Node] = [node for node in program.graph.nodes if node.op == "call_function"]
-        self.outputs: list[Node] = list(program.graph.output_node().args[0])
+        # The new content of the mutable buffers is in front of the outputs.
+        self.outputs: list[Node] = list(program.graph.output_node().args[0])[len(self.buffers) :]
         self._bounds = Bounds(program)
 
     def max_shape(self, node: Node) -> tuple[int, ...]:

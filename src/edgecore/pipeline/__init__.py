@@ -9,10 +9,10 @@ from edgecore.pipeline.bundled import (
 from edgecore.pipeline.compile import CompiledProgram
 from edgecore.pipeline.lower import to_edge, to_edge_transform_and_lower
 from edgecore.pipeline.managers import EdgeProgramManager, ExecutorchBackendConfig, ExecutorchProgramManager
-from edgecore.pipeline.report import DelegationReport, ReportRow
+from edgecore.pipeline.report import BufferRow, DelegationReport, ReportRow
 
 __all__ = [
-    "BundledProgram", "CompiledProgram", "DelegationReport", "EdgeProgramManager", "ExecutorchBackendConfig",
+    "BufferRow", "BundledProgram", "CompiledProgram", "DelegationReport", "EdgeProgramManager", "ExecutorchBackendConfig",
     "ExecutorchProgramManager", "MethodTestCase", "MethodTestSuite", "ReportRow",
     "serialize_from_bundled_program_to_flatbuffer", "to_edge", "to_edge_transform_and_lower",
 ]  # fmt: skip

@@ -239,12 +239,13 @@ def compile(
     if quantize is None and calibration is not None:
         raise CompileError("calibration has no effect without quantize; name a recipe, such as quantize='int8'")
     start = time.perf_counter()
-    required = [partitioner for backend, partitioner in zip(chosen, partitioners, strict=True) if backend.required]
+    pairs = list(zip(chosen, partitioners, strict=True))
     edge = lower(
         exported,
         partitioner=partitioners,
         constant_methods=constant_methods,
-        required=required,
+        required=[partitioner for backend, partitioner in pairs if backend.required],
+        skip_mutable_buffer=[partitioner for backend, partitioner in pairs if backend.skip_mutable_buffer],
         passes=passes,
         dump=dump,
     )
@@ -274,7 +275,12 @@ def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Bac
 
 def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
     """Return a backend with additional options; the backend's own options have priority."""
-    return Backend(backend.name, required=backend.required, **{**options, **backend.options})
+    return Backend(
+        backend.name,
+        required=backend.required,
+        skip_mutable_buffer=backend.skip_mutable_buffer,
+        **{**options, **backend.options},
+    )
 
 
 def _partitioner(backend: Backend, runtime: str) -> Partitioner:

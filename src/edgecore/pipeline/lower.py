@@ -70,9 +70,10 @@ def to_edge_transform_and_lower(
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
-    The partitioners run one after another. An operator that a partitioner asks not to decompose
+    The partitioners run one after another, each over all methods. An operator that a partitioner asks not to decompose
     (`ops_to_not_decompose`) is decomposed only if no partitioner tags it. If a backend fails to compile a partition,
-    the next partitioners may tag its operators.
+    the next partitioners may tag its operators. A mutable buffer that a partitioner claims is the backend's state if only
+    partitions of the backend use it, in all methods; the report names the reason for others.
 
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
@@ -110,33 +111,38 @@ def lower(
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     required: Sequence[Partitioner] = (),
+    skip_mutable_buffer: Sequence[Partitioner] = (),
     passes: PassList = EDGE_PASSES,
     dump: PassDump | None = None,
 ) -> EdgeProgramManager:
     """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
 
-    `dump` writes the graph after each pass.
+    Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass.
     """
     lowering = _Lowering(passes, dump)
-    edge, diagnostics = {}, {}
+    edge, diagnostics, chosen = {}, {}, {}
     for name, program in lowering.exported(programs).items():
-        partitioners = list(
+        chosen[name] = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
         context, diagnostics[name] = PassContext(), PartitionDiagnostics()
         preserve_for = partial(
             _preserve_for,
-            partitioners=partitioners,
+            partitioners=chosen[name],
             preserved=context.preserved,
             diagnostics=diagnostics[name],
             required=required,
         )
         lowered = lowering.to_edge(name, program, context, preserve_for)
-        lowered = lowering.apply(name, lowered, transform_passes, context)
-        for one_partitioner in partitioners:
-            is_required = one_partitioner in required
-            lowered = to_backend(lowered, one_partitioner, preprocess, diagnostics[name], is_required)
-            lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", lowered)
+        edge[name] = lowering.apply(name, lowered, transform_passes, context)
+    for priority in range(max(map(len, chosen.values()), default=0)):
+        partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
+        edge = to_backend(
+            edge, partitioners, preprocess, diagnostics, required=required, skip_mutable_buffer=skip_mutable_buffer
+        )
+        for name, one_partitioner in partitioners.items():
+            lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", edge[name])
+    for name, lowered in edge.items():
         edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
         _add_debug_handles(edge[name])
         verify(edge[name])

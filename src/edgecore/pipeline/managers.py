@@ -19,7 +19,7 @@ from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.memory import MemoryPlan, MemoryPlanningPass
 from edgecore.memory.shared_state import share_state
-from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
+from edgecore.partition import PartitionDiagnostics, Partitioner, held_buffers, to_backend
 from edgecore.passes.manager import PassManager
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
@@ -149,11 +149,11 @@ class EdgeProgramManager:
             >>> edge = edgecore.to_edge(exported).to_backend(XnnpackPartitioner())
         """
         changed = self._copy()
-        for name, program in changed._programs.items():
-            chosen = partitioner.get(name) if isinstance(partitioner, Mapping) else partitioner
-            if chosen is not None:
-                diagnostics = changed._diagnostics.setdefault(name, PartitionDiagnostics())
-                changed._programs[name] = to_backend(program, chosen, preprocess, diagnostics)
+        chosen = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(changed._programs, partitioner)
+        partitioners = {name: chosen[name] for name in changed._programs if name in chosen}
+        for name in partitioners:
+            changed._diagnostics.setdefault(name, PartitionDiagnostics())
+        changed._programs = to_backend(changed._programs, partitioners, preprocess, changed._diagnostics)
         return changed
 
     def _copy(self) -> EdgeProgramManager:
@@ -201,10 +201,17 @@ class EdgeProgramManager:
         planning = config.memory_planning_pass
         rule = external_rule(config.external_constants)
         with failures_named("writing the program"):
-            shared = share_state(planned, planning.alignment) if planning.share_mutable_buffers else []
+            shared = set[str]()
+            if planning.share_mutable_buffers:
+                held = (name for program, _ in planned.values() for name in held_buffers(program))
+                shared = {*share_state(planned, planning.alignment), *held}
             check_kernels({name: program for name, (program, _) in planned.items()}, config.runtime)
             pte, data = emit(
-                planned, runtime=config.runtime, constant_methods=self._constant_methods, rule=rule, shared_state=shared
+                planned,
+                runtime=config.runtime,
+                constant_methods=self._constant_methods,
+                rule=rule,
+                shared_state=sorted(shared),
             )
         report = replace(self.report(), memory=arena_reports(planned))
         return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)

@@ -15,7 +15,8 @@ from torch.fx import Node
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import calls, dtypes_of, module_path, operator_name, source_line
-from edgecore.partition import Failure, PartitionDiagnostics
+from edgecore.ir.state import mutable_buffers
+from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
 from edgecore.pipeline.report_memory import ArenaReport
 from edgecore.plugin import PreprocessResult
@@ -54,6 +55,25 @@ class ReportRow:
 
 
 @dataclass(frozen=True)
+class BufferRow:
+    """One mutable buffer, which methods may share.
+
+    Attributes:
+        name: The qualified name.
+        bytes: The size of its content.
+        where: The id of the backend that holds it; `edgecore` if it is outside of all backends.
+        methods: The names of the methods that have it.
+        reasons: (backend id, sentence) for each backend that claimed it and does not hold it.
+    """
+
+    name: str
+    bytes: int
+    where: str
+    methods: tuple[str, ...]
+    reasons: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class DelegationReport:
     """The delegation report of all methods; `print` shows it as text.
 
@@ -65,6 +85,7 @@ class DelegationReport:
         sections: Backend id -> lines of the backend about its delegates.
         failures: Failures of partitioners and backends. The affected operators run in another backend or in edgecore's
             kernels.
+        buffers: The mutable buffers, and who holds them.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -73,6 +94,7 @@ class DelegationReport:
     quantization: list[LayerQuality] | None = None
     sections: dict[str, list[str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    buffers: list[BufferRow] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -102,7 +124,7 @@ class DelegationReport:
         all_lines = {backend_id: report_lines(backend_id, of_backend) for backend_id, of_backend in results.items()}
         sections = {backend_id: lines for backend_id, lines in all_lines.items() if lines}
         failures = [failure for method in programs if method in diagnostics for failure in diagnostics[method].failures]
-        return cls(rows, counts, sections=sections, failures=failures)
+        return cls(rows, counts, sections=sections, failures=failures, buffers=_buffer_rows(programs, diagnostics))
 
     @property
     def left_outside(self) -> list[ReportRow]:
@@ -118,9 +140,27 @@ class DelegationReport:
             lines.append(f"failures of backends: {len(self.failures)}; {count} operators run elsewhere for that reason")
             lines += [f"  {failure.sentence}" for failure in self.failures]
         lines += [f"  not delegated: {line}" for line in self.outside_lines()]
+        lines += self.buffer_lines()
         for backend_id, backend_lines in self.sections.items():
             lines += [f"{backend_id}:", *(f"  {line}" for line in backend_lines)]
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
+
+    def buffer_groups(self) -> list[list[BufferRow]]:
+        """Return the mutable buffers in groups of the same holder and reasons."""
+        groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[BufferRow]] = {}
+        for row in self.buffers:
+            groups.setdefault((row.where, row.reasons), []).append(row)
+        return list(groups.values())
+
+    def buffer_lines(self) -> list[str]:
+        """Return a line for each of `buffer_groups`: number, the first names, bytes, holder, reasons."""
+        lines = []
+        for rows in self.buffer_groups():
+            count = "1 mutable buffer" if len(rows) == 1 else f"{len(rows)} mutable buffers"
+            size, reasons = sum(row.bytes for row in rows), "; ".join(map(": ".join, rows[0].reasons))
+            line = f"{count} in {rows[0].where} ({_first([row.name for row in rows])}), {size:,} bytes"
+            lines.append(f"{line}: {reasons}" if reasons else line)
+        return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
         """Return a heading, then a line for each layer with a finite SQNR, the lowest first; at most `limit` layers."""
@@ -170,6 +210,27 @@ class DelegationReport:
         environment.filters["decibels"] = decibels
         page = environment.get_template("report.html").render(report=self)
         Path(path).write_text(page, encoding="utf-8")
+
+
+def _buffer_rows(
+    programs: Mapping[str, ExportedProgram], diagnostics: Mapping[str, PartitionDiagnostics]
+) -> list[BufferRow]:
+    """List the mutable buffers of all methods; methods that share a buffer make one row."""
+    methods: dict[tuple[str, int, str], list[str]] = {}
+    reasons: dict[tuple[str, int, str], list[tuple[str, str]]] = {}
+    for method, program in programs.items():
+        by_buffer = diagnostics[method].by_buffer if method in diagnostics else {}
+        outside = [(buffer, "edgecore") for buffer in mutable_buffers(program)]
+        for buffer, where in [*held_buffers(program).values(), *outside]:
+            key = (buffer.name, buffer.nbytes, where)
+            methods.setdefault(key, []).append(method)
+            reasons.setdefault(key, []).extend(by_buffer.get(buffer.name, ()))
+    return [
+        BufferRow(
+            name, size, where, tuple(methods[name, size, where]), tuple(dict.fromkeys(reasons[name, size, where]))
+        )
+        for name, size, where in sorted(methods)
+    ]
 
 
 def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:

@@ -12,6 +12,7 @@ Partitioning: choose the nodes that the backend compiles.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
   why a node is not supported, or None.
 - `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol of partitioners.
+- `mutable_buffers`: the state of a program as `MutableBuffer`s; `claimable_buffers`: those that a partitioner may claim.
 
 Compiling a partition, in `preprocess`.
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, for_each, operator_name, replace
     from edgecore.ir.op_args import argument, arguments_by_name
     from edgecore.ir.program import copy_program
+    from edgecore.ir.state import MutableBuffer, mutable_buffers
     from edgecore.ir.tensors import Bounds, dim_order
     from edgecore.partition import (
         TAG,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         UnsupportedNode,
         UnsupportedReason,
         at_most_dims,
+        claimable_buffers,
         contiguous_only,
         debug_handles,
     )
@@ -83,6 +86,7 @@ __all__ = [
     "Constraint",
     "DelegationSpec",
     "Editor",
+    "MutableBuffer",
     "Names",
     "NodeQuery",
     "OperatorRow",
@@ -97,6 +101,7 @@ __all__ = [
     "arguments_by_name",
     "at_most_dims",
     "calls",
+    "claimable_buffers",
     "contiguous_only",
     "copy_program",
     "debug_handles",
@@ -111,6 +116,7 @@ __all__ = [
     "functionalize",
     "is_dequantize",
     "is_quantize",
+    "mutable_buffers",
     "operator_name",
     "operators_markdown",
     "options_markdown",
@@ -124,11 +130,12 @@ _NAMES_OF = {
     "edgecore.ir.graph": ("Editor", "calls", "describe", "edit", "fake_mode", "for_each", "operator_name", "replace"),
     "edgecore.ir.op_args": ("argument", "arguments_by_name"),
     "edgecore.ir.program": ("copy_program",),
+    "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
     "edgecore.ir.tensors": ("Bounds", "dim_order"),
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
-        "contiguous_only", "debug_handles",
+        "claimable_buffers", "contiguous_only", "debug_handles",
     ),
     "edgecore.passes.functionalize": ("functionalize",),
     "edgecore.passes.quantized": ("is_dequantize", "is_quantize", "parameters_of"),
