@@ -46,7 +46,7 @@ def main() -> int:
     exceeded = 0
     for network in arguments.networks:
         for recipe in arguments.recipes or recipes:
-            row = compared(network, arguments.backend, recipe, getattr(recipes[recipe], "calibrates", False))
+            row = compared(network, arguments.backend, recipe, recipes[recipe].calibrates)
             exceeded += row.exceeded
             print(
                 f"| {network} | {recipe} | {list(row.shape)} | {row.eager.sqnr:.1f} dB | {row.own.relative:.1e} "

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "edgecore"
 
 ORDER = [
     # These import no torch.
-    *("errors", "stability", "backend", "format", "plugin", "runtime"),
+    *("errors", "stability", "backend", "recipe", "format", "plugin", "runtime"),
     *("ir", "passes", "partition", "memory", "emit", "quantize", "pipeline", "sdk", "conformance", "cli"),
 ]
 ANYWHERE = {"edgecore", "_runtime"}

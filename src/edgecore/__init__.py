@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from edgecore.pipeline.compile import compile
     from edgecore.plugin.api import InstalledBackend
+    from edgecore.recipe import Recipe, Rule
     from edgecore.runtime import Model as Model  # deprecated: Program's name before 0.2
     from edgecore.runtime import Program, Tensor, load
     from edgecore.runtime.bundled import BundledReport, verify_bundled
@@ -42,6 +43,8 @@ __all__ = [
     "MethodTestCase",
     "MethodTestSuite",
     "Program",
+    "Recipe",
+    "Rule",
     "Tensor",
     "backends",
     "compile",
@@ -64,6 +67,8 @@ _MODULE_OF = {
     "MethodTestSuite": "edgecore.pipeline",
     "Model": "edgecore.runtime",
     "Program": "edgecore.runtime",
+    "Recipe": "edgecore.recipe",
+    "Rule": "edgecore.recipe",
     "Tensor": "edgecore.runtime",
     "compile": "edgecore.pipeline.compile",
     "load": "edgecore.runtime",

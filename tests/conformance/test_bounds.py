@@ -12,6 +12,7 @@ from edgecore.conformance import bounds, recipes
 from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
+from edgecore.quantize.plan import make_plan
 from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rounding import quantized_eager
 
@@ -89,9 +90,11 @@ def attention():
 def test_a_wrong_last_row_of_any_layer_of_attention_is_beyond_the_bounds_of(recipe, attention):
     pytest.importorskip("edgecore_xnnpack")
     inputs = tuple(one[:ROWS] for one in attention.example())
-    details = compiler_of(registry.find_by_name("xnnpack")).recipes()[recipe]
+    plan = make_plan(recipe, {"xnnpack": compiler_of(registry.find_by_name("xnnpack"))})
     calibration = [inputs] if recipe == "int8" else None
-    quantized = quantize_model(torch.export.export(attention, inputs), recipe, details, calibration)
+    quantized = quantize_model(
+        torch.export.export(attention, inputs), plan, calibration, None, "float16" if recipe == "fp16" else "float32"
+    )
     results = bounded_eager(quantized.program, inputs, quantized.computes_in, by_row=True)
     for result in results:
         assert result.error.max() < 0.1 * result.value.abs().max()

@@ -81,7 +81,7 @@ def test_a_backend_without_faults_passes(check):
     details = {row.name: row.detail for row in report.rows}
     assert details["recipes/configurations"].startswith("tried: other; NOT RUN: absent (")
     assert "this processor lacks the kernels" in details["recipes/configurations"]
-    assert details["recipes/plain, linear"].endswith("; kernels of other")
+    assert details["recipes/int8-weights, linear"].endswith("; kernels of other")
 
 
 def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
@@ -121,8 +121,8 @@ FAULTS = {
         ("overread", "declarations/buffers", ["inputs that end at the end of mapped memory", "SIGSEGV"]),
         (
             "last-row",
-            "recipes/plain, embedding",
-            ["plain, embedding, 15 rows, result 0: 17 of 255 values differ", "at (14, "],
+            "recipes/int8-weights, embedding",
+            ["int8-weights, embedding, 15 rows, result 0: 17 of 255 values differ", "at (14, "],
         ),
         ("unchecked-blob", "blobs/bit flips", ["of byte", "the process died of signal 11 (SIGSEGV)"]),
     ],
@@ -160,7 +160,9 @@ FAULTS = {
             ["FaultBackend failed to compile a partition of", "at aten.relu.default", "ValueError: no room for a relu"],
         ),
     ],
-    "other kernels": [("other-kernels", "recipes/plain, linear", ["plain, linear, kernels of other, 15 rows"])],
+    "other kernels": [
+        ("other-kernels", "recipes/int8-weights, linear", ["int8-weights, linear, kernels of other, 15 rows"])
+    ],
     "undeclared memory": [("memory", "networks/elementwise", ["bytes of scratch memory, but declared 96"])],
     "another interface": [("version", "networks/elementwise", ["was built for version 7."])],
 }

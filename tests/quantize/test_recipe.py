@@ -40,10 +40,12 @@ def test_a_quantized_program_keeps_its_dynamic_shapes():
 
 def test_a_recipe_that_does_not_exist_is_reported_with_those_that_do():
     x = (SAMPLES[0],)
-    with pytest.raises(
-        CompileError, match="backend 'xnnpack' has no recipe 'int3'; it has fp16, int4-weights, int8, int8-dynamic"
-    ):
+    with pytest.raises(CompileError, match="no recipe 'int3'; the recipes are int8, int8-dynamic, int8-weights, int4-"):
         edgecore.compile(network(), x, backends=["xnnpack"], quantize="int3", calibration=SAMPLES)
+    with pytest.raises(
+        CompileError, match="backend 'xnnpack' has no recipe 'palette4'; it has fp16, int4-weights, int8,"
+    ):
+        edgecore.compile(network(), x, backends=["xnnpack"], quantize="palette4", calibration=SAMPLES)
     with pytest.raises(CompileError, match="needs a backend with recipes; the chosen backends are: none"):
         edgecore.compile(network(), x, quantize="int8", calibration=SAMPLES)
     with pytest.raises(CompileError, match="calibration has no effect without quantize"):

@@ -73,7 +73,7 @@ def recipe_programs(subject: BackendUnderTest) -> dict[str, Any]:
             for name in ("mlp", "convnet"):
                 subject.trying(f"{name} with quantize={recipe!r}")
                 model, inputs = NETWORKS[name]()
-                samples = [inputs] if getattr(details, "calibrates", False) else None
+                samples = [inputs] if details.calibrates else None
                 programs[f"{recipe}, {name}"] = compiled(subject, model, inputs, quantize=recipe, calibration=samples)
         subject.cache["recipes"] = programs
     cached: dict[str, Any] = subject.cache["recipes"]

@@ -138,7 +138,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
         yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
     for recipe, details in getattr(subject.compiler, "recipes", dict)().items():
         for network in NETWORKS:
-            check = _Recipe(recipe, network, getattr(details, "calibrates", False))
+            check = _Recipe(recipe, network, details.calibrates)
             yield Check(f"recipes/{recipe}, {network}", check, seconds=240, needs_run=True)
 
 

@@ -28,7 +28,7 @@ _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TORCH = Path(torch.__file__).parent
 
-KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "debug_handle", "unsupported_reasons")
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom", "debug_handle", "unsupported_reasons")
 """Entries of `node.meta` that a node inherits from the node that it replaces."""
 
 

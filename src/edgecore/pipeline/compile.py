@@ -27,17 +27,23 @@ from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import Recipe, RewriteRecipe, registry
+from edgecore.plugin import registry
 from edgecore.quantize import (
     Calibration,
+    Plan,
     Quantized,
-    find_recipe,
+    check_rules,
+    compute_dtype,
     layer_qualities,
+    make_plan,
+    options_of,
     output_ratios,
     quantize_model,
+    recipes_of,
     warn_of_losses,
 )
 from edgecore.quantize.rounding import rounds
+from edgecore.recipe import Quantize
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -139,7 +145,7 @@ def compile(
     external_data: ExternalConstants = False,
     share_state: bool = False,
     constant_methods: Mapping[str, object] | None = None,
-    quantize: str | None = None,
+    quantize: Quantize | None = None,
     calibration: Calibration | None = None,
     passes: PassList = EDGE_PASSES,
     dump_passes: str | Path | None = None,
@@ -168,7 +174,9 @@ def compile(
             cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
         constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
             method to the constant: a number, string, tensor, or a list of these.
-        quantize: The name of a recipe, such as `int8` or `int4-weights`, of the first backend that has recipes; None to
+        quantize: A recipe of the first backend that has recipes: its name, such as `int8` or `int4-weights`, or
+            `edgecore.Recipe("int4-weights", group=64, skip=["head"])` with parameters and rules; or a recipe for each
+            backend by its name, where each operator gets the recipe of the first backend that quantizes it. None to
             compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
             folder of `.npy` files, or a function that calls the model that it gets as its argument. For several methods
@@ -203,21 +211,17 @@ def compile(
     if planning is None:
         raise CompileError(f"memory={memory!r} is not valid; use None, 'static' or a MemoryPlanningPass")
     chosen = _backend_list(backends)
-    recipe = None
+    plan: Plan = ()
     if quantize is not None:
-        compilers = {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in chosen}
-        recipe_backend, recipe = find_recipe(quantize, compilers)
-        if isinstance(recipe, RewriteRecipe):
-            chosen = [
-                _with_options(backend, recipe.options) if backend.name == recipe_backend else backend
-                for backend in chosen
-            ]
-            options = next(backend.options for backend in chosen if backend.name == recipe_backend)
-            if any(options[key] != value for key, value in recipe.options.items()):
-                recipe = replace(recipe, computes_in="float32")  # the user overrode an option that float16 needs
+        plan = make_plan(
+            quantize, {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in chosen}
+        )
+        chosen = [_with_options(backend, options_of(plan, backend.name)) for backend in chosen]
+    computes_in = compute_dtype(plan, {backend.name: backend.options for backend in chosen})
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
-    exported, quantized, references = {}, dict[str, Quantized](), dict[str, Reference]()
+    exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
+    quantized, references = dict[str, Quantized](), dict[str, Reference]()
     for name, method_model in models.items():
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
@@ -227,13 +231,15 @@ def compile(
             if isinstance(method_model, ExportedProgram)
             else export_model(method_model, inputs, kwargs, shapes)
         )
-        if quantize is not None and recipe is not None:
+        shapes_of[name] = dynamic_shapes_by_argument(method_model, shapes) if plan else None
+    check_rules(plan, exported)
+    for name, program in exported.items():
+        if plan:
             samples = calibration[name] if isinstance(calibration, Mapping) else calibration
-            shapes = dynamic_shapes_by_argument(method_model, shapes)
-            quantized[name] = quantize_model(exported[name], quantize, recipe, samples, shapes)
+            quantized[name] = quantize_model(program, plan, samples, shapes_of[name], computes_in)
             exported[name] = quantized[name].program
         references[name] = _reference(exported[name], quantized.get(name))
-    if isinstance(recipe, Recipe) and recipe.calibrates:
+    if any(recipe.method.calibrates for recipe in recipes_of(plan)):
         ratios = [output_ratios(program, name) for name, program in quantized.items()]
         warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
     if quantize is None and calibration is not None:

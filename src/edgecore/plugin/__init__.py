@@ -39,10 +39,12 @@ if TYPE_CHECKING:
         OperatorSupport,
         PreprocessResult,
         Problem,
+        QuantizerRecipe,
         QuantizingCompiler,
-        Recipe,
+        RecipeSupport,
         ReportingCompiler,
         RewriteRecipe,
+        Selects,
     )
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.hookspecs import hookspec
@@ -60,10 +62,12 @@ __all__ = [
     "OperatorSupport",
     "PreprocessResult",
     "Problem",
+    "QuantizerRecipe",
     "QuantizingCompiler",
-    "Recipe",
+    "RecipeSupport",
     "ReportingCompiler",
     "RewriteRecipe",
+    "Selects",
     "hookimpl",
     "hookspec",
     "register",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
     from edgecore.partition import Partitioner
     from edgecore.plugin.backend_info import BackendInfo
+    from edgecore.recipe import RecipeParameters
 
 MemoryKind = Literal["scratch", "persistent", "staging"]
 State = Literal["ok", "broken", "disabled"]
@@ -177,9 +179,15 @@ class BackendCompiler(Protocol):
         """List what this machine lacks for compiling or running, for `edgecore doctor`."""
 
 
+Selects = Callable[["Node"], bool]
+"""A function that returns True for the nodes that a recipe may quantize."""
+
+
 @dataclass(frozen=True)
-class Recipe:
+class QuantizerRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that quantizes by a `Quantizer` of torchao.
+
+    edgecore removes the annotations of nodes that the user's rules exclude, and those that share parameters with them.
 
     Attributes:
         make_quantizer: Makes the quantizer.
@@ -195,23 +203,46 @@ class RewriteRecipe:
     """A recipe of `edgecore.compile(quantize=...)` that rewrites the exported program and needs no samples.
 
     Attributes:
-        rewrite: Returns a rewritten copy of a program. It may raise `CompileError`.
+        rewrite: Returns a rewritten copy of a program, given the program and a function that returns True for the nodes
+            to quantize. It may raise `CompileError`. Nodes that replace others inherit the answer through their `meta`,
+            if they are made by `edgecore.sdk.Editor`.
         options: Options of the backend that the recipe needs. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
     """
 
-    rewrite: Callable[[ExportedProgram], ExportedProgram]
+    rewrite: Callable[[ExportedProgram, Selects], ExportedProgram]
     options: Mapping[str, Any] = field(default_factory=dict)
     computes_in: Literal["float32", "float16"] = "float32"
+    calibrates: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class RecipeSupport:
+    """A recipe that a backend has, with its parameters.
+
+    Attributes:
+        parameters: Pydantic model of the parameters, derived from `edgecore.sdk.RecipeParameters`.
+        make: Makes the recipe, given an instance of `parameters` with the values of the user and the backend's defaults.
+        takes_rules: False if the recipe applies to the whole model, so that users cannot exclude parts of it.
+    """
+
+    parameters: type[RecipeParameters]
+    make: Callable[[Any], QuantizerRecipe | RewriteRecipe]
+    takes_rules: bool = True
+
+    @property
+    def calibrates(self) -> bool:
+        """True if the recipe needs samples with the backend's defaults."""
+        return self.make(self.parameters()).calibrates
 
 
 @runtime_checkable
 class QuantizingCompiler(BackendCompiler, Protocol):
     """A compiler with recipes for `edgecore.compile(quantize=...)`."""
 
-    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
-        """Return the recipes by name, such as "int8"."""
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes by name. The names are those of `edgecore.Recipe`, such as "int8"."""
 
 
 @runtime_checkable

@@ -1,17 +1,24 @@
-"""Quantize a model with a named recipe of a backend, through torchao's PT2E flow."""
+"""Quantize a model with recipes of backends, through torchao's PT2E flow."""
 
 from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, recipes_of
 from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities, output_ratios, warn_of_losses
-from edgecore.quantize.recipe import find_recipe, quantize_model
+from edgecore.quantize.recipe import quantize_model
+from edgecore.quantize.rules import check_rules
 
 __all__ = [
     "Calibration",
     "LayerQuality",
+    "Plan",
     "Quantized",
-    "find_recipe",
+    "check_rules",
+    "compute_dtype",
     "layer_qualities",
+    "make_plan",
+    "options_of",
     "output_ratios",
     "quantize_model",
+    "recipes_of",
     "samples",
     "warn_of_losses",
 ]

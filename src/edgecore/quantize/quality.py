@@ -6,7 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -41,7 +41,7 @@ class LayerQuality:
         node: The name of the node.
         operator: The name of the operator.
         scheme: The quantization of weights, inputs and result, in words; if none of them is quantized, the dtype of the
-            computation.
+            computation, and the rule of the recipe that decided it.
         sqnr: The SQNR of the result.
         inputs_sqnr: The minimum SQNR of the inputs.
         source: The line of the model's code, `file.py:12`.
@@ -80,6 +80,7 @@ class Quantized:
         inputs: One sample; None if there is none.
         computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show
             it.
+        rules: Name of a node of `original` -> the rule that keeps it in floating point.
     """
 
     original: ExportedProgram
@@ -87,6 +88,7 @@ class Quantized:
     names: Mapping[str, str]
     inputs: Inputs | None
     computes_in: str = "float32"
+    rules: Mapping[str, str] = field(default_factory=dict)
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
@@ -120,7 +122,7 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
         comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
         comparison.run(*args, *kwargs.values())
     rows = [
-        _row(node, sqnr, comparison.ratios, quantized.computes_in, method)
+        _row(node, sqnr, comparison.ratios, quantized, method)
         for node, sqnr in comparison.ratios.items()
         if _is_layer(node) and not math.isnan(sqnr)
     ]
@@ -264,18 +266,14 @@ def _is_layer(node: Node) -> bool:
     return is_call and str(node.target._schema.name).rpartition("::")[2].rstrip("_") not in EXPORTED_MOVEMENT_NAMES  # type: ignore[union-attr]
 
 
-def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], computes_in: str, method: str) -> LayerQuality:
+def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:
     inputs = [ratios[source] for source in map(_origin, node.all_input_nodes) if source in ratios]
     worst = min((ratio for ratio in inputs if not math.isnan(ratio)), default=math.inf)
+    rule = quantized.rules.get(quantized.names.get(node.name, ""))
+    parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *_scheme(node)]
+    scheme = ", ".join(parts) or quantized.computes_in
     return LayerQuality(
-        method,
-        module_path(node),
-        node.name,
-        operator_name(node.target),
-        _scheme(node, computes_in),
-        sqnr,
-        worst,
-        source_line(node),
+        method, module_path(node), node.name, operator_name(node.target), scheme, sqnr, worst, source_line(node)
     )
 
 
@@ -286,16 +284,17 @@ def _origin(node: Node) -> Node:
     return node
 
 
-def _scheme(node: Node, computes_in: str) -> str:
-    """Describe how a call is quantized, such as `weights int8 per channel, inputs int8, result int8`."""
+def _scheme(node: Node) -> list[str]:
+    """Describe the quantized values of a call, such as `weights int8 per channel`, `inputs int8` and `result int8`."""
     parts: dict[str, None] = {}
     for source in filter(is_dequantize, node.all_input_nodes):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"
-        parts[f"{kind} {_rounding(source)}"] = None
+        rounding = _rounding(source)
+        parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None
     for user in filter(is_quantize, node.users):
         if not isinstance(user.args[1], Node):  # a dynamic scale belongs to the inputs of the next layer
             parts[f"result {_rounding(user)}"] = None
-    return ", ".join(parts) or computes_in
+    return list(parts)
 
 
 def _rounding(node: Node) -> str:

@@ -1,69 +1,96 @@
-"""Apply a recipe to an exported program, which then contains quantize and dequantize nodes."""
+"""Apply recipes to an exported program, which then contains quantize and dequantize nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
-from edgecore.plugin import BackendCompiler, QuantizingCompiler, Recipe, RewriteRecipe
+from edgecore.ir.graph import calls
+from edgecore.passes.quantized import is_dequantize
+from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.embeddings import quantize_embeddings
+from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of
 from edgecore.quantize.quality import Inputs, Quantized
+from edgecore.quantize.rules import mark
 
 
 def quantize_model(
     exported: ExportedProgram,
-    name: str,
-    recipe: Recipe | RewriteRecipe,
+    plan: Plan,
     calibration: Calibration | None,
     dynamic_shapes: Any = None,
+    computes_in: str = "float32",
 ) -> Quantized:
     """Quantize an exported program.
 
     Args:
         exported: The program; it is not changed.
-        name: The name of the recipe, for error messages.
-        recipe: A recipe with a quantizer, which annotates the values and weights to quantize, or with a function that
-            rewrites the program.
-        calibration: The samples; None for a recipe that needs none.
+        plan: The recipes of the backends, whose quantizers annotate the values and weights to quantize, or whose
+            functions rewrite the program.
+        calibration: The samples; None for recipes that need none.
         dynamic_shapes: The `dynamic_shapes` to export the quantized module with.
+        computes_in: The dtype in which the backends compute floating-point values.
 
     Returns:
         The program before and after quantization, and the first calibration sample, or the example inputs if there is
         none.
 
     Raises:
-        CompileError: The recipe needs calibration and there is none, or there is calibration for a recipe that rewrites
-            the program; or a sample does not match the model, or the model computes infinite or NaN values for a
-            sample.
+        CompileError: A recipe needs calibration and there is none, or there is calibration for recipes that only
+            rewrite the program; or a sample does not match the model, or the model computes infinite or NaN values for
+            a sample.
     """
-    if isinstance(recipe, RewriteRecipe):
-        if calibration is not None:
-            raise CompileError(
-                f"quantize={name!r} uses no calibration, because it depends on the weights only; remove calibration"
-            )
-        with failures_named(f"quantize={name!r}"):
-            program = recipe.rewrite(exported)
-        names = {node.name: node.name for node in program.graph.nodes}
-        return Quantized(exported, program, names, exported.example_inputs, recipe.computes_in)
+    recipes = recipes_of(plan)
+    title = f"quantize={' and '.join(repr(backend.recipes[0].name) for backend in plan)}"
+    quantizers = [recipe for recipe in recipes if isinstance(recipe.method, QuantizerRecipe)]
+    if not quantizers and calibration is not None:
+        raise CompileError(f"{title} uses no calibration, because it depends on the weights only; remove calibration")
+    if calibration is None and any(recipe.method.calibrates for recipe in quantizers):
+        raise CompileError(
+            f"{title} needs calibration: samples of real inputs, as an iterable, a folder of .npy files, or a function "
+            "that calls the model that it gets as its argument"
+        )
+    program, excluded = mark(exported, plan) if len(recipes) > 1 or plan[0].rules else (exported, {})
+    for recipe in recipes:
+        with failures_named(title):
+            if recipe.embeddings:
+                program = quantize_embeddings(program, recipe.embeddings, recipe.selects)
+            if isinstance(recipe.method, RewriteRecipe):
+                program = recipe.method.rewrite(program, recipe.selects)
+            if len(plan) > 1:
+                claim(program, recipe)
+    if quantizers:
+        converted = _convert(exported, program, quantizers, title, calibration, dynamic_shapes)
+        return replace(converted, rules=excluded, computes_in=computes_in)
+    names = {node.name: node.name for node in program.graph.nodes}
+    return Quantized(exported, program, names, exported.example_inputs, computes_in, excluded)
+
+
+def _convert(
+    exported: ExportedProgram,
+    program: ExportedProgram,
+    recipes: Sequence[ChosenRecipe],
+    title: str,
+    calibration: Calibration | None,
+    dynamic_shapes: Any,
+) -> Quantized:
+    """Quantize `program` by the quantizers of `recipes`; `exported` is the program that the user passed."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     if exported.example_inputs is None:
         raise CompileError(
-            f"quantize={name!r}: the exported program has no example inputs; export the model again with example inputs"
+            f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
     args, kwargs = exported.example_inputs
-    if calibration is None and recipe.calibrates:
-        raise CompileError(
-            f"quantize={name!r} needs calibration: samples of real inputs, as an iterable, a folder of .npy files, or "
-            "a function that calls the model that it gets as its argument"
-        )
-    with failures_named(f"quantize={name!r}"):
-        observed = prepare_pt2e(exported.module(), recipe.make_quantizer())
+    with failures_named(title):
+        observed = prepare_pt2e(program.module(), make_quantizer(recipes, is_whole=program is exported))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -79,12 +106,35 @@ def quantize_model(
         else:
             _calibrate(observed, calibration)
     hook.remove()
-    with failures_named(f"quantize={name!r}"):
+    with failures_named(title):
         converted = convert_pt2e(observed)
-        program = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
+        quantized = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
     # `from_node` of a node in the new program is a node of `converted`, which has the same name as in `exported`.
-    names = {node.name: node.meta["from_node"][-1].name for node in program.graph.nodes if "from_node" in node.meta}
-    return Quantized(exported, program, names, first_sample[0] if first_sample else exported.example_inputs)
+    names = {node.name: node.meta["from_node"][-1].name for node in quantized.graph.nodes if "from_node" in node.meta}
+    return Quantized(exported, quantized, names, first_sample[0] if first_sample else exported.example_inputs)
+
+
+def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:
+    """Make the torchao quantizer of recipes; if `is_whole`, of a single recipe without rules."""
+    quantizers = [(cast(QuantizerRecipe, recipe.method).make_quantizer(), recipe.selects) for recipe in recipes]
+    if is_whole:
+        return quantizers[0][0]
+    from edgecore.quantize.select import SelectingQuantizer
+
+    return SelectingQuantizer(quantizers)
+
+
+def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
+    """Leave to the next backends, in the marks of `program`, what `recipe` may quantize but does not."""
+    if isinstance(recipe.method, QuantizerRecipe):
+        module = program.module()
+        make_quantizer([recipe], is_whole=False).annotate(module)
+        claimed = {node.name for node in module.graph.nodes if "quantization_annotation" in node.meta}
+    else:
+        claimed = {node.name for node in calls(program.graph_module) if any(map(is_dequantize, node.all_input_nodes))}
+    for node in filter(recipe.selects, calls(program.graph_module)):
+        marks = marks_of(node)[:1] if node.name in claimed else marks_of(node)[1:]
+        node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: marks}
 
 
 def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
@@ -109,26 +159,3 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
 
 def _text(value: Any) -> str:
     return f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)
-
-
-def find_recipe(name: str, compilers: Mapping[str, BackendCompiler]) -> tuple[str, Recipe | RewriteRecipe]:
-    """Find a recipe by name in the first backend that has recipes.
-
-    Args:
-        name: The name of the recipe.
-        compilers: Name of the backend -> compiler, in order of priority.
-
-    Returns:
-        The name of the backend, and the recipe.
-
-    Raises:
-        CompileError: No backend has recipes, or the first backend with recipes has none of this name.
-    """
-    for backend, compiler in compilers.items():
-        recipes = compiler.recipes() if isinstance(compiler, QuantizingCompiler) else {}
-        if name in recipes:
-            return backend, recipes[name]
-        if recipes:
-            raise CompileError(f"backend {backend!r} has no recipe {name!r}; it has {', '.join(sorted(recipes))}")
-    backends = ", ".join(compilers) or "none"
-    raise CompileError(f"quantize={name!r} needs a backend with recipes; the chosen backends are: {backends}")

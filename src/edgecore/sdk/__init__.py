@@ -25,8 +25,9 @@ Compiling a partition, in `preprocess`.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
 - `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages.
 
-Rewriting a program, in recipes of `quantize=`.
+Recipes of `quantize=`, which rewrite a program.
 
+- `Recipe`, `Rule`: what users write; `RecipeParameters`: the base class of a recipe's parameters.
 - `copy_program`, `functionalize`: make an independent, functional copy of an exported program.
 - `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit a graph in place, and compute the `val` of each new node.
 
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.documentation import operators_markdown, options_markdown
     from edgecore.plugin.options import Names, SplitNames
+    from edgecore.recipe import Recipe, RecipeParameters, Rule
 
 __all__ = [
     "TAG",
@@ -94,6 +96,9 @@ __all__ = [
     "PartitionResult",
     "PartitionView",
     "Partitioner",
+    "Recipe",
+    "RecipeParameters",
+    "Rule",
     "SplitNames",
     "UnsupportedNode",
     "UnsupportedReason",
@@ -142,6 +147,7 @@ _NAMES_OF = {
     "edgecore.plugin.byte_reader": ("ByteReader",),
     "edgecore.plugin.documentation": ("operators_markdown", "options_markdown"),
     "edgecore.plugin.options": ("Names", "SplitNames"),
+    "edgecore.recipe": ("Recipe", "RecipeParameters", "Rule"),
 }  # fmt: skip
 
 __getattr__ = lazy_names("edgecore.sdk", {name: module for module, names in _NAMES_OF.items() for name in names})

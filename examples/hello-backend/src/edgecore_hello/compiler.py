@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_hello import native_library
 from edgecore_hello.blob import decode, describe
@@ -55,7 +55,7 @@ class HelloCompiler:
         """Describe a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
 
-    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
+    def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`."""
         return recipes()
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_openvino import native_library, openvino_library
 from edgecore_openvino.blob import decode
@@ -52,11 +52,11 @@ class OpenvinoCompiler:
             return [str(error)]
         return []
 
-    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
+    def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`."""
-        from edgecore_openvino.quantizer import OpenvinoQuantizer
+        from edgecore_openvino.recipes import RECIPES
 
-        return {"int8": Recipe(OpenvinoQuantizer, calibrates=True)}
+        return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: kind of the model, device, size and properties."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
 aten = torch.ops.aten
@@ -32,16 +32,27 @@ TWO_INPUTS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, 
 
 
 class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
-    """Quantizes activations to uint8 with a scale per tensor, and weights to 7 bits with a scale per output channel."""
+    """Quantizes activations to 8 bits with a scale per tensor, and weights to 7 bits.
 
-    def __init__(self) -> None:
+    Args:
+        weights: Scales of weights: one for each output `channel`, or one for the `tensor`.
+        symmetric: True for activations in int8 with the zero point 0, False for uint8 with any zero point.
+        observer: Class of torchao that chooses the ranges of activations.
+    """
+
+    def __init__(self, weights: str = "channel", symmetric: bool = False, observer: Any = HistogramObserver) -> None:
         super().__init__()
-        self.value = QuantizationSpec(
-            torch.uint8, HistogramObserver.with_args(eps=_EPS), 0, 255, torch.per_tensor_affine
-        )
-        self.weight = QuantizationSpec(
-            torch.int8, PerChannelMinMaxObserver.with_args(eps=_EPS), *_WEIGHTS, torch.per_channel_symmetric, 0
-        )
+        observed = observer.with_args(eps=_EPS)
+        if symmetric:
+            self.value = QuantizationSpec(torch.int8, observed, -128, 127, torch.per_tensor_symmetric)
+        else:
+            self.value = QuantizationSpec(torch.uint8, observed, 0, 255, torch.per_tensor_affine)
+        if weights == "tensor":
+            scales: Any = MinMaxObserver.with_args(eps=_EPS)
+            self.weight = QuantizationSpec(torch.int8, scales, *_WEIGHTS, torch.per_tensor_symmetric)
+        else:
+            scales = PerChannelMinMaxObserver.with_args(eps=_EPS)
+            self.weight = QuantizationSpec(torch.int8, scales, *_WEIGHTS, torch.per_channel_symmetric, 0)
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`."""
@@ -51,7 +62,7 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
                 specs = {node.args[0]: self.value, node.args[1]: self.weight}
             elif node.target in TWO_INPUTS and all(map(_is_value, node.args[:2])):
                 specs = dict.fromkeys(node.args[:2], self.value)
-            if specs and _is_value(node):
+            if specs and _is_value(node) and "quantization_annotation" not in node.meta:
                 node.meta["quantization_annotation"] = QuantizationAnnotation(input_qspec_map=specs, _annotated=True)
         return model
 

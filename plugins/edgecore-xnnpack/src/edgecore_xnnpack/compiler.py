@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, Recipe, RewriteRecipe
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.describe import describe
@@ -53,28 +53,18 @@ class XnnpackCompiler:
         """Return a line for each argument and node of a blob, for `edgecore inspect --blobs`."""
         return describe(blob, named_data)
 
-    def recipes(self) -> Mapping[str, Recipe | RewriteRecipe]:
+    def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
         - `int8`: int8 activations and weights; weights have a scale for each output channel. Needs calibration samples.
         - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized per token at run time.
+        - `int8-weights`: linear layers with int8 weights, which compute in floating point.
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
         - `fp16`: fp16 inside the delegate, as with the option `force_fp16`, and fp16 embedding tables.
         """
-        from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-        from edgecore_xnnpack.recipes.fp16_embeddings import convert_embeddings_to_fp16
-        from edgecore_xnnpack.recipes.int4_weights import quantize_linear_layers
+        from edgecore_xnnpack.recipes.support import RECIPES
 
-        def make(is_dynamic: bool) -> XNNPACKQuantizer:
-            config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
-            return XNNPACKQuantizer().set_global(config)
-
-        return {
-            "int8": Recipe(lambda: make(False), calibrates=True),
-            "int8-dynamic": Recipe(lambda: make(True), calibrates=False),
-            "fp16": RewriteRecipe(convert_embeddings_to_fp16, {"force_fp16": True}, "float16"),
-            "int4-weights": RewriteRecipe(quantize_linear_layers),
-        }
+        return RECIPES
 
     def configurations(self) -> Mapping[str, Mapping[str, str]]:
         """Map each processor in `processors.csv` to environment variables that select the kernels for it."""

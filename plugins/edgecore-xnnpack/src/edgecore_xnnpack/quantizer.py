@@ -85,14 +85,21 @@ class QuantizationConfig:
 
 
 def get_symmetric_quantization_config(
-    is_per_channel: bool = False, is_qat: bool = False, is_dynamic: bool = False
+    is_per_channel: bool = False,
+    is_qat: bool = False,
+    is_dynamic: bool = False,
+    *,
+    is_symmetric: bool = False,
+    observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
-    """Return the configuration of symmetric int8 weights (zero point 0) and asymmetric int8 activations.
+    """Return the configuration of symmetric int8 weights (zero point 0) and int8 activations.
 
     Args:
         is_per_channel: Give weights a scale for each output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
         is_dynamic: Quantize only linear layers, with inputs that are quantized per token at run time.
+        is_symmetric: Give activations the zero point 0.
+        observer: Class of torchao that chooses the ranges of activations; not used for training and at run time.
 
     Raises:
         ValueError: Both `is_qat` and `is_dynamic` are True.
@@ -103,14 +110,15 @@ def get_symmetric_quantization_config(
         )
     affine, symmetric = torch.per_tensor_affine, torch.per_tensor_symmetric
     if is_qat:
-        observer: Any = FusedMovingAvgObsFakeQuantize.with_args(
+        observed: Any = FusedMovingAvgObsFakeQuantize.with_args(
             observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, eps=EPS
         )
     elif is_dynamic:
-        observer = PlaceholderObserver.with_args(eps=EPS)
+        observed = PlaceholderObserver.with_args(eps=EPS)
     else:
-        observer = HistogramObserver.with_args(eps=EPS)
-    activation = QuantizationSpec(torch.int8, observer, -128, 127, affine, is_dynamic=is_dynamic)
+        observed = observer.with_args(eps=EPS)
+    scheme = symmetric if is_symmetric else affine
+    activation = QuantizationSpec(torch.int8, observed, -128, 127, scheme, is_dynamic=is_dynamic)
 
     def weight(axis: int) -> QuantizationSpec:
         if is_qat:

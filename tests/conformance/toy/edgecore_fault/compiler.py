@@ -9,7 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from edgecore.ir.constants import Constants
 from edgecore.ir.program import copy_program
 from edgecore.partition import CapabilityPartitioner, PartitionResult, UnsupportedNode
-from edgecore.plugin import CompileSpec, MemoryNeed, OperatorSupport, PreprocessResult, Problem, RewriteRecipe
+from edgecore.plugin import (
+    CompileSpec,
+    MemoryNeed,
+    OperatorSupport,
+    PreprocessResult,
+    Problem,
+    RecipeSupport,
+    RewriteRecipe,
+)
+from edgecore.recipe import RecipeParameters
 from edgecore_fault import FAULTS, native_library
 
 CODES = {torch.ops.aten.add.Tensor: 0, torch.ops.aten.mul.Tensor: 1, torch.ops.aten.relu.default: 2}
@@ -110,7 +119,8 @@ class FaultCompiler:
         return rows[1:] if "modest" in FAULTS else rows
 
     def recipes(self):
-        return {"plain": RewriteRecipe(copy_program)}
+        recipe = RewriteRecipe(lambda program, selects: copy_program(program))
+        return {"int8-weights": RecipeSupport(RecipeParameters, lambda parameters: recipe)}
 
     def configurations(self):
         return {"other": {"EDGECORE_TOY_KERNELS": "other"}, "absent": {"EDGECORE_TOY_KERNELS": "absent"}}

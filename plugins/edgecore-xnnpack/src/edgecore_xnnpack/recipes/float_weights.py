@@ -8,11 +8,12 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
+from edgecore.plugin import Selects
 from edgecore.sdk import Constants, argument, calls
 
 
 def float_weights(
-    graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str]
+    graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str], selects: Selects
 ) -> Iterator[tuple[Node, Node]]:
     """Yield each call whose weight is a constant float32 tensor with elements, and that weight.
 
@@ -20,9 +21,10 @@ def float_weights(
         graph_module: The graph.
         constants: The constants of the program.
         names: Maps operators to the name of their weight argument.
+        selects: Returns True for the calls that a recipe may quantize.
     """
     for target, name in names.items():
-        for node in calls(graph_module, target):
+        for node in filter(selects, calls(graph_module, target)):
             weight = argument(node, name)
             val = weight.meta["val"]
             if constants.has(weight) and val.dtype == torch.float32 and val.numel():

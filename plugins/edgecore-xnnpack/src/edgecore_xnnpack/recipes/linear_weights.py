@@ -1,4 +1,4 @@
-"""The recipe `int4-weights`: linear layers with 4-bit weights in groups of 32, and inputs quantized per token.
+"""The recipes `int4-weights` and `int8-weights`: linear layers with weights of 4 or 8 bits.
 
 A matmul with a constant matrix and a 1 x 1 convolution become linear layers too.
 """
@@ -13,38 +13,61 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Constants, Editor, argument, copy_program, edit, fake_mode, for_each, functionalize, replace
+from edgecore.plugin import Selects
+from edgecore.sdk import (
+    Constants,
+    Editor,
+    argument,
+    calls,
+    copy_program,
+    edit,
+    fake_mode,
+    for_each,
+    functionalize,
+    is_dequantize,
+    replace,
+)
 from edgecore_xnnpack.recipes.float_weights import float_weights
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
-GROUP = 32
 LIMITS = (-8, 7)
 STEPS = tuple(7 + 0.5 * step for step in range(7))
 """Divisors for the scale of a group: each candidate is the maximum magnitude in the group divided by one of these."""
 
 
-def quantize_linear_layers(program: ExportedProgram) -> ExportedProgram:
+def quantize_linear_layers(
+    program: ExportedProgram, selects: Selects, *, bits: int, group: int | None = None, is_dynamic: bool = True
+) -> ExportedProgram:
     """Return a copy of `program` with quantized weights in its linear layers.
 
-    A weight whose row length is no multiple of 32 gets 8 bits and a scale for each row.
+    Args:
+        program: The exported program.
+        selects: Returns True for the calls to quantize.
+        bits: 4 or 8, the bits of weights.
+        group: The number of elements that share a scale, with 4 bits; None for a scale for each row. A weight whose row
+            length is no multiple of it gets 8 bits and a scale for each row.
+        is_dynamic: True to quantize inputs per token at run time, False to keep them in float32.
 
     Raises:
-        CompileError: The program has no linear layer with a constant float32 weight.
+        CompileError: The program has no linear layer with a constant float32 weight, and nothing else is quantized.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
     quantized: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:
-        _make_linear(graph_module, constants)
-        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}):
+        _make_linear(graph_module, constants, selects)
+        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}, selects):
             target = constants.specs[weight.name].target
             if target not in quantized:
-                quantized[target] = _integers(weight, constants)
-            node.update_arg(0, _quantize_input(graph_module, node))
-            node.update_arg(1, _dequantized(graph_module, node, quantized[target]))
-    if not quantized:
-        raise CompileError("quantize='int4-weights': the model has no linear layer with a constant float32 weight")
+                quantized[target] = _integers(weight, constants, bits, group)
+            if is_dynamic:
+                node.update_arg(0, _quantize_input(graph_module, node))
+            node.update_arg(1, _dequantized(graph_module, node, quantized[target], bits, group))
+        if not quantized and not any(map(is_dequantize, calls(graph_module))):
+            raise CompileError(
+                f"quantize='int{bits}-weights': the model has no linear layer with a constant float32 weight"
+            )
     constants.drop_unused()
     return program
 
@@ -53,7 +76,7 @@ _MATRICES = {aten.mm.default: "mat2", aten.matmul.default: "other", aten.addmm.d
 _PIXELS = {aten.conv1d.default: "weight", aten.conv2d.default: "weight"}
 
 
-def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
+def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
     """Replace matmuls and convolutions that compute the same as a linear layer by linear layers."""
     matrices: dict[str | None, Node] = {}
 
@@ -64,14 +87,14 @@ def _make_linear(graph_module: GraphModule, constants: Constants) -> None:
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
         return matrices[target]
 
-    for node, weight in list(float_weights(graph_module, constants, _MATRICES)):
+    for node, weight in list(float_weights(graph_module, constants, _MATRICES, selects)):
         bias = argument(node, "self") if node.target is aten.addmm.default else None
         if weight.meta["val"].dim() == 2 and (bias is None or _is_plain_sum(node, weight)):
             rows = argument(node, "mat1") if bias is not None else node.args[0]
             editor = Editor(graph_module, node, fake_mode(graph_module))
             matrix = add_matrix(weight, constants.get(weight).t())
             replace(node, editor.call(aten.linear.default, rows, matrix, bias))
-    for node, weight in list(float_weights(graph_module, constants, _PIXELS)):
+    for node, weight in list(float_weights(graph_module, constants, _PIXELS, selects)):
         if _is_pointwise(node, weight):
             editor = Editor(graph_module, node, fake_mode(graph_module))
             rank = weight.meta["val"].dim()
@@ -105,44 +128,57 @@ def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
     return editor.call(library.dequantize_per_token.default, integers, *parameters, *limits, torch.float32)
 
 
-def _integers(weight: Node, constants: Constants) -> tuple[Node, ...]:
-    """Add and return the constants that replace a weight: integers, scales and, for 8 bits, zero points."""
+def _integers(weight: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
+    """Add and return the constants that replace a weight: integers, scales and, for a scale per row, zero points."""
     values = constants.get(weight)
-    if values.shape[1] % GROUP == 0:
-        integers, scales = quantize_groups(values)
+    if bits == 4 and group is not None and values.shape[1] % group == 0:
+        integers, scales = quantize_groups(values, group)
         tensors = {"int4": integers, "scales": scales}
     else:
-        scales = (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
-        integers = (values / scales[:, None]).round().to(torch.int8)
-        tensors = {"int8": integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
+        if bits == 4 and group is None:
+            integers, scales = quantize_groups(values, values.shape[1], scale_dtype=torch.float32)
+            name, scales = "int4", scales[:, 0]
+        else:
+            name, scales = "int8", (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
+            integers = (values / scales[:, None]).round().to(torch.int8)
+        tensors = {name: integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
     return tuple(constants.add(f"{weight.name}_{name}", tensor) for name, tensor in tensors.items())
 
 
-def _dequantized(graph_module: GraphModule, node: Node, integers: tuple[Node, ...]) -> Node:
+def _dequantized(
+    graph_module: GraphModule, node: Node, integers: tuple[Node, ...], bits: int, group: int | None
+) -> Node:
     """Insert the dequantize node of a weight before `node`; `integers` are the constants that `_integers` returned."""
     editor = Editor(graph_module, node, fake_mode(graph_module))
     if len(integers) == 3:
-        return editor.call(library.dequantize_per_channel.default, *integers, 0, -127, 127, torch.int8)
-    parameters = (None, *LIMITS, torch.int8, GROUP, torch.float32)
+        limits = LIMITS if bits == 4 and group is None else (-127, 127)
+        return editor.call(library.dequantize_per_channel.default, *integers, 0, *limits, torch.int8)
+    parameters = (None, *LIMITS, torch.int8, group, torch.float32)
     return editor.call(library.dequantize_per_channel_group.default, *integers, *parameters)
 
 
-def quantize_groups(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize a float32 matrix [rows, width] in groups of 32 to 4 bits.
+def quantize_groups(
+    weight: torch.Tensor, group: int, scale_dtype: torch.dtype = torch.bfloat16
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantize a float32 matrix [rows, width] in groups to 4 bits.
 
     Each group gets the scale with the minimum squared error among some candidates: the maximum magnitude in the group
     divided by each number in `STEPS`.
 
+    Args:
+        weight: The matrix.
+        group: The number of elements in a group; it divides the width.
+        scale_dtype: The dtype to which scales are rounded: XNNPACK stores scales of groups in bf16.
+
     Returns:
-        Integers from -8 to 7, int8 [rows, width], and scales, float32 [rows, width / 32]. The scales are rounded to
-        bf16, the dtype in which XNNPACK stores scales of groups.
+        Integers from -8 to 7, int8 [rows, width], and scales, float32 [rows, width / group].
     """
-    groups = weight.reshape(-1, GROUP)
+    groups = weight.reshape(-1, group)
     magnitude = groups.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
     min_error = torch.full_like(magnitude, torch.inf)
     scales = torch.empty_like(magnitude)
     for step in STEPS:
-        scale = (magnitude / step).to(torch.bfloat16).float()
+        scale = (magnitude / step).to(scale_dtype).float()
         error = (groups - (groups / scale).round().clamp(*LIMITS) * scale).square().sum(1, keepdim=True)
         scales = torch.where(error < min_error, scale, scales)
         min_error = torch.minimum(min_error, error)

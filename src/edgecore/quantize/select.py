@@ -1,0 +1,82 @@
+"""A torchao quantizer that lets each backend's quantizer annotate only the nodes of its recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer import (
+    DerivedQuantizationSpec,
+    QuantizationAnnotation,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+from edgecore.plugin import Selects
+
+ANNOTATION = "quantization_annotation"
+
+
+class SelectingQuantizer(Quantizer):  # type: ignore[misc]
+    """Runs several quantizers, and keeps the annotations of each for the nodes that its recipe selects."""
+
+    def __init__(self, quantizers: Sequence[tuple[Any, Selects]]) -> None:
+        super().__init__()
+        self.quantizers = quantizers
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Let each quantizer change the model."""
+        for quantizer, _ in self.quantizers:
+            model = quantizer.transform_for_annotation(model)
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Write annotations into the `meta` of the nodes; return `model`.
+
+        Nodes of other recipes look annotated already while a quantizer runs, so that a quantizer that respects this
+        does not quantize values only for their sake. Annotations that it writes nevertheless are dropped.
+        """
+        kept: dict[Node, Any] = {}
+        for quantizer, selects in self.quantizers:
+            for node in model.graph.nodes:
+                if node.op == "call_function" and not selects(node):
+                    node.meta[ANNOTATION] = QuantizationAnnotation(_annotated=True)
+            quantizer.annotate(model)
+            for node in model.graph.nodes:
+                annotation = node.meta.pop(ANNOTATION, None)
+                if annotation is not None and selects(node):
+                    kept[node] = annotation
+        while dangling := [node for node, annotation in kept.items() if not _is_complete(annotation, kept)]:
+            for node in dangling:
+                del kept[node]
+        for node, annotation in kept.items():
+            node.meta[ANNOTATION] = annotation
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Let each quantizer check the annotations."""
+        for quantizer, _ in self.quantizers:
+            quantizer.validate(model)
+
+
+def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
+    """Return True if all values exist whose quantization parameters an annotation shares."""
+    for value in _references(annotation):
+        if isinstance(value, Node):
+            if value not in kept or kept[value].output_qspec is None:
+                return False
+        else:
+            source, user = value
+            if user not in kept or kept[user].input_qspec_map.get(source) is None:
+                return False
+    return True
+
+
+def _references(annotation: Any) -> Iterator[Any]:
+    """Yield the values that an annotation refers to: a node (its result), or (source, user) for an input of a node."""
+    for spec in (*annotation.input_qspec_map.values(), annotation.output_qspec):
+        if isinstance(spec, SharedQuantizationSpec):
+            yield spec.edge_or_node
+        elif isinstance(spec, DerivedQuantizationSpec):
+            yield from spec.derived_from
