@@ -276,7 +276,9 @@ class Program:
                 interface.
         """
 
-    def load_methods(self, threads: int, trust: bool, share_state: bool | None, trace: bool, values: bool) -> list[Method]:
+    def load_methods(
+        self, threads: int, trust: bool, share_state: bool | None, trace: bool, values: bool
+    ) -> list[Method]:
         """Build all methods of the file.
 
         Args:
