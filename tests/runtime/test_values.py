@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy
 import pytest
 import torch
-from edgecore.format import get_meta, read_pte
 
 import edgecore
+from edgecore.format import get_meta, read_pte
 
 pytest.importorskip("edgecore_xnnpack")
 

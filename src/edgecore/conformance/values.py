@@ -57,7 +57,7 @@ def _compare(
         last[row.handles] = row  # several operations may compute one node; the last of them has its value
     count = 0
     for handles, row in last.items():
-        want, got = expected.get(handles[-1]), torch.from_dlpack(row.value)
+        want, got = expected.get(handles[-1]), torch.utils.dlpack.from_dlpack(row.value)
         if want is None or want.shape != got.shape or want.dtype != got.dtype:
             continue
         if problem := difference(subject, got, want):
@@ -71,7 +71,7 @@ def _compare(
     return count
 
 
-class _Recorder(Interpreter):  # type: ignore[misc]
+class _Recorder(Interpreter):
     """Runs a graph, and the original graphs of its delegates; keeps each node's value by its debug handle."""
 
     def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor]) -> None:
