@@ -156,7 +156,8 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
     memset(&instance, 0, sizeof(instance));
     instance.header = header_of<edgecore_instance_info>();
     instance.scope = &state.scope;
-    instance.flags = config.tracer == nullptr ? 0 : EDGECORE_INSTANCE_PROFILED;
+    if (config.tracer != nullptr) instance.flags |= EDGECORE_INSTANCE_PROFILED;
+    if (config.values != nullptr) instance.flags |= EDGECORE_INSTANCE_VALUES;
     if (state.state_set != nullptr) instance.state_set = state.state_set->handle;
     code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
     if (code == EDGECORE_OK) return Status();

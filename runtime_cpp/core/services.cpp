@@ -131,6 +131,16 @@ void EDGECORE_CALL service_event_add(edgecore_scope *scope, edgecore_str name, i
   if (tracer != nullptr) tracer->add(StringView(name), debug_id, begin, end);
 }
 
+void EDGECORE_CALL service_event_value(edgecore_scope *scope, edgecore_str name, int64_t debug_id,
+                                       const edgecore_tensor *value) {
+  if (scope->method == nullptr) return;
+  const MethodImpl &method = MethodImpl::of(scope->method);
+  if (method.config.values == nullptr) return;
+  for (size_t i = 0; i < method.delegates.slots.size(); ++i) {
+    if (&method.delegates.slots[i].scope == scope) method.config.values->value(i, StringView(name), debug_id, *value);
+  }
+}
+
 void EDGECORE_CALL service_progress(edgecore_scope *, edgecore_str, uint64_t, uint64_t) {}
 
 }  // namespace
@@ -151,6 +161,7 @@ edgecore_host core_services() {
   host.event_begin = service_event_begin;
   host.event_end = service_event_end;
   host.event_add = service_event_add;
+  host.event_value = service_event_value;
   host.progress = service_progress;
   return host;
 }

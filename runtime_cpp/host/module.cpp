@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
@@ -43,30 +44,6 @@ struct DataPart {
   HeapAllocator memory;
 };
 
-// A loaded method and its memory. The destructor destroys the method before the memory is freed.
-struct OpenMethod {
-  HeapAllocator memory;
-  HeapScratch scratch;
-  HostContext context;
-  std::vector<HeapBlock> outputs;
-  bool has_outputs = false;  // allocate_outputs was called
-  std::unique_ptr<Trace> trace;
-  Method *method = nullptr;
-
-  ~OpenMethod() {
-    if (method != nullptr) method->destroy();
-  }
-};
-
-bool has_kernel(const edgecore_kernel_library &library, OperatorName op) {
-  const auto *at = reinterpret_cast<const uint8_t *>(library.kernels);
-  for (uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_stride) {
-    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
-    if (StringView(kernel->name) == op.name && StringView(kernel->overload) == op.overload) return true;
-  }
-  return false;
-}
-
 // Copies a tensor in host memory with any strides to a row-major Tensor.
 Tensor copy_of(const edgecore_tensor &source) {
   Tensor tensor(source.scalar_type, {source.dl.shape, source.dl.shape + source.dl.ndim});
@@ -82,6 +59,41 @@ Tensor copy_of(const edgecore_tensor &source) {
     for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
   }
   return tensor;
+}
+
+// Keeps the values that the delegates of one method report.
+class ValueRecorder final : public ValueListener {
+ public:
+  void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) override {
+    values.push_back({delegate, std::string(name.data(), name.size()), debug_id, copy_of(value)});
+  }
+
+  std::vector<OperationValue> values;
+};
+
+// A loaded method and its memory. The destructor destroys the method before the memory is freed.
+struct OpenMethod {
+  HeapAllocator memory;
+  HeapScratch scratch;
+  HostContext context;
+  std::vector<HeapBlock> outputs;
+  bool has_outputs = false;  // allocate_outputs was called
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<ValueRecorder> values;
+  Method *method = nullptr;
+
+  ~OpenMethod() {
+    if (method != nullptr) method->destroy();
+  }
+};
+
+bool has_kernel(const edgecore_kernel_library &library, OperatorName op) {
+  const auto *at = reinterpret_cast<const uint8_t *>(library.kernels);
+  for (uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_stride) {
+    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(at);
+    if (StringView(kernel->name) == op.name && StringView(kernel->overload) == op.overload) return true;
+  }
+  return false;
 }
 
 // Converts an option of a manifest. Strings of the result point into `item`.
@@ -212,6 +224,8 @@ struct Module::State {
       config.sharing = options.sharing;
       if (options.trace) open->trace = std::make_unique<Trace>();
       config.tracer = open->trace.get();
+      if (options.values) open->values = std::make_unique<ValueRecorder>();
+      config.values = open->values.get();
       const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
       EDGECORE_TRY(method.status());
       open->method = *method;
@@ -457,6 +471,11 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
     if (value.tag == EDGECORE_TAG_TENSOR) outputs.push_back(copy_of(*value.as.tensor));
   }
   return {};
+}
+
+std::vector<OperationValue> Module::take_values(size_t method) {
+  const std::unique_ptr<ValueRecorder> &recorder = state_->methods[method]->values;
+  return recorder == nullptr ? std::vector<OperationValue>() : std::exchange(recorder->values, {});
 }
 
 Status Module::write_trace(const char *path, Error &error) const {

@@ -181,6 +181,7 @@ Args:
     share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own. None: as
         the file says.
     trace: Record the times of all instructions for `write_trace`.
+    values: Record the values of operations inside delegates for `take_values`.
 
 Returns:
     The methods, in the order of the file.
@@ -218,6 +219,21 @@ Args:
 
 Raises:
     ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.)";
+constexpr const char *kProgramMetadata = R"(The file's named data `edgecore.meta.v1`; None if it has none.)";
+constexpr const char *kProgramTakeValues =
+    R"(Return the values that a method's delegates have computed since the last call. Waits until it is not running.
+
+Args:
+    method: Index of the method in the file.
+    dim_orders: Dims from the outermost to the innermost in memory, for operations whose values have another order than
+        the graph's: (index of the delegate, name or id of the operation) -> tuple of dims.
+
+Returns:
+    Tuples (index of the delegate, name of the operation, its id, `Tensor`), oldest first; none if the methods were
+    loaded without `values`.
+
+Raises:
+    ValueError: A dim order is no permutation.)";
 constexpr const char *kProgramWriteTrace = R"(Write the times of all runs since loading as an ETDump file.
 
 Args:

@@ -257,6 +257,51 @@ nb::list missing_operators(const PyProgram &program) {
   return names;
 }
 
+// Reads a permutation of `rank` dims from a tuple. Without one (NULL), or if it has another length, the dims keep their
+// order. Returns false if the tuple is no permutation.
+bool read_dim_order(PyObject *dims, size_t rank, uint8_t *dim_order) {
+  for (size_t i = 0; i < rank; ++i) dim_order[i] = static_cast<uint8_t>(i);
+  if (dims == nullptr || static_cast<size_t>(PyTuple_Size(dims)) != rank) return true;
+  uint64_t seen = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    const long dim = PyLong_AsLong(PyTuple_GetItem(dims, static_cast<Py_ssize_t>(i)));
+    if (dim < 0 || static_cast<size_t>(dim) >= rank || (seen >> dim & 1) != 0) return false;
+    seen |= uint64_t{1} << dim;
+    dim_order[i] = static_cast<uint8_t>(dim);
+  }
+  return true;
+}
+
+nb::list take_values(PyProgram &program, size_t method, const nb::dict &dim_orders) {
+  std::vector<OperationValue> values;
+  without_gil([&](Error &) {
+    const std::unique_lock<std::mutex> held = program.locks[method]->acquire();
+    values = program.take_values(method);
+    return Status();
+  });
+  nb::list result;
+  for (const OperationValue &value : values) {
+    const nb::str operation = text(StringView(value.operation.data(), value.operation.size()));
+    const nb::tuple by_name = nb::make_tuple(value.delegate, operation),
+                    by_id = nb::make_tuple(value.delegate, value.id);
+    PyObject *dims = PyDict_GetItem(dim_orders.ptr(), by_name.ptr());
+    if (dims == nullptr) dims = PyDict_GetItem(dim_orders.ptr(), by_id.ptr());
+    uint8_t dim_order[kMaxRank];
+    if (!read_dim_order(dims, value.value.shape().size(), dim_order)) {
+      throw nb::value_error("a dim order is no permutation");
+    }
+    result.append(nb::make_tuple(value.delegate, operation, value.id, nb::cast(copy_of(value.value, dim_order))));
+  }
+  return result;
+}
+
+nb::object metadata(const PyProgram &program) {
+  Error error;
+  const Result<Bytes> bytes = program.program().named_data("edgecore.meta.v1", error);
+  if (!bytes.ok()) return nb::none();
+  return nb::bytes((*bytes).data(), (*bytes).size());
+}
+
 void check_digests(const PyProgram &program) {
   without_gil([&](Error &error) { return program.program().check_digests(error); });
 }
@@ -267,9 +312,9 @@ StateSharing sharing_of(const nb::object &share_state) {
 }
 
 nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t threads, bool trust,
-                      const nb::object &share_state, bool trace) {
+                      const nb::object &share_state, bool trace, bool values) {
   const StateSharing sharing = sharing_of(share_state);
-  without_gil([&](Error &error) { return program->load_methods({threads, trust, sharing, trace}, error); });
+  without_gil([&](Error &error) { return program->load_methods({threads, trust, sharing, trace, values}, error); });
   const auto shared_lock = std::make_shared<ExecutionLock>();
   nb::list methods;
   for (size_t i = 0; i < program->method_count(); ++i) {
@@ -482,12 +527,14 @@ NB_MODULE(_runtime, module) {
       .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a, docs::kProgramLoadBackend)
       .def_prop_ro("missing_operators", missing_operators, docs::kProgramMissingOperators)
       .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
-      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a,
+      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "values"_a,
            docs::kProgramLoadMethods)
       .def("set_options", set_options, "backend_id"_a, "options"_a, docs::kProgramSetOptions)
       .def("reset", reset, docs::kProgramReset)
       .def("export_state", export_state, docs::kProgramExportState)
       .def("import_state", import_state, "state"_a, docs::kProgramImportState)
+      .def_prop_ro("metadata", metadata, docs::kProgramMetadata)
+      .def("take_values", take_values, "method"_a, "dim_orders"_a, docs::kProgramTakeValues)
       .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, docs::kOpenProgram);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);

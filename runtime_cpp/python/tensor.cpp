@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "docs.h"
 #include "edgecore/method.h"
+#include "input.h"
 #include "py_buffer.h"
 
 namespace nb = nanobind;
@@ -188,6 +190,22 @@ uint64_t PyTensor::element_count() const {
   uint64_t count = 1;
   for (int i = 0; i < ndim; ++i) count *= static_cast<uint64_t>(shape[i]);
   return count;
+}
+
+PyTensor copy_of(const Tensor &source, const uint8_t *dim_order) {
+  PyTensor tensor;
+  tensor.storage = std::make_shared<Storage>();
+  tensor.storage->cache = std::make_shared<BlockCache>(source.bytes());
+  tensor.storage->block = tensor.storage->cache->take();
+  if (source.empty() || tensor.storage->block == nullptr) throw std::bad_alloc();
+  if (source.bytes() != 0) std::memcpy(tensor.data(), source.data(), source.bytes());
+  tensor.scalar_type = source.scalar_type();
+  tensor.ndim = static_cast<int>(source.shape().size());
+  for (size_t i = 0; i < source.shape().size(); ++i) tensor.shape[dim_order[i]] = source.shape()[i];
+  dense_strides(tensor.ndim, tensor.shape, dim_order, tensor.strides);
+  const auto item = static_cast<Py_ssize_t>(item_size(source.scalar_type()));
+  for (int i = 0; i < tensor.ndim; ++i) tensor.byte_strides[i] = tensor.strides[i] * item;
+  return tensor;
 }
 
 bool PyTensor::row_major() const {

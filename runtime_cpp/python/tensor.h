@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpack.h"
+#include "edgecore/tensor.h"
 #include "host/heap.h"
 #include "types.h"
 
@@ -53,6 +54,10 @@ struct PyTensor {
   uint64_t element_count() const;
   bool row_major() const;  // the last dim is innermost
 };
+
+// Copies a tensor whose dims are in memory order: dim i of `source` is dim dim_order[i] of the result. Throws
+// std::bad_alloc, also for an empty `source`.
+PyTensor copy_of(const Tensor &source, const uint8_t *dim_order);
 
 // Exports the tensor for DLPack without a copy. The receiver must call its deleter.
 VersionedTensor *export_versioned(PyTensor &&tensor);

@@ -276,7 +276,9 @@ class Program:
                 interface.
         """
 
-    def load_methods(self, threads: int, trust: bool, share_state: bool | None, trace: bool) -> list[Method]:
+    def load_methods(
+        self, threads: int, trust: bool, share_state: bool | None, trace: bool, values: bool
+    ) -> list[Method]:
         """Build all methods of the file.
 
         Args:
@@ -285,6 +287,7 @@ class Program:
             share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own.
                 None: as the file says.
             trace: Record the times of all instructions for `write_trace`.
+            values: Record the values of operations inside delegates for `take_values`.
 
         Returns:
             The methods, in the order of the file.
@@ -331,6 +334,28 @@ class Program:
 
         Raises:
             ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.
+        """
+
+    @property
+    def metadata(self) -> bytes | None:
+        """The file's named data `edgecore.meta.v1`; None if it has none."""
+
+    def take_values(
+        self, method: int, dim_orders: dict[tuple[int, str | int], tuple[int, ...]]
+    ) -> list[tuple[int, str, int, Tensor]]:
+        """Return the values that a method's delegates have computed since the last call. Waits until it is not running.
+
+        Args:
+            method: Index of the method in the file.
+            dim_orders: Dims from the outermost to the innermost in memory, for operations whose values have another order
+                than the graph's: (index of the delegate, name or id of the operation) -> tuple of dims.
+
+        Returns:
+            Tuples (index of the delegate, name of the operation, its id, `Tensor`), oldest first; none if the methods
+            were loaded without `values`.
+
+        Raises:
+            ValueError: A dim order is no permutation.
         """
 
     def write_trace(self, path: bytes) -> None:

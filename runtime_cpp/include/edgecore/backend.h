@@ -137,6 +137,7 @@ typedef struct edgecore_delegate_info {
 } edgecore_delegate_info;
 
 #define EDGECORE_INSTANCE_PROFILED 1u  // profile events are recorded; without this flag none need to be reported
+#define EDGECORE_INSTANCE_VALUES 2u    // values of operations are recorded (host->event_value); a backend may ignore it
 
 typedef struct edgecore_instance_info {
   edgecore_header header;

@@ -103,6 +103,18 @@ class EventTracer {
   ~EventTracer() = default;
 };
 
+// Receives the values that operations inside of delegates compute. All calls come from the thread that executes the
+// method.
+class ValueListener {
+ public:
+  // `delegate` is the index of the delegate in the method, `debug_id` the backend's identifier of the operation.
+  // `value` is valid during the call only.
+  virtual void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) = 0;
+
+ protected:
+  ~ValueListener() = default;
+};
+
 }  // namespace edgecore
 
 #endif  // EDGECORE_HOST_H_

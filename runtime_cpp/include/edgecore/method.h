@@ -35,6 +35,7 @@ struct MethodConfig {
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;
+  ValueListener *values = nullptr;        // NULL: delegates report no values
   const DeviceMemory *devices = nullptr;  // device_memory(), or NULL: host memory only, and less code is linked
   bool trust = false;                     // accept blobs without a matching SHA-256 for any backend
   uint64_t instruction_limit = 0;         // a run that exceeds it fails; 0: Limits::instructions

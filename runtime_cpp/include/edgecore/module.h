@@ -23,7 +23,16 @@ struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
   bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
-  bool trace = false;  // record the times of all instructions for write_trace
+  bool trace = false;   // record the times of all instructions for write_trace
+  bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
+};
+
+// A value that an operation inside of a delegate has computed.
+struct OperationValue {
+  size_t delegate;        // index in the method
+  std::string operation;  // the backend's name of the operation
+  int64_t id;             // the backend's number of the operation, or -1; the file's metadata list both
+  Tensor value;           // its dims in memory order; empty if memory did not suffice
 };
 
 // Returns the default Limits, but with at most the machine's physical memory for planned tensors.
@@ -117,6 +126,10 @@ class Module {
   // be running.
   // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
+
+  // Returns the values that the delegates of a method have computed since the last call, oldest first; none if the
+  // methods were loaded without MethodOptions::values, or if the backends report none. The method must not be running.
+  std::vector<OperationValue> take_values(size_t method);
 
   // Restores the initial values of all mutable buffers and of the state of backends. No method may be running. If a
   // backend fails, methods that use state of backends fail until reset or import_state succeeds. Errors: those of

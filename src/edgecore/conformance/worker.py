@@ -25,6 +25,7 @@ GROUPS = (
     "priority",
     "methods",
     "lifetime",
+    "values",
     "declarations",
     "blobs",
 )

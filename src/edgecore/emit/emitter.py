@@ -335,9 +335,12 @@ class Emitter:
         nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
         operations = [
-            fmt.DelegateOperation(*((0, key) if isinstance(key, str) else (key, "")), handles=list(origin))
+            fmt.DelegateOperation(
+                *((0, key) if isinstance(key, str) else (key, "")), handles=list(origin),
+                dim_order=list(module.result.value_dim_orders.get(key, ())),
+            )
             for key, origin in module.result.debug_handle_map.items()
-        ]
+        ]  # fmt: skip
         self.meta.delegates.append(
             fmt.DelegateMeta(
                 sha256=fmt.blob_digest(module.result.blob), compatibility=module.result.compatibility,

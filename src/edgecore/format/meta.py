@@ -57,12 +57,16 @@ class DebugHandle:
 class DelegateOperation:
     """An operation inside a delegate, as traces name it: by `name`, or by the number `id` if the name is empty.
 
-    `handles` are the debug handles of the graph nodes that the operation computes.
+    Attributes:
+        handles: The debug handles of the graph nodes that the operation computes.
+        dim_order: The dims of the operation's value from the outermost to the innermost in memory; empty if they are
+            in the graph's order.
     """
 
     id: int = scalar(0, "i64")
     name: str = string(1)
     handles: list[int] = vector(2, "u32")
+    dim_order: list[int] = vector(3, "u8")
 
 
 @dataclass(slots=True)

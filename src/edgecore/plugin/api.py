@@ -74,6 +74,8 @@ class PreprocessResult:
         named_data: Data that several delegates may share, by key.
         debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
             that the step computes.
+        value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the outermost
+            to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
             the blob, and refuses what it cannot run.
         memory: Memory that the delegate will allocate.
@@ -85,6 +87,7 @@ class PreprocessResult:
     blob: bytes
     named_data: Mapping[str, NamedBlob] = field(default_factory=dict)
     debug_handle_map: Mapping[int | str, tuple[int, ...]] = field(default_factory=dict)
+    value_dim_orders: Mapping[int | str, tuple[int, ...]] = field(default_factory=dict)
     compatibility: str = ""
     memory: Sequence[MemoryNeed] = ()
     unread_results: Sequence[Any] = ()

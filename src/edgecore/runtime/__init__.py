@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from edgecore._runtime import Program as NativeProgram
+    from edgecore.runtime.values import OperationValue
 
 __all__ = ["DimInfo", "Method", "Program", "Run", "Tensor", "TensorInfo", "kernels", "load"]
 
@@ -52,6 +53,30 @@ class Program:
         return self._program.target_runtime
 
     profile = target_runtime  # deprecated: the name before 0.2
+
+    def take_values(self, method: str = "forward") -> list[OperationValue]:
+        """Wait for the method's runs, then return the values that operations inside its delegates have computed.
+
+        Args:
+            method: Name of the method.
+
+        Returns:
+            The values since loading or the last call, oldest first. Empty if the file was loaded without `values`, or if
+            its backends report none.
+
+        Raises:
+            KeyError: The program has no such method.
+
+        Example:
+            >>> program = edgecore.load("model.pte", values=True)
+            >>> output = program.forward(x)
+            >>> for row in program.take_values():
+            ...     print(row.operation, row.handles, row.value.shape)
+        """
+        from edgecore.runtime.values import take_values
+
+        self[method]  # an unknown name raises an error that lists the methods
+        return take_values(self._program, self.methods.index(method), method)
 
     def write_trace(self, path: Any) -> None:
         """Write the times of all runs since `load(..., trace=True)` as an ETDump, which ExecuTorch's Inspector reads.
@@ -160,6 +185,7 @@ def load(
     share_state: bool | None = None,
     limits: Mapping[str, int] | None = None,
     trace: bool = False,
+    values: bool = False,
     verify: bool = False,
 ) -> Program:
     """Load a `.pte` file and the backends that it needs, and build its methods.
@@ -183,6 +209,8 @@ def load(
             items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default the
             physical memory), instructions (per run).
         trace: Record the times of all instructions for `Program.write_trace`.
+        values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
+            them. Each run then copies them.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
             reads all of them, at about 0.2 GB per second.
 
@@ -215,7 +243,7 @@ def load(
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    return Program(program, program.load_methods(threads or 0, trust, share_state, trace), backends)
+    return Program(program, program.load_methods(threads or 0, trust, share_state, trace, values), backends)
 
 
 def _parts(data: Any) -> Sequence[Any]:

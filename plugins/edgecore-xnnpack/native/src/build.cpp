@@ -90,15 +90,19 @@ void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent,
   }
 }
 
-xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, const void *data, uint32_t *id) {
+// `watched_id` is the external id of a watched value, else kNone.
+xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t watched_id, const void *data,
+                        uint32_t *id) {
   const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
   const size_t *dims = xnn_dims(value.shape);
-  const uint32_t external = value.argument == kNone ? XNN_INVALID_VALUE_ID : value.argument;
-  const uint32_t flags = value.role == Role::kInput    ? XNN_VALUE_FLAG_EXTERNAL_INPUT
-                         : value.role == Role::kOutput ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
-                                                       : 0;
+  const uint32_t external = watched_id != kNone       ? watched_id
+                            : value.argument != kNone ? value.argument
+                                                      : XNN_INVALID_VALUE_ID;
+  const uint32_t flags = value.role == Role::kInput                           ? XNN_VALUE_FLAG_EXTERNAL_INPUT
+                         : value.role == Role::kOutput || watched_id != kNone ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
+                                                                              : 0;
   switch (value.type) {
     case Type::kQint8:
     case Type::kQuint8:
@@ -125,7 +129,12 @@ int32_t error_code(xnn_status status) {
   return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
 }
 
-void define(const Graph &graph, const std::vector<const void *> &data, xnn_subgraph_t subgraph) {
+void define(const Graph &graph, const Watched &watched, const std::vector<const void *> &data,
+            xnn_subgraph_t subgraph) {
+  std::vector<uint32_t> watched_ids(graph.values.size(), kNone);
+  for (size_t i = 0; i < watched.size(); ++i) {
+    watched_ids[watched[i]] = static_cast<uint32_t>(graph.externals.size() + i);
+  }
   // Internal values that no node reads or writes are not defined.
   std::vector<bool> used(graph.values.size());
   for (const Node &node : graph.nodes) {
@@ -140,7 +149,7 @@ void define(const Graph &graph, const std::vector<const void *> &data, xnn_subgr
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
     if (!used[i] && value.argument == kNone) continue;
-    const xnn_status status = define_value(subgraph, value, data[i], &ids[i]);
+    const xnn_status status = define_value(subgraph, value, watched_ids[i], data[i], &ids[i]);
     if (status != xnn_status_success) {
       fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
            shape_text(value.shape), status_name(status));
@@ -165,17 +174,18 @@ const char *status_name(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-void build_runtime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime) {
+void build_runtime(const Graph &graph, const Watched &watched, pthreadpool_t threadpool, uint32_t flags,
+                   Runtime *runtime) {
   Copies temporary;
   std::vector<const void *> data;
   provide_constants(graph, &temporary, &runtime->constants, &data);
   xnn_subgraph_t created = nullptr;
-  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size()), 0, &created);
+  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size() + watched.size()), 0, &created);
   if (status != xnn_status_success) {
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  define(graph, data, subgraph.get());
+  define(graph, watched, data, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   status = xnn_create_runtime_v4(subgraph.get(), runtime->weight_cache ? runtime->weights.provider() : nullptr,

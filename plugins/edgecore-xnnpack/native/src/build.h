@@ -26,10 +26,16 @@ struct Runtime {
   }
 };
 
+// The values that XNNPACK writes to memory of the delegate, so that the host can read them: entry i is the index of the
+// value with the external id graph.externals.size() + i.
+using Watched = std::vector<uint32_t>;
+
 // Defines the graph in XNNPACK and creates its runtime, which runs on `threadpool`. Packs the weights that this process
 // has not packed yet. Other constants must stay valid until the runtime is deleted. The id of an external value is the
-// index of its argument. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws backend::Failure.
-void build_runtime(const Graph &graph, pthreadpool_t threadpool, uint32_t flags, Runtime *runtime);
+// index of its argument; the ids of watched values follow. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws
+// backend::Failure.
+void build_runtime(const Graph &graph, const Watched &watched, pthreadpool_t threadpool, uint32_t flags,
+                   Runtime *runtime);
 
 }  // namespace edgecore::xnnpack
 

@@ -20,8 +20,10 @@
 #include "options.h"
 #include "padding.h"
 #include "profile.h"
+#include "scalar_types.h"
 #include "threadpool.h"
 #include "trial/families.h"
+#include "watch.h"
 
 #ifndef EDGECORE_XNNPACK_VERSION
 #define EDGECORE_XNNPACK_VERSION "0"
@@ -36,9 +38,6 @@ using backend::fail;
 using backend::Failure;
 using backend::Host;
 using backend::Memory;
-
-// Numbers of scalar types in the .pte format (ScalarType).
-constexpr int32_t kByte = 0, kChar = 1, kInt = 3, kLong = 4, kHalf = 5, kFloat = 6, kQint8 = 12, kQuint8 = 13;
 
 constexpr uint64_t kAlignment = 16;
 
@@ -158,7 +157,11 @@ class Instance {
         pool_{host},
         runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace} {
     const bool is_profiled = (info.flags & EDGECORE_INSTANCE_PROFILED) != 0;
-    build_runtime(graph_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
+    if ((info.flags & EDGECORE_INSTANCE_VALUES) != 0) {
+      watches_ = true;
+      watched_ = watched_values(graph_);
+    }
+    build_runtime(graph_, watched_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
     if (is_profiled) profile_.emplace(graph_, runtime_.handle);
     Store *store = delegate.program.weights;
     if (runtime_.weights.saved()) prune(store, delegate.program.options.weight_cache_limit);
@@ -166,6 +169,9 @@ class Instance {
     if (!problem.empty()) host.log(EDGECORE_LOG_WARNING, problem);
     for (uint32_t value : graph_.externals) {
       if (value != kNone) externals_.push_back({graph_.values[value].argument, nullptr});
+    }
+    for (size_t i = 0; i < watched_.size(); ++i) {
+      externals_.push_back({static_cast<uint32_t>(graph_.externals.size() + i), nullptr});
     }
   }
 
@@ -180,6 +186,7 @@ class Instance {
     if (!prepared_ || shapes != shapes_) {
       prepared_ = false;
       shapes_ = std::move(shapes);
+      allocate_watched();
       const std::unique_lock<std::mutex> lock = lock_workspace(runtime_.workspace);
       plan();
       prepared_ = true;
@@ -203,8 +210,9 @@ class Instance {
       fail(EDGECORE_INTERNAL, "XNNPACK failed: %s", status_name(status));
     }
     if (profile_) profile_->report(runtime_.handle, host_);
+    if (watches_) report_values();
     for (const xnn_external_value &external : externals_) {
-      const uint32_t index = graph_.externals[external.id];
+      const uint32_t index = value_of(external);
       if (graph_.values[index].type == Type::kInt32 && graph_.values[index].role == Role::kOutput &&
           args.tensor(external.id).scalar_type == kLong) {
         widen_indices(external.data, element_count(shapes_[index]));
@@ -251,7 +259,7 @@ class Instance {
   void plan() {
     Workspace *shared = runtime_.workspace.get();
     for (xnn_external_value &external : externals_) {
-      const Shape &shape = shapes_[graph_.externals[external.id]];
+      const Shape &shape = shapes_[value_of(external)];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape));
       // This address is a placeholder, different for each argument: if the source and the destination of a copy have
       // equal addresses during set-up, XNNPACK removes the copy for all later runs.
@@ -270,11 +278,40 @@ class Instance {
     if (failed) fail(EDGECORE_NOT_SUPPORTED, "XNNPACK refused the shapes: %s", status_name(status));
   }
 
+  // Returns the index of the graph's value that an external value of XNNPACK stands for.
+  uint32_t value_of(const xnn_external_value &external) const {
+    const size_t arguments = graph_.externals.size();
+    return external.id < arguments ? graph_.externals[external.id] : watched_[external.id - arguments];
+  }
+
+  // Allocates the memory of watched values for the shapes of the last prepare.
+  void allocate_watched() {
+    watched_memory_.clear();
+    watched_data_.clear();
+    for (uint32_t index : watched_) {
+      const uint64_t bytes = element_count(shapes_[index]) * type_bits(graph_.values[index].type) / 8;
+      watched_data_.push_back(allocate_copy(bytes, &watched_memory_));
+    }
+  }
+
+  // Passes the outputs of all nodes, in the order of the graph, to the host.
+  void report_values() const {
+    std::vector<const void *> data(graph_.values.size());
+    for (const xnn_external_value &external : externals_) data[value_of(external)] = external.data;
+    for (const Node &node : graph_.nodes) {
+      for (uint32_t index : node.out) {
+        if (index == kNone || data[index] == nullptr) continue;
+        report_value(host_, node, graph_.values[index], shapes_[index], data[index]);
+      }
+    }
+  }
+
   // Passes the arguments' addresses to XNNPACK if any of them changed since the last run.
   xnn_status set_pointers(const Arguments &args) {
     bool moved = false;
     for (xnn_external_value &external : externals_) {
-      void *data = args.data<void>(external.id);
+      const size_t arguments = graph_.externals.size();
+      void *data = external.id < arguments ? args.data<void>(external.id) : watched_data_[external.id - arguments];
       if (data == nullptr) fail(EDGECORE_INVALID_ARGUMENT, "argument %u has no memory", external.id);
       moved = moved || external.data != data;
       external.data = data;
@@ -291,6 +328,10 @@ class Instance {
   std::vector<Shape> shapes_;                  // the shape of every value at the last prepare
   std::vector<xnn_external_value> externals_;  // ids of arguments and the addresses that XNNPACK has
   std::optional<Profile> profile_;             // set if the host profiles this instance
+  bool watches_ = false;                       // the host wants the values of all nodes
+  Watched watched_;
+  Copies watched_memory_;
+  std::vector<uint8_t *> watched_data_;  // for each of watched_
 };
 
 // Checks every kind of kernel that XNNPACK selects on this processor (src/trial), which takes a second. Writes a line

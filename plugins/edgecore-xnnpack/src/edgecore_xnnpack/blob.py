@@ -21,7 +21,16 @@ from edgecore.plugin import NamedBlob
 from edgecore.sdk import ByteReader
 from edgecore.sdk.flat import Buffer, pack, unpack
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import Alias, DynamicQuantization, Subgraph, SubgraphNode, SubgraphValue, SymbolicSize
+from edgecore_xnnpack.subgraph import (
+    TO_LAST,
+    Alias,
+    DynamicQuantization,
+    Layout,
+    Subgraph,
+    SubgraphNode,
+    SubgraphValue,
+    SymbolicSize,
+)
 
 _HEADER = struct.Struct("<4x4sHIIIQ")
 _MAGIC = b"XH00"
@@ -32,11 +41,19 @@ _ALIGNMENT = 16
 
 @dataclass
 class Encoded:
-    """A blob and its named data; `handles` maps a node's index in the blob to the debug handles of model nodes."""
+    """A blob and its named data.
+
+    Attributes:
+        blob: The bytes.
+        named_data: The constants, by key.
+        handles: Maps a node's index in the blob to the debug handles of model nodes.
+        dim_orders: Maps the index of a node whose output is not in ATen's order of dims to the order in memory.
+    """
 
     blob: bytes
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
     handles: dict[int | str, tuple[int, ...]] = field(default_factory=dict)
+    dim_orders: dict[int | str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def write_graph(graph: g.Graph) -> bytes:
@@ -177,6 +194,8 @@ class _Encoder:
         self.graph.nodes.append(g.Node(kind(**fields), index, limits))
         if op.handles:
             self.result.handles[index] = op.handles
+            if op.output.layout == Layout.LAST:
+                self.result.dim_orders[index] = TO_LAST[len(op.output.shape)]
 
 
 def _size(number: int) -> int:

@@ -48,6 +48,7 @@ def preprocess(program: ExportedProgram, force_fp16: bool = False) -> Preprocess
         blob=encoded.blob,
         named_data=encoded.named_data,
         debug_handle_map=encoded.handles,
+        value_dim_orders=encoded.dim_orders,
         memory=_memory(subgraph),
         unread_results=subgraph.unread,
     )

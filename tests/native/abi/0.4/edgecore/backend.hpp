@@ -196,6 +196,36 @@ class Host {
     if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
   }
 
+  // Passes the value that an operation has computed to the host, which copies it: row-major, `shape` in the order of
+  // the dims in memory. If the graph has another order, preprocess returns that in value_dim_orders. `debug_id` as in
+  // add_event. `scalar_type` is a number of the .pte's ScalarType, `code` (EDGECORE_DL_*) and `bits` are its DLPack
+  // dtype. May be called only in execute, with the Host of an instance that has EDGECORE_INSTANCE_VALUES.
+  void add_value(std::string_view name, int64_t debug_id, int32_t scalar_type, uint8_t code, uint8_t bits,
+                 const std::vector<int64_t> &shape, const void *data) const {
+    const size_t rank = shape.size();
+    std::vector<int64_t> sizes(shape), strides(rank);
+    std::vector<uint8_t> dim_order(rank);
+    int64_t elements = 1;
+    for (size_t i = rank; i-- > 0; elements *= sizes[i]) {
+      strides[i] = elements;
+      dim_order[i] = static_cast<uint8_t>(i);
+    }
+    edgecore_tensor tensor = {};
+    tensor.header = {sizeof(tensor), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    tensor.flags = EDGECORE_TENSOR_READ_ONLY;
+    tensor.scalar_type = scalar_type;
+    tensor.dl.data = const_cast<void *>(data);
+    tensor.dl.device_type = EDGECORE_DEVICE_CPU;
+    tensor.dl.ndim = static_cast<int32_t>(rank);
+    tensor.dl.dtype = {code, bits, 1};
+    tensor.dl.shape = sizes.data();
+    tensor.dl.strides = strides.data();
+    tensor.dim_order = dim_order.data();
+    tensor.max_shape = sizes.data();
+    tensor.capacity = static_cast<uint64_t>(elements) * bits / 8;
+    table_->event_value(scope_, to_str(name), debug_id, &tensor);
+  }
+
   // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file; they stay valid until the program
   // is closed. Throws a Failure if there are none.
   edgecore_bytes named_data(std::string_view key) const {

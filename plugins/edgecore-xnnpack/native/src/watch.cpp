@@ -1,0 +1,57 @@
+#include "watch.h"
+
+#include "nodes.h"
+#include "scalar_types.h"
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+template <typename Integer>
+std::vector<float> dequantize(const Value &value, const void *data, uint64_t count) {
+  const auto *integers = static_cast<const Integer *>(data);
+  const Quantization &q = value.quantization;
+  std::vector<float> numbers(count);
+  for (uint64_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(integers[i] - q.zero_point) * q.scale;
+  return numbers;
+}
+
+bool is_reportable(Type type) { return is_float(type) || is_quantized8(type) || type == Type::kInt32; }
+
+}  // namespace
+
+Watched watched_values(const Graph &graph) {
+  Watched watched;
+  for (const Node &node : graph.nodes) {
+    for (uint32_t value : node.out) {
+      if (value == kNone || graph.values[value].role != Role::kInternal) continue;
+      if (is_reportable(graph.values[value].type)) watched.push_back(value);
+    }
+  }
+  return watched;
+}
+
+void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
+                  const void *data) {
+  std::vector<int64_t> sizes;
+  for (uint32_t i = 0; i < shape.rank; ++i) sizes.push_back(static_cast<int64_t>(shape[i]));
+  const auto add = [&](int32_t scalar_type, uint8_t code, uint8_t bits, const void *numbers) {
+    host.add_value(node.kind->name, node.debug_id, scalar_type, code, bits, sizes, numbers);
+  };
+  switch (value.type) {
+    case Type::kFp32:
+      return add(kFloat, EDGECORE_DL_FLOAT, 32, data);
+    case Type::kFp16:
+      return add(kHalf, EDGECORE_DL_FLOAT, 16, data);
+    case Type::kInt32:
+      return add(kInt, EDGECORE_DL_INT, 32, data);
+    case Type::kQint8:
+      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<int8_t>(value, data, element_count(shape)).data());
+    case Type::kQuint8:
+      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<uint8_t>(value, data, element_count(shape)).data());
+    default:
+      return;
+  }
+}
+
+}  // namespace edgecore::xnnpack

@@ -1,0 +1,25 @@
+// Reports the values of a graph's nodes to the host, for debugging (EDGECORE_INSTANCE_VALUES).
+#ifndef EDGECORE_XNNPACK_WATCH_H_
+#define EDGECORE_XNNPACK_WATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "build.h"
+#include "edgecore/backend.hpp"
+#include "graph.h"
+
+namespace edgecore::xnnpack {
+
+// Returns the internal values that nodes compute. Without those that XNNPACK cannot write to memory of the caller:
+// inputs of layers that it quantizes per token or packs itself.
+Watched watched_values(const Graph &graph);
+
+// Passes the output of node `node` to the host: `data` in memory, dims of `shape` in memory order. Integers that
+// represent real numbers are dequantized to float32.
+void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
+                  const void *data);
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_WATCH_H_

@@ -1,0 +1,104 @@
+"""Check the values that delegates report for debugging (`host->event_value`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Interpreter, Node
+
+import edgecore
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
+from edgecore.conformance.networks import NETWORKS
+from edgecore.conformance.programs import difference, load, outputs
+from edgecore.ir.delegate import call_delegate
+from edgecore.pipeline import EdgeProgramManager
+from edgecore.runtime.values import OperationValue
+
+
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
+    """Yield the checks of this module."""
+    yield Check("values/equal to eager", equal_to_eager, needs_run=True)
+
+
+def equal_to_eager(subject: BackendUnderTest) -> str:
+    """Check that the values which delegates report are those of eager, and that reporting changes no output."""
+    compared = 0
+    for name in NETWORKS:
+        subject.trying(name)
+        model, inputs = NETWORKS[name]()
+        manager = edgecore.to_edge_transform_and_lower(
+            torch.export.export(model, inputs), partitioner=[_partitioner(subject)]
+        )
+        file = manager.to_executorch().buffer
+        silent, listening = load(subject, file), load(subject, file, values=True)
+        want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
+        if not all(torch.equal(one, other) for one, other in zip(got, want, strict=True)):
+            raise Failed(f"{name}: the outputs differ while values are reported; they must have the same bits")
+        if silent.take_values():
+            raise Failed(f"{name}: it reports values without EDGECORE_INSTANCE_VALUES")
+        compared += _compare(subject, name, listening.take_values(), _values_of_nodes(manager, inputs))
+    if not compared:
+        raise Skipped("it reports no values of operations (host->event_value); devtools then compare outputs only")
+    return f"{compared} values of operations are equal to eager's"
+
+
+def _compare(
+    subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
+) -> int:
+    """Compare the values of operations with the nodes that they compute; return the number of compared values."""
+    last: dict[tuple[int, ...], OperationValue] = {}
+    for row in values:
+        if not row.handles:
+            raise Failed(
+                f"{network}: delegate {row.delegate} reports a value of {row.operation!r}, which debug_handle_map lacks"
+            )
+        last[row.handles] = row  # several operations may compute one node; the last of them has its value
+    count = 0
+    for handles, row in last.items():
+        want, got = expected.get(handles[-1]), torch.utils.dlpack.from_dlpack(row.value)
+        if want is None or want.shape != got.shape or want.dtype != got.dtype:
+            continue
+        if problem := difference(subject, got, want):
+            raise Failed(f"{network}: the value of {row.operation!r} in delegate {row.delegate}: {problem}")
+        count += 1
+    if values and not count:
+        raise Failed(
+            f"{network}: none of the {len(values)} values has the shape and dtype of the node that its last debug handle "
+            "names; value_dim_orders may be missing"
+        )
+    return count
+
+
+class _Recorder(Interpreter):
+    """Runs a graph, and the original graphs of its delegates; keeps each node's value by its debug handle."""
+
+    def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor]) -> None:
+        super().__init__(module)
+        self.values = values
+
+    def run_node(self, node: Node) -> Any:
+        """Run a node, and keep its value."""
+        value = super().run_node(node)
+        if isinstance(value, torch.Tensor) and "debug_handle" in node.meta:
+            self.values[node.meta["debug_handle"]] = value
+        return value
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a delegate's original graph in this way, too."""
+        if target is not call_delegate:
+            return super().call_function(target, args, kwargs)
+        module, *inputs = args
+        return _Recorder(module.original_module.module(check_guards=False), self.values).run(*inputs)
+
+
+def _values_of_nodes(manager: EdgeProgramManager, inputs: Any) -> dict[int, torch.Tensor]:
+    values: dict[int, torch.Tensor] = {}
+    with torch.no_grad():
+        _Recorder(manager.exported_program().module(check_guards=False), values).run(*inputs)
+    return values
+
+
+def _partitioner(subject: BackendUnderTest) -> Any:
+    return subject.compiler.partitioner(subject.compiler.Options(**subject.options), runtime="executorch-1.5")
