@@ -235,5 +235,21 @@ TEST_F(Delegate, TracerSeesPrepareKernelsAndDelegates) {
   EXPECT_EQ(recorder.seen, "0:forward@0 2:NullBackend@0 3:NullBackend@0 ; multiply#7 10-20 ; ; ");
 }
 
+TEST_F(Delegate, ReportsValuesOfOperationsToAListener) {
+  class Listener final : public ValueListener {
+   public:
+    void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) override {
+      seen += std::to_string(delegate) + ":" + std::string(name.data(), name.size()) + "#" + std::to_string(debug_id) +
+              " " + std::to_string(value.dl.shape[1]) + " ";
+    }
+    std::string seen;
+  } listener;
+  Loaded loaded(delegate_program(NullBlob(), nullptr, true));
+  loaded.config.values = &listener;
+  ASSERT_TRUE(loaded.load_method());
+  ASSERT_TRUE(run(loaded, x_, y_, {1, 3}));
+  EXPECT_EQ(listener.seen, "0:multiply#7 3 ");
+}
+
 }  // namespace
 }  // namespace edgecore

@@ -35,7 +35,7 @@ struct edgecore_instance {
   edgecore_scope *scope;
   float *sum;  // in the state set; NULL: none
   edgecore_memory_need needs[2];
-  bool profiled;
+  uint32_t flags;  // EDGECORE_INSTANCE_*
   double gain;
 };
 
@@ -148,7 +148,6 @@ float *find_sum(edgecore_state_set &state_set, const char *name) {
 
 int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecore_instance_info *info,
                                       edgecore_instance **out, edgecore_error *error) {
-  const bool profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
   const uint32_t flags = delegate->blob.flags;
   float *sum = nullptr;
   if ((flags & kNullState) != 0) {
@@ -158,7 +157,7 @@ int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecor
     }
     sum = find_sum(*info->state_set, (flags & kNullSecond) != 0 ? "second" : "sum");
   }
-  return make(edgecore_instance{delegate, info->scope, sum, {}, profiled, delegate->program->gain}, out);
+  return make(edgecore_instance{delegate, info->scope, sum, {}, info->flags, delegate->program->gain}, out);
 }
 
 const edgecore_value &argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -279,7 +278,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
       ++*static_cast<uint64_t *>(block.data);
     }
   }
-  if (instance->profiled) host->event_add(instance->scope, {"multiply", 8}, 7, 10, 20);
+  if ((instance->flags & EDGECORE_INSTANCE_PROFILED) != 0) host->event_add(instance->scope, {"multiply", 8}, 7, 10, 20);
   if ((instance->delegate->blob.flags & kNullPending) != 0 && info->completion != nullptr) {
     const edgecore_completion_fn completion = info->completion;
     void *const completion_arg = info->completion_arg;
@@ -292,7 +291,12 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
   }
   edgecore_str sentence = {};
   const int32_t code = compute(instance, args, arg_stride, &sentence);
-  return code == EDGECORE_OK ? code : host->fail(error, code, sentence);
+  if (code != EDGECORE_OK) return host->fail(error, code, sentence);
+  if ((instance->flags & EDGECORE_INSTANCE_VALUES) != 0) {
+    const edgecore_value &output = argument(args, arg_stride, instance->delegate->blob.inputs);
+    host->event_value(instance->scope, {"multiply", 8}, 7, output.as.tensor);
+  }
+  return code;
 }
 
 int32_t EDGECORE_CALL set_option(edgecore_instance *instance, const edgecore_option *option, edgecore_error *) {
