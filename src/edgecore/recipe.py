@@ -37,6 +37,8 @@ def _module_type(value: Any) -> Any:
 
 
 def _recipe(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Recipe(**{"name": None, **value})
     return Recipe(value) if isinstance(value, str) else value
 
 

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 import edgecore
+from edgecore import Recipe
+from edgecore.errors import CompileError
 from edgecore_openvino.blob import Kind, decode
 
 
@@ -95,6 +97,32 @@ def test_a_model_quantized_to_int8_is_close_to_eager(tmp_path, index):
     result = run(build(model, inputs, quantize="int8", calibration=samples), tmp_path / "model.pte", *samples[0])
     expected = model.eval()(*samples[0])
     assert (result - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe("int8", weights="tensor"),
+        Recipe("int8", symmetric=True, observer="minmax"),
+        Recipe("int8", weights="channel", symmetric=False, observer="moving-average"),
+    ],
+    ids=repr,
+)
+def test_int8_with_parameters_at_their_ends_runs_with_integers(tmp_path, recipe):
+    model, inputs = MODELS[1]
+    program = build(model, inputs, quantize=recipe, calibration=[inputs])
+    rows = [row for row in program.report(quantization=True).quantization if row.operator == "aten.conv2d.default"]
+    kind, scales = "int8" if recipe.symmetric else "uint8", f"per {recipe.weights or 'channel'}"
+    assert rows and all(row.scheme.startswith(f"inputs {kind}, weights int7 {scales}") for row in rows)
+    assert min(row.sqnr for row in rows) > 20 and program.compare(model).ok
+
+
+def test_a_parameter_that_openvino_lacks_is_an_error_that_lists_those_it_has():
+    model, inputs = MODELS[0]
+    with pytest.raises(
+        CompileError, match="recipe 'int8' of backend 'openvino': no parameter 'group' .it has: weights="
+    ):
+        build(model, inputs, quantize=Recipe("int8", group=32), calibration=[inputs])
 
 
 def test_a_symbolic_batch_equals_eager(tmp_path):

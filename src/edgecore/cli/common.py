@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from edgecore.errors import EdgecoreError, FallbackWarning, QuantizationWarning
 
@@ -103,12 +104,12 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[None]:
+def progress(text: str) -> Iterator[Status]:
     """Show an animated line with `text` while the block runs. Print nothing if stderr is not a terminal."""
     # The module's console `stderr` looks up sys.stderr at each write, and the block may redirect sys.stderr. A console
     # with file=sys.stderr still writes to the terminal then.
-    with Console(file=sys.stderr, highlight=False).status(text):
-        yield
+    with Console(file=sys.stderr, highlight=False).status(text) as status:
+        yield status
 
 
 def read_any(path: Path) -> PteFile | PtdFile | BpteFile:

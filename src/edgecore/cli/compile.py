@@ -7,14 +7,16 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.status import Status
 
 from edgecore.cli.common import Json, hold_stderr, print_json, progress
+from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import CompileError, EdgecoreError
 
 
@@ -57,12 +59,13 @@ def command(
         ),
     ] = None,
     quantize: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "-q",
             "--quantize",
-            metavar="RECIPE",
-            help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16.",
+            metavar="[BACKEND=]RECIPE",
+            help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16, with parameters: "
+            "int4-weights:group=64,skip=head; or a .toml file with them. May be repeated, for several backends.",
         ),
     ] = None,
     calibration: Annotated[
@@ -93,13 +96,14 @@ def command(
     import edgecore
 
     parsed_backends = [parse_backend(text) for text in backends or ()]
+    recipes = parse_quantize(quantize) if quantize else None
     output = output or Path(_stem(model)).with_suffix(".pte")
     for path in (output, report):
         if path and not path.parent.is_dir():
             raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
     with progress(f"loading {model}"), hold_stderr():
         source, example_inputs, dynamic_shapes = load_model(model)
-    with progress(f"compiling {model}"), hold_stderr():
+    with progress(f"compiling {model}") as status, hold_stderr():
         start = time.perf_counter()
         program = edgecore.compile(
             source,
@@ -108,8 +112,8 @@ def command(
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
             external_data=parse_external_data(external_data or ()),
-            quantize=quantize,
-            calibration=calibration,
+            quantize=recipes,
+            calibration=calibration and CountedSamples(calibration, status),
             dump_passes=dump_passes,
         )
         seconds = time.perf_counter() - start
@@ -147,6 +151,23 @@ def command(
             print(comparison)
     if comparison is not None and not comparison.ok:
         raise EdgecoreError(f"{output}: {comparison.verdict}")
+
+
+class CountedSamples:
+    """The calibration samples of a folder, whose number the animated line `status` shows while they are read."""
+
+    def __init__(self, folder: Path, status: Status) -> None:
+        self.folder = folder
+        self.status = status
+
+    def __iter__(self) -> Iterator[Any]:
+        from edgecore.quantize import samples
+
+        text = self.status.status
+        for count, (sample, _) in enumerate(samples(self.folder), 1):
+            self.status.update(f"{text}, calibration sample {count}")
+            yield sample
+        self.status.update(text)
 
 
 def _json(value: Any) -> Any:

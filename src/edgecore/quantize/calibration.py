@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,21 @@ def samples(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any
             yield (), dict(sample)
         else:
             yield tuple(sample) if isinstance(sample, (tuple, list)) else (sample,), {}
+
+
+def with_progress(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Yield the samples as `samples` does, and show a progress bar on stderr if it is a terminal.
+
+    The number of samples need not be known: a generator gets a count instead of a bar.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    total = len(calibration) if isinstance(calibration, Sized) and not isinstance(calibration, str) else None
+    columns = (TextColumn("calibrating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(file=sys.stderr, highlight=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield from progress.track(samples(calibration), total=total)
 
 
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:

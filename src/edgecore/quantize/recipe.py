@@ -14,7 +14,7 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.passes.quantized import is_dequantize
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
-from edgecore.quantize.calibration import Calibration, samples
+from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of
 from edgecore.quantize.quality import Inputs, Quantized
@@ -140,7 +140,7 @@ def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
 def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     """Run all samples through the model with observers."""
     count = 0
-    for count, (args, kwargs) in enumerate(samples(calibration), 1):
+    for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
         try:
             observed(*args, **kwargs)
         except Exception as error:

@@ -71,9 +71,13 @@ def _any_matches(names: Iterable[str], pattern: str) -> bool:
 
 
 def _module_names(node: Node) -> Iterator[str]:
-    """Yield the qualified names of the modules around a node, without the prefixes and suffixes of torch.export."""
+    """Yield the qualified names of the modules around a node, also of containers such as `ModuleList`.
+
+    torch.export adds a prefix, and `@1` if a module is called for the second time.
+    """
     for name, _ in (node.meta.get("nn_module_stack") or {}).values():
-        yield re.sub(r"@\d+", "", str(name).removeprefix("L['self'].").removeprefix("L__self___"))
+        parts = re.sub(r"@\d+", "", str(name).removeprefix("L['self'].").removeprefix("L__self___")).split(".")
+        yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _module_types(node: Node) -> Iterator[str]:

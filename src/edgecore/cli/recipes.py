@@ -1,0 +1,83 @@
+"""Parse the recipes of `edgecore compile --quantize`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgecore.errors import CompileError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from edgecore.recipe import Quantize, Recipe
+
+
+def parse_quantize(texts: Sequence[str]) -> Quantize | None:
+    """Parse the values of `--quantize` into the argument `quantize` of `edgecore.compile`.
+
+    Args:
+        texts: Each is `[BACKEND=]NAME[:key=value,...]`, where `+` joins the elements of a list, or a `.toml` file.
+
+    Raises:
+        CompileError: A text or file has another form, or a recipe is wrong.
+    """
+    by_backend: dict[str, str | Recipe] = {}
+    single: list[Recipe] = []
+    for text in texts:
+        for backend, recipe in _read(Path(text)) if text.endswith(".toml") else [_parse(text)]:
+            if not backend:
+                single.append(recipe)
+            elif backend in by_backend:
+                raise CompileError(f"--quantize has two recipes for backend {backend!r}")
+            else:
+                by_backend[backend] = recipe
+    if len(single) + bool(by_backend) > 1:
+        raise CompileError("--quantize has several recipes; name the backend of each: -q BACKEND=RECIPE")
+    return single[0] if single else by_backend or None
+
+
+def _parse(text: str) -> tuple[str, Recipe]:
+    """Parse `xnnpack=int4-weights:group=64,skip=head+layers.0.*` into the backend (maybe "") and the recipe."""
+    from edgecore.recipe import Recipe
+
+    head, _, rest = text.partition(":")
+    backend, _, name = head.rpartition("=")
+    parameters: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise CompileError(f"--quantize: {text!r} is not [BACKEND=]NAME[:key=value,...]")
+        parameters[key] = tuple(value.split("+")) if key == "skip" else _value(value)
+    return backend, Recipe(name, **parameters)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read(path: Path) -> list[tuple[str, Recipe]]:
+    """Read a file with one recipe (keys `name`, `group`, ...), or with a table for each backend."""
+    from edgecore.recipe import Recipe
+
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CompileError(f"--quantize: {path} cannot be read as a TOML file: {error}") from error
+    if "name" in content:
+        return [("", Recipe(**content))]
+    recipes = []
+    for backend, table in content.items():
+        if not isinstance(table, Mapping) or "name" not in table:
+            raise CompileError(f"--quantize: {path} needs the key 'name' with a recipe, at the top or for each backend")
+        recipes.append((backend, Recipe(**table)))
+    return recipes
