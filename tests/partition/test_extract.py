@@ -23,7 +23,8 @@ from edgecore.ir.delegate import delegates
 from edgecore.ir.state import mutable_buffers
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import PartitionView
-from edgecore.pipeline import ExecutorchBackendConfig
+from edgecore.partition.extract import extract
+from edgecore.pipeline import ExecutorchBackendConfig, to_edge
 from edgecore.plugin import NamedBlob, PreprocessResult
 
 aten = torch.ops.aten
@@ -136,3 +137,16 @@ def test_the_page_of_the_report_lists_the_buffers_and_their_holders(tmp_path):
     assert "<h2>Mutable buffers</h2>" in page and "uses it outside of the backend" in page
     text = str(edge.report())
     assert "1 mutable buffer in edgecore (cache), 16 bytes: Acme: in method decode aten.sin.default" in text
+
+
+def test_a_partition_with_the_inputs_of_its_program_returns_a_tuple_of_its_own_outputs() -> None:
+    class Nested(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"both": torch.tanh(x).sum() * torch.cumsum(torch.relu(x), 0)}
+
+    x = torch.randn(3)
+    program = to_edge(torch.export.export(Nested(), (x,))).exported_program()
+    nodes = [node for node in program.graph.nodes if str(node.target) in ("aten.tanh.default", "aten.relu.default")]
+    extracted = extract(program, nodes, ())
+    results = extracted.program.module(check_guards=False)(x)
+    assert isinstance(results, tuple) and len(results) == 2

@@ -48,17 +48,17 @@ def _compare(
     subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
 ) -> int:
     """Compare the values of operations with the nodes that they compute; return the number of compared values."""
-    last: dict[tuple[int, ...], OperationValue] = {}
+    last: dict[int, OperationValue] = {}
     for row in values:
         if not row.handles:
             raise Failed(
                 f"{network}: delegate {row.delegate} reports a value of {row.operation!r}, which debug_handle_map lacks"
             )
-        last[row.handles] = row  # several operations may compute one node; the last of them has its value
+        last.update(dict.fromkeys(row.handles, row))  # several operations may compute one node
     count = 0
-    for handles, row in last.items():
-        want, got = expected.get(handles[-1]), torch.utils.dlpack.from_dlpack(row.value)
-        if want is None or want.shape != got.shape or want.dtype != got.dtype:
+    for handle, row in last.items():
+        want, got = expected.get(handle), torch.utils.dlpack.from_dlpack(row.value)
+        if handle != row.handles[-1] or want is None or want.shape != got.shape or want.dtype != got.dtype:
             continue
         if problem := difference(subject, got, want):
             raise Failed(f"{network}: the value of {row.operation!r} in delegate {row.delegate}: {problem}")
@@ -72,17 +72,19 @@ def _compare(
 
 
 class _Recorder(Interpreter):
-    """Runs a graph, and the original graphs of its delegates; keeps each node's value by its debug handle."""
+    """Runs a graph, and the original graphs of its delegates; keeps the values of their nodes by debug handle."""
 
-    def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor]) -> None:
+    def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor], inside: bool = False) -> None:
         super().__init__(module)
         self.values = values
+        self.inside = inside
 
     def run_node(self, node: Node) -> Any:
-        """Run a node, and keep its value."""
+        """Run a node, and keep its value (of several results the first)."""
         value = super().run_node(node)
-        if isinstance(value, torch.Tensor) and "debug_handle" in node.meta:
-            self.values[node.meta["debug_handle"]] = value
+        first = value[0] if isinstance(value, (tuple, list)) and value else value
+        if self.inside and isinstance(first, torch.Tensor) and "debug_handle" in node.meta:
+            self.values[node.meta["debug_handle"]] = first
         return value
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -90,7 +92,7 @@ class _Recorder(Interpreter):
         if target is not call_delegate:
             return super().call_function(target, args, kwargs)
         module, *inputs = args
-        return _Recorder(module.original_module.module(check_guards=False), self.values).run(*inputs)
+        return _Recorder(module.original_module.module(check_guards=False), self.values, inside=True).run(*inputs)
 
 
 def _values_of_nodes(manager: EdgeProgramManager, inputs: Any) -> dict[int, torch.Tensor]:

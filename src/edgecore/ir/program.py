@@ -23,13 +23,12 @@ def make_program(
     constants: Mapping[str, Any],
     submodules: Mapping[str, torch.nn.Module] | None = None,
 ) -> ExportedProgram:
-    """Make an `ExportedProgram` of a graph.
+    """Make an `ExportedProgram` of a graph, which is called with positional inputs and returns a tuple.
 
     Args:
         graph: The graph.
         signature: The signature of the graph.
-        like: A program whose ranges of symbolic sizes are used. If it has the same user inputs as `signature`, the
-            names and the nesting of its arguments (`module_call_graph`) are used too.
+        like: A program whose ranges of symbolic sizes are used.
         state_dict: Parameters and buffers by the names in the signature.
         constants: Lifted tensors and objects by the names in the signature.
         submodules: Delegates and bodies of control flow, by the names that `get_attr` nodes read.
@@ -44,8 +43,7 @@ def make_program(
     program._constants = dict(constants)
     program._range_constraints = dict(like.range_constraints)
     program._example_inputs = None
-    if signature.user_inputs != like.graph_signature.user_inputs:
-        program._module_call_graph = [ModuleCallEntry("", _call_signature(signature))]
+    program._module_call_graph = [ModuleCallEntry("", _call_signature(signature))]
     return program
 
 
@@ -65,7 +63,7 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
         input_specs=[copy.copy(spec) for spec in old.input_specs],
         output_specs=[copy.copy(spec) for spec in old.output_specs],
     )
-    return make_program(
+    copied = make_program(
         _copy_graph(program.graph),
         signature,
         like=program,
@@ -73,6 +71,8 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
         constants=program.constants,
         submodules=_copy_submodules(program.graph_module),
     )
+    copied._module_call_graph = program._module_call_graph
+    return copied
 
 
 def buffer_of(program: ExportedProgram, name: str) -> torch.Tensor:
