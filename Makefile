@@ -111,7 +111,7 @@ fuzz: $(DONE)/system $(DONE)/xnnpack-library
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
 	cmake --build build/fuzz --target edgecore_core_test edgecore_make_seeds edgecore_pte_fuzzer edgecore_ptd_fuzzer \
-		edgecore_bpte_fuzzer edgecore_manifest_fuzzer
+		edgecore_bpte_fuzzer edgecore_manifest_fuzzer edgecore_state_fuzzer
 	ctest --test-dir build/fuzz -R 'edgecore_core_test|fuzz' --output-on-failure --no-tests=error
 	$(SAY) "thread sanitizer"
 	cmake -S . -B build/threads -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "file_builder.h"
+#include "host/state_parts.h"
 #include "null_backend.h"
 #include "pte_builder.h"
 
@@ -70,6 +71,15 @@ std::vector<uint8_t> delegates() {
   return pte.finish();
 }
 
+std::vector<uint8_t> saved_state() {
+  std::vector<uint8_t> state;
+  StateWriter writer(state);
+  memset(writer.add("buffer 'cache.k' float32 [1, 3]", 12), 1, 12);
+  memset(writer.add("buffer 'position' int64 [] of method 'decode'", 8), 2, 8);
+  writer.finish();
+  return state;
+}
+
 bool write(const std::string &path, const std::vector<uint8_t> &bytes) {
   FILE *file = fopen(path.c_str(), "wb");
   if (file == nullptr) return false;
@@ -86,12 +96,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  for (const char *kind : {"", "/pte", "/ptd", "/bpte", "/manifest"}) mkdir((folder + kind).c_str(), 0777);
+  for (const char *kind : {"", "/pte", "/ptd", "/bpte", "/manifest", "/state"}) mkdir((folder + kind).c_str(), 0777);
   edgecore::PtdBuilder data;
   data.entries = {{"weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"bias", {2}, {7, 8}}, {"blob", {}, {9, 9, 9}, false}};
   const std::string manifest = R"({"abi": "0.4", "backend_id": "Acme\u00e9", "library": "../a.so",
     "options": {"grain": -12, "fast": true, "quiet": false}})";
   const bool done = edgecore::write(folder + "/manifest/options.json", {manifest.begin(), manifest.end()}) &&
+                    edgecore::write(folder + "/state/two.state", edgecore::saved_state()) &&
                     edgecore::write(folder + "/pte/control_flow.pte", edgecore::control_flow()) &&
                     edgecore::write(folder + "/pte/delegates.pte", edgecore::delegates()) &&
                     edgecore::write(folder + "/ptd/three.ptd", data.finish()) &&

@@ -9,20 +9,9 @@ namespace {
 // sizes in bytes of its line and its data, the line, and the data, both padded with zeros to 8 bytes. Numbers have 64
 // bits and are little-endian.
 constexpr char kMagic[8] = {'E', 'C', 'S', 'T', 'A', 'T', 'E', '2'};
-constexpr size_t kSummed = sizeof kMagic + sizeof(uint64_t);  // offset of the first byte under the checksum
+static_assert(sizeof kMagic == kStateChecksumOffset);
+constexpr size_t kSummed = kStateChecksumOffset + sizeof(uint64_t);  // offset of the first byte under the checksum
 constexpr size_t kHeader = kSummed + sizeof(uint64_t);
-
-// FNV-1a over words of 64 bits. It detects every change of a single word: XOR with a word, and multiplication by an odd
-// number modulo 2^64, are invertible, so a different word leads to a different sum.
-uint64_t checksum(const uint8_t *begin, size_t bytes) {
-  uint64_t sum = 0xcbf29ce484222325;
-  for (size_t i = 0; i + sizeof sum <= bytes; i += sizeof sum) {
-    uint64_t word;
-    std::memcpy(&word, begin + i, sizeof word);
-    sum = (sum ^ word) * 0x100000001b3;
-  }
-  return sum;
-}
 
 size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
@@ -59,6 +48,18 @@ class Reader {
 
 }  // namespace
 
+// FNV-1a over words of 64 bits. It detects every change of a single word: XOR with a word, and multiplication by an odd
+// number modulo 2^64, are invertible, so a different word leads to a different sum.
+uint64_t state_checksum(Bytes state) {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (size_t i = kSummed; i + sizeof sum <= state.size(); i += sizeof sum) {
+    uint64_t word;
+    std::memcpy(&word, state.data() + i, sizeof word);
+    sum = (sum ^ word) * 0x100000001b3;
+  }
+  return sum;
+}
+
 StateWriter::StateWriter(std::vector<uint8_t> &out) : out_(out) {
   out_.assign(kHeader, 0);
   std::memcpy(out_.data(), kMagic, sizeof kMagic);
@@ -82,8 +83,8 @@ uint8_t *StateWriter::add(const std::string &line, size_t data_bytes) {
 
 void StateWriter::finish() {
   std::memcpy(out_.data() + kSummed, &count_, sizeof count_);
-  const uint64_t sum = checksum(out_.data() + kSummed, out_.size() - kSummed);
-  std::memcpy(out_.data() + sizeof kMagic, &sum, sizeof sum);
+  const uint64_t sum = state_checksum({out_.data(), out_.size()});
+  std::memcpy(out_.data() + kStateChecksumOffset, &sum, sizeof sum);
 }
 
 Status read_parts(Bytes state, std::vector<StatePart> &parts, Error &error) {
@@ -94,8 +95,8 @@ Status read_parts(Bytes state, std::vector<StatePart> &parts, Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "These ", state.size(),
                 " bytes are not a state that export_state returned.");
   }
-  bool complete = state.size() % 8 == 0 && reader.take_number(sum) &&
-                  sum == checksum(state.data() + kSummed, state.size() - kSummed) && reader.take_number(count);
+  bool complete =
+      state.size() % 8 == 0 && reader.take_number(sum) && sum == state_checksum(state) && reader.take_number(count);
   for (uint64_t i = 0; complete && i < count; ++i) {
     parts.emplace_back();
     complete = reader.take_part(parts.back());

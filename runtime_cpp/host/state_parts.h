@@ -33,6 +33,10 @@ class StateWriter {
   uint64_t count_ = 0;
 };
 
+// Returns the checksum that the header of a saved state must have. `state` has at least header_bytes.
+uint64_t state_checksum(Bytes state);
+constexpr size_t kStateChecksumOffset = 8;  // of the checksum in the header
+
 // Reads a saved state from its first to its last byte, and compares its checksum. Errors: INVALID_ARGUMENT.
 Status read_parts(Bytes state, std::vector<StatePart> &parts, Error &error);
 

@@ -189,6 +189,14 @@ Returns:
 Raises:
     ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not suffice; also
         if the methods are loaded already.)";
+constexpr const char *kProgramNewSession =
+    R"(Build all methods once more, with state of their own. May be called while methods run.
+
+Returns:
+    The session, which shares the file, the weights and the backends, and its methods, in the order of the file.
+
+Raises:
+    ExecutionError: `load_methods` was not called, a delegate cannot be loaded, or memory does not suffice.)";
 constexpr const char *kProgramSetOptions =
     R"(Set options of a backend that may change after loading, for all methods. Waits until no method is running.
 
@@ -202,7 +210,7 @@ constexpr const char *kProgramReset =
     R"(Give all mutable buffers their initial values. Waits until no method is running.
 
 Raises:
-    ExecutionError: A backend cannot reset its state.)";
+    ExecutionError: A backend cannot reset its state; methods that use it fail until `reset` or `import_state` succeeds.)";
 constexpr const char *kProgramExportState =
     R"(Save all mutable buffers and the state of backends. Waits until no method is running.
 
@@ -210,7 +218,7 @@ Returns:
     Bytes for `import_state`.
 
 Raises:
-    ExecutionError: A backend keeps state that it cannot export.)";
+    ExecutionError: A run has failed in a backend that keeps state, or a backend fails.)";
 constexpr const char *kProgramImportState =
     R"(Restore a state that `export_state` returned. Waits until no method is running.
 
@@ -218,7 +226,8 @@ Args:
     state: An object with the buffer protocol.
 
 Raises:
-    ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.)";
+    ExecutionError: `state` is damaged or of another program; nothing is changed then. Or a backend fails; then
+        methods that use its state fail until `reset` or `import_state` succeeds.)";
 constexpr const char *kProgramMetadata = R"(The file's named data `edgecore.meta.v1`; None if it has none.)";
 constexpr const char *kProgramTakeValues =
     R"(Return the values that a method's delegates have computed since the last call. Waits until it is not running.

@@ -311,10 +311,8 @@ StateSharing sharing_of(const nb::object &share_state) {
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
 }
 
-nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t threads, bool trust,
-                      const nb::object &share_state, bool trace, bool values) {
-  const StateSharing sharing = sharing_of(share_state);
-  without_gil([&](Error &error) { return program->load_methods({threads, trust, sharing, trace, values}, error); });
+// Wraps the loaded methods of a program, and makes their locks.
+nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
   const auto shared_lock = std::make_shared<ExecutionLock>();
   nb::list methods;
   for (size_t i = 0; i < program->method_count(); ++i) {
@@ -323,6 +321,19 @@ nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t thread
     methods.append(nb::cast(new PyMethod(program, method, program->locks.back()), nb::rv_policy::take_ownership));
   }
   return methods;
+}
+
+nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t threads, bool trust,
+                      const nb::object &share_state, bool trace, bool values) {
+  const StateSharing sharing = sharing_of(share_state);
+  without_gil([&](Error &error) { return program->load_methods({threads, trust, sharing, trace, values}, error); });
+  return wrap_methods(program);
+}
+
+nb::tuple new_session(const PyProgram &program) {
+  auto session = std::make_shared<PyProgram>();
+  without_gil([&](Error &error) { return program.new_session(*session, error); });
+  return nb::make_tuple(session, wrap_methods(session));
 }
 
 // Implements Method.__call__(*inputs, out=None, **named_inputs) as the type's tp_call slot: a bound function `__call__`
@@ -529,6 +540,7 @@ NB_MODULE(_runtime, module) {
       .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
       .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "values"_a,
            docs::kProgramLoadMethods)
+      .def("new_session", new_session, docs::kProgramNewSession)
       .def("set_options", set_options, "backend_id"_a, "options"_a, docs::kProgramSetOptions)
       .def("reset", reset, docs::kProgramReset)
       .def("export_state", export_state, docs::kProgramExportState)

@@ -8,13 +8,15 @@
 extern "C" {
 const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_firmware(void);
 const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_gpu(void);
+const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_state(void);
 const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_vendor(void);
 }
 
 namespace edgecore {
 namespace {
 
-const edgecore_backend_fn kTables[] = {edgecore_backend_v0_firmware, edgecore_backend_v0_gpu};
+const edgecore_backend_fn kTables[] = {edgecore_backend_v0_firmware, edgecore_backend_v0_gpu,
+                                       edgecore_backend_v0_state};
 
 // Opens each backend of kTables as the runtime does for a loaded file: creates its driver (the device) and its program
 // (the backend's part of the file).
@@ -114,6 +116,32 @@ TEST(Skeletons, FirmwareSaysWhenItsPoolsAreFull) {
   loaded.config.backends = {session.backends.data(), session.backends.size()};
   EXPECT_FALSE(loaded.load_method());
   EXPECT_SENTENCE(loaded, "the firmware was built for fewer delegates: raise ACME_DELEGATES.");
+}
+
+TEST(Skeletons, AStateSetIsKeptBetweenRuns) {
+  const Session session;
+  PteBuilder pte;
+  pte.arenas = {256};
+  const int32_t x = pte.add_tensor({4}), a = pte.add_planned({4}, {1, 0}), y = pte.add_tensor({4});
+  pte.delegate(pte.add_delegate("StateSkeleton", blob(2)), {x, a});
+  pte.delegate(pte.add_delegate("StateSkeleton", blob(10)), {a, y});
+  pte.inputs = {x};
+  pte.outputs = {y};
+  Loaded loaded(pte.finish());
+  loaded.config.backends = {session.backends.data(), session.backends.size()};
+  EXPECT_FALSE(loaded.load_method());
+  EXPECT_SENTENCE(loaded, "it keeps mutable buffers of the model, and the application has no StateStore");
+  loaded.config.state = &loaded.state;
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> in = {1, 0, 0, 0}, out(4);
+  ASSERT_TRUE(loaded.set_floats(0, {4}, in) && loaded.set_floats_output(0, out));
+  for (const float expected : {20.f, 32.f}) {  // 10 * 2 * x; then the first adds x, and the second 2 * x
+    ASSERT_TRUE(loaded.execute()) << text_of(loaded.error);
+    EXPECT_EQ(out[0], expected);
+  }
+  ASSERT_TRUE(loaded.state.reset(loaded.error).ok());
+  ASSERT_TRUE(loaded.execute());
+  EXPECT_EQ(out[0], 20);
 }
 
 TEST(Skeletons, AMissingRuntimeIsNamedByProbe) {

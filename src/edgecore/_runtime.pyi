@@ -297,6 +297,16 @@ class Program:
                 suffice; also if the methods are loaded already.
         """
 
+    def new_session(self) -> tuple[Program, list[Method]]:
+        """Build all methods once more, with state of their own. May be called while methods run.
+
+        Returns:
+            The session, which shares the file, the weights and the backends, and its methods, in the order of the file.
+
+        Raises:
+            ExecutionError: `load_methods` was not called, a delegate cannot be loaded, or memory does not suffice.
+        """
+
     def set_options(self, backend_id: str, options: dict[str, Any]) -> None:
         """Set options of a backend that may change after loading, for all methods. Waits until no method is running.
 
@@ -313,7 +323,8 @@ class Program:
         """Give all mutable buffers their initial values. Waits until no method is running.
 
         Raises:
-            ExecutionError: A backend cannot reset its state.
+            ExecutionError: A backend cannot reset its state; methods that use it fail until `reset` or `import_state`
+                succeeds.
         """
 
     def export_state(self) -> bytes:
@@ -323,7 +334,7 @@ class Program:
             Bytes for `import_state`.
 
         Raises:
-            ExecutionError: A backend keeps state that it cannot export.
+            ExecutionError: A run has failed in a backend that keeps state, or a backend fails.
         """
 
     def import_state(self, state: Buffer) -> None:
@@ -333,7 +344,8 @@ class Program:
             state: An object with the buffer protocol.
 
         Raises:
-            ExecutionError: `state` is damaged or of another program, or a backend refuses it. Nothing is changed then.
+            ExecutionError: `state` is damaged or of another program; nothing is changed then. Or a backend fails; then
+                methods that use its state fail until `reset` or `import_state` succeeds.
         """
 
     @property

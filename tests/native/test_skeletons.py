@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import edgecore
 import edgecore.format as fmt
 from edgecore.errors import EdgecoreError
 from edgecore.runtime import Program
@@ -21,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 SKELETONS = HERE / "skeletons"
 INCLUDE = HERE.parents[1] / "runtime_cpp" / "include"
 STORED = {folder.name: folder for folder in sorted((HERE / "abi").iterdir())}
-IDS = {"firmware": "FirmwareSkeleton", "gpu": "GpuSkeleton", "vendor": "VendorSkeleton"}
+IDS = {"firmware": "FirmwareSkeleton", "gpu": "GpuSkeleton", "state": "StateSkeleton", "vendor": "VendorSkeleton"}
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 NM = shutil.which("nm") or shutil.which("llvm-nm-16")
 # Members that were renamed since a stored header was written; the layout is the same.
@@ -111,6 +112,25 @@ def results(program: Program) -> list[float]:
     return memoryview(output).cast("B").cast("f").tolist()
 
 
+def buffers_of_the_runtime(sizes: int = 4) -> bytes:
+    """A program with the buffers of the state skeleton, which the runtime keeps. It returns the first, "total.0"."""
+    values = [fmt.Tensor(fmt.ScalarType.FLOAT, sizes=[sizes], dim_order=[0]) for _ in range(3)]
+    for i, value in enumerate(values[1:]):
+        value.allocation_info = fmt.AllocationDetails.at(1, 64 * i)
+        value.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=f"total.{i}")
+    plan = fmt.ExecutionPlan(
+        name="forward",
+        values=[fmt.EValue(value) for value in values],
+        inputs=[0],
+        outputs=[1],
+        chains=[fmt.Chain(inputs=[], outputs=[], instructions=[])],
+        operators=[],
+        delegates=[],
+        non_const_buffer_sizes=[0, 128],
+    )
+    return fmt.write_pte(fmt.PteFile(fmt.Program(execution_plan=[plan])))
+
+
 @pytest.mark.parametrize("name", IDS)
 def test_a_skeleton_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> None:
     library = build(name, tmp_path)
@@ -123,6 +143,41 @@ def test_a_skeleton_exports_one_symbol_and_runs(name: str, tmp_path: Path) -> No
             load(name, library, tmp_path)
         build_runtime(tmp_path)
     assert results(load(name, library, tmp_path)) == [9, 18, 27, 36]
+
+
+def test_sessions_of_a_backend_with_state_do_not_mix(tmp_path: Path) -> None:
+    first = load("state", build("state", tmp_path), tmp_path)
+    assert results(first) == [9, 18, 27, 36]
+    second = first.new_session()
+    assert results(second) == [9, 18, 27, 36]
+    assert results(first) == results(second) == [15, 30, 45, 60]  # (3 * 3 + 3 * 1 + 3) * x
+    first.reset()
+    third = second.new_session()
+    state = second.export_state()
+    del second
+    assert results(first) == [9, 18, 27, 36]
+    third.import_state(state)
+    assert results(third) == [22, 44, 66, 88]
+
+
+def test_state_moves_between_a_backend_and_the_runtime(tmp_path: Path) -> None:
+    delegated = load("state", build("state", tmp_path), tmp_path)
+    plain = edgecore.load(buffers_of_the_runtime())
+    assert results(plain) == [0, 0, 0, 0]
+    results(delegated)
+    plain.import_state(delegated.export_state())
+    assert results(plain) == [1, 2, 3, 4]
+    results(delegated)
+    delegated.import_state(plain.export_state())
+    assert results(delegated) == [15, 30, 45, 60]
+    with pytest.raises(
+        EdgecoreError,
+        match=re.escape(
+            "it has the buffer 'total.0' float32 [3] of method 'forward', this program has the buffer 'total.0' float32 "
+            "[4] of method 'forward'."
+        ),
+    ):
+        delegated.import_state(edgecore.load(buffers_of_the_runtime(3)).export_state())
 
 
 @pytest.mark.parametrize("name", IDS)

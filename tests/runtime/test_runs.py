@@ -14,7 +14,7 @@ import pytest
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.errors import BackendError, ExecutionError
+from edgecore.errors import BackendError, ErrorCode, ExecutionError
 
 np = pytest.importorskip("numpy")
 
@@ -238,15 +238,48 @@ def test_options_of_a_backend_are_set_between_runs(device):
 
 def test_state_of_a_backend_is_exported_and_imported(device):
     data = program(PENDING | STATE, methods=("prefill", "decode"))
-    model = edgecore.load(data)
+    model = edgecore.load(data, share_state=True)
     assert model["prefill"](X).tolist() == [6, 8, 10, 12]  # 2 x, and the sum so far
     state = model.export_state()
     model["decode"](X)
     model.import_state(state)
     assert model["decode"](X).tolist() == [12, 14, 16, 18]
-    other = edgecore.load(data)
+    other = edgecore.load(data, share_state=True)
     run = other["decode"].start(X)
     with device:
         other.import_state(state)
     assert run.done()
     assert other["decode"](X).tolist() == [12, 14, 16, 18]
+
+
+def test_runs_of_two_sessions_are_pending_at_the_same_time_and_do_not_mix(device):
+    model = edgecore.load(program(PENDING | STATE))
+    session = model.new_session()
+    runs = [one.forward.start(X) for one in (model, session, model.new_session())]
+    del model
+    assert not any(run.done() for run in runs)
+    with device:
+        assert [run.wait().tolist() for run in runs] == [[6, 8, 10, 12]] * 3
+        assert session.forward(X).tolist() == [12, 14, 16, 18]
+
+
+def test_methods_that_share_the_state_of_a_backend_run_one_after_the_other(device):
+    model = edgecore.load(program(PENDING | STATE, methods=("prefill", "decode")), share_state=True)
+    first = model["prefill"].start(X)
+    with device:
+        second = model["decode"].start(X)  # waits for the first
+        assert first.done()
+        assert second.wait().tolist() == [12, 14, 16, 18]
+
+
+def test_after_a_run_that_failed_the_state_of_a_backend_must_be_reset(device):
+    model = edgecore.load(program(PENDING | STATE))
+    with device:
+        with pytest.raises(ExecutionError, match="the sum is not a number"):
+            model.forward.start(X * np.nan).wait()
+        for refused in (lambda: model.forward(X), model.export_state):
+            with pytest.raises(ExecutionError, match="keeps is undefined, because a run has failed") as error:
+                refused()
+            assert error.value.code == ErrorCode.INVALID_STATE
+        model.reset()
+        assert model.forward(X).tolist() == [6, 8, 10, 12]

@@ -141,3 +141,16 @@ def test_damaged_or_foreign_state_changes_nothing():
     with pytest.raises(TypeError):
         model.import_state("text")
     assert model.forward(ONE)[0] == 12
+
+
+def test_sessions_have_buffers_of_their_own():
+    model = edgecore.load(two_methods(share_state=True))
+    model["count"](ONE)
+    session = model.new_session()
+    assert session.methods == model.methods
+    assert session["count"](ONE)[0] == 11
+    assert model["double"](ONE)[0] == 22
+    session.import_state(model.export_state())
+    del model
+    assert session.new_session()["double"](ONE)[0] == 20
+    assert session["count"](ONE)[0] == 23

@@ -91,33 +91,55 @@ class Program:
         """
         self._program.write_trace(os.fsencode(path))
 
+    def new_session(self) -> Program:
+        """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
+
+        The sessions share the file, its weights, the backends and what these packed, and the arguments of `load`. They
+        may be used by several threads at the same time. Options that `set_options` has set are not taken over.
+
+        Returns:
+            A program with the same methods; its mutable buffers have their initial values.
+
+        Raises:
+            ExecutionError: A backend cannot load a delegate once more, or memory does not suffice.
+
+        Example:
+            >>> other = program.new_session()
+            >>> program.decode(token), other.decode(another_token)  # two conversations
+        """
+        session, methods = self._program.new_session()
+        return Program(session, methods, self._backends)
+
     def reset(self) -> None:
         """Wait for all runs, then give all mutable buffers (a cache, a counter) their initial values.
 
         Raises:
-            ExecutionError: A backend cannot reset the state that it keeps.
+            ExecutionError: A backend cannot reset the state that it keeps; methods that use it fail until `reset` or
+                `import_state` succeeds.
         """
         self._program.reset()
 
     def export_state(self) -> bytes:
-        """Wait for all runs, then save all mutable buffers and the state that backends keep.
+        """Wait for all runs, then save all mutable buffers, also those that backends keep.
 
         Returns:
             Bytes for `import_state`.
 
         Raises:
-            ExecutionError: A backend keeps state that it cannot export.
+            ExecutionError: A run has failed in a backend that keeps state, or a backend fails.
         """
         return self._program.export_state()
 
     def import_state(self, state: Buffer) -> None:
-        """Wait for all runs, then restore a state that `export_state` returned. An error leaves the state unchanged.
+        """Wait for all runs, then restore a state that `export_state` returned.
 
         Args:
-            state: Bytes of this program, or of a program whose buffers have the same names, dtypes and shapes.
+            state: Bytes of this program or session, or of a program whose buffers have the same names, dtypes and
+                shapes, whichever backends keep them.
 
         Raises:
-            ExecutionError: `state` is damaged or belongs to another program, or a backend rejects it.
+            ExecutionError: `state` is damaged or belongs to another program; then nothing is changed. Or a backend
+                fails; then methods that use its state fail until `reset` or `import_state` succeeds.
         """
         self._program.import_state(state)
 
