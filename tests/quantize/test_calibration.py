@@ -1,6 +1,8 @@
 """Calibration samples: the forms in which they are given, and what is said of those that cannot be used."""
 
+import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -130,3 +132,17 @@ def test_a_model_of_variable_arguments_is_quantized_with_dynamic_shapes(shapes):
         Sum().eval(), inputs, backends="xnnpack", quantize="int8", calibration=[inputs], dynamic_shapes=shapes
     )
     assert edgecore.load(program.buffer).forward(*[torch.rand(5, 3)] * 3).shape == (5, 3)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_terminal_shows_the_progress_and_a_generator_needs_no_length(monkeypatch, known, program):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    samples = SAMPLES if known else (sample for sample in SAMPLES)
+    assert quantized(samples).buffer == program.buffer
+    assert "calibrating" in screen.getvalue() and f"/{len(SAMPLES) if known else '?'}" in screen.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True

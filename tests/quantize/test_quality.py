@@ -57,7 +57,7 @@ def test_the_loss_of_the_last_layer_is_that_of_the_file(recipe, scheme):
     assert -1.5 < last.sqnr - loss < 1.5 + accumulation
     ratios = [row.sqnr for row in report.quantization]
     assert ratios == sorted(ratios) and all(ratio > 15 for ratio in ratios)
-    assert str(report.quantization[0]) in str(report)
+    assert str(report.quantization[0]) in str(report) and f" x aten.linear.default: {scheme}\n" in str(report)
 
 
 def test_a_layer_that_loses_much_stands_first():

@@ -6,6 +6,7 @@ from quantized_network import SAMPLES, network
 from torch import nn
 
 import edgecore
+from edgecore import Recipe
 from edgecore.errors import CompileError
 
 pytest.importorskip("edgecore_xnnpack")
@@ -123,3 +124,48 @@ def test_options_of_the_user_go_before_those_of_a_recipe():
         with torch.no_grad():
             quiet = signal_to_noise(edgecore.load(program.buffer).forward(x), model(x))
         assert quality < quiet and (quiet > 120) != force
+
+
+class Mixed(nn.Module):
+    """Layers that XNNPACK quantizes, and a product of two values that OpenVINO quantizes and XNNPACK does not."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.head(self.left(x) @ self.right(x).transpose(1, 2) @ x)
+
+
+@pytest.mark.parametrize(
+    ("xnnpack", "left", "head"),
+    [
+        ("int8", "inputs int8, weights int8 per channel", "inputs int8, weights int8 per channel"),
+        ("int4-weights", "weights int4 in groups of 32", "weights int4 in groups of 32"),
+        (
+            Recipe("int8", skip=["head"]),
+            "inputs int8, weights int8 per channel",
+            "inputs uint8, weights int7 per channel",
+        ),
+    ],
+    ids=["static", "weights", "rule"],
+)
+def test_an_operator_gets_the_recipe_of_the_first_backend_that_quantizes_it(xnnpack, left, head):
+    pytest.importorskip("edgecore_openvino")
+    torch.manual_seed(0)
+    model, x = Mixed().eval(), torch.randn(2, 64, 64)
+    program = edgecore.compile(
+        model,
+        (x,),
+        backends=["xnnpack", "openvino"],
+        quantize={"openvino": "int8", "xnnpack": xnnpack},
+        calibration=[x],
+    )
+    rows = program.report(quantization=True).quantization
+    schemes = {row.module or row.node: row.scheme for row in rows if row.operator in LAYERS}
+    assert left in schemes["left"] and left in schemes["right"] and head in schemes["head"]
+    assert "inputs uint8" in schemes["matmul_1"]
+    assert program.compare(model).ok
+
+
+LAYERS = ("aten.linear.default", "aten.matmul.default")

@@ -21,6 +21,7 @@ GROUPS = (
     "operators",
     "networks",
     "recipes",
+    "recipe_parameters",
     "shapes",
     "priority",
     "methods",

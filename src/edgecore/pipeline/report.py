@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,14 +164,21 @@ class DelegationReport:
         return lines
 
     def quantization_lines(self, limit: int = 10) -> list[str]:
-        """Return a heading, then a line for each layer with a finite SQNR, the lowest first; at most `limit` layers."""
+        """Return what the layers became, then a line for each layer with a finite SQNR, the lowest first.
+
+        Args:
+            limit: Maximum number of layers with a line of their own; `quantization` has all.
+        """
         rows = self.quantization
         if not rows:
             return []
         layers = "1 layer" if len(rows) == 1 else f"{len(rows)} layers"
         head = f"quantization: {layers}, SQNR {decibels(rows[0].sqnr)} to {decibels(rows[-1].sqnr)}; worst first:"
         several = len({row.method for row in rows}) > 1
+        counts = Counter((row.operator, row.scheme) for row in rows)
         return [
+            "layers after quantization:",
+            *(f"  {count} x {name}: {scheme}" for (name, scheme), count in counts.most_common()),
             head,
             *(f"  {f'{row.method}: ' if several else ''}{row}" for row in rows[:limit] if row.sqnr < math.inf),
         ]
