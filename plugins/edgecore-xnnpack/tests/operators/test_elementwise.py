@@ -6,6 +6,8 @@ import pytest
 import torch
 from lowered import check, refusals
 
+import edgecore
+
 SHAPES = [((3,), (3,)), ((2, 3), (3,)), ((1, 5, 7, 3), (1, 5, 1, 1)), ((2, 3, 4, 5), (4, 5)), ((2, 1, 4), (2, 3, 1))]
 
 
@@ -39,6 +41,16 @@ def test_operands_may_be_constants() -> None:
 
 def test_unary_operators_of_positive_numbers_equal_eager() -> None:
     check(lambda x: [x.log(), x.sqrt(), x.rsqrt(), x.reciprocal(), x**0.5], torch.rand(3, 7) + 0.1)
+
+
+def test_the_inverse_square_root_of_zero_and_infinity_equals_eager() -> None:
+    class Roots(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [x.rsqrt(), x**-0.5]
+
+    x = torch.tensor([0.0, torch.inf, 4.0, torch.nan])
+    results = edgecore.load(edgecore.compile(Roots(), (x,), backends=["xnnpack"])).forward(x)
+    assert all(torch.equal(one.nan_to_num(nan=7), x.rsqrt().nan_to_num(nan=7)) for one in results)
 
 
 @pytest.mark.parametrize(

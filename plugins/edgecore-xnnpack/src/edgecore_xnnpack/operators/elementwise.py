@@ -114,7 +114,6 @@ _UNARY = {
     aten.exp.default: g.Exp,
     aten.log.default: g.Log,
     aten.sqrt.default: g.SquareRoot,
-    aten.rsqrt.default: g.ReciprocalSquareRoot,
     aten.abs.default: g.Abs,
     aten.neg.default: g.Negate,
     aten.floor.default: g.Floor,
@@ -148,6 +147,16 @@ def _inverse(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     return binary(low, g.Div, low.scalar(1.0), value)
 
 
+def _inverse_root(low: Lowering, value: SubgraphValue) -> SubgraphValue:
+    """Emit 1 / sqrt(value). XNNPACK's node for it gives NaN for 0 and infinity, where PyTorch gives infinity and 0."""
+    return _inverse(low, unary(low, g.SquareRoot, value))
+
+
+@lowers(aten.rsqrt.default, do_not_decompose=True)
+def _rsqrt(low: Lowering, node: Node) -> SubgraphValue:
+    return _inverse_root(low, low.input())
+
+
 def _cube(low: Lowering, value: SubgraphValue) -> SubgraphValue:
     return binary(low, g.Multiply, unary(low, g.Square, value), value)
 
@@ -155,7 +164,7 @@ def _cube(low: Lowering, value: SubgraphValue) -> SubgraphValue:
 _POWERS: dict[float, Callable[[Lowering, SubgraphValue], SubgraphValue]] = {
     -2: lambda low, value: _inverse(low, unary(low, g.Square, value)),
     -1: _inverse,
-    -0.5: lambda low, value: unary(low, g.ReciprocalSquareRoot, value),
+    -0.5: _inverse_root,
     0.5: lambda low, value: unary(low, g.SquareRoot, value),
     1: lambda low, value: value,
     1.5: lambda low, value: binary(low, g.Multiply, value, unary(low, g.SquareRoot, value)),
