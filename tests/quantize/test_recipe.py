@@ -169,3 +169,25 @@ def test_an_operator_gets_the_recipe_of_the_first_backend_that_quantizes_it(xnnp
 
 
 LAYERS = ("aten.linear.default", "aten.matmul.default")
+
+
+def test_calibration_leaves_mutable_buffers_as_they_were():
+    class Total(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            y = self.layer(x)
+            self.total.add_(y.sum(0))
+            return y + self.total
+
+    torch.manual_seed(0)
+    model, x = Total().eval(), torch.randn(2, 4)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int8", calibration=[(x,), (x,)])
+    assert torch.equal(model.total, torch.zeros(4))
+    loaded = edgecore.load(program)
+    with torch.no_grad():
+        want = model.layer(x) + model.layer(x).sum(0)
+    assert signal_to_noise(loaded.forward(x), want) > 25

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
@@ -98,6 +99,10 @@ def _convert(
             first_sample.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
+    # Calibration runs the model, which writes its mutable buffers: tensors of the user's module. They get their initial
+    # content back.
+    written = [spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION]
+    initial = {name: observed.get_buffer(name).clone() for name in map(str, written)}
     with torch.no_grad():
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
@@ -105,6 +110,8 @@ def _convert(
             calibration(observed)
         else:
             _calibrate(observed, calibration)
+        for name, content in initial.items():
+            observed.get_buffer(name).copy_(content)
     hook.remove()
     with failures_named(title):
         converted = convert_pt2e(observed)
