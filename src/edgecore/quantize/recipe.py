@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import OutputKind
 
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
@@ -90,8 +89,12 @@ def _convert(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
     args, kwargs = exported.example_inputs
+    module = program.module()
+    # Calibration runs the model, which may write to its buffers: tensors of the user's module. They get their initial
+    # content back.
+    initial = [(buffer, buffer.clone()) for buffer in module.buffers()]
     with failures_named(title):
-        observed = prepare_pt2e(program.module(), make_quantizer(recipes, is_whole=program is exported))
+        observed = prepare_pt2e(module, make_quantizer(recipes, is_whole=program is exported))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -99,10 +102,6 @@ def _convert(
             first_sample.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
-    # Calibration runs the model, which writes its mutable buffers: tensors of the user's module. They get their initial
-    # content back.
-    written = [spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION]
-    initial = {name: observed.get_buffer(name).clone() for name in map(str, written)}
     with torch.no_grad():
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
@@ -110,8 +109,8 @@ def _convert(
             calibration(observed)
         else:
             _calibrate(observed, calibration)
-        for name, content in initial.items():
-            observed.get_buffer(name).copy_(content)
+        for buffer, content in initial:
+            buffer.copy_(content)
     hook.remove()
     with failures_named(title):
         converted = convert_pt2e(observed)
