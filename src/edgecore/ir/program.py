@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -73,6 +74,21 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
     )
     copied._module_call_graph = program._module_call_graph
     return copied
+
+
+@contextmanager
+def unchanged_buffers(*modules: torch.nn.Module) -> Iterator[None]:
+    """Give the buffers of modules their present content back at the end, because a run of a module may write to them.
+
+    The module of an exported program has the tensors of the user's model as buffers.
+    """
+    saved = [(buffer, buffer.detach().clone()) for module in modules for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, content in saved:
+                buffer.copy_(content)
 
 
 def buffer_of(program: ExportedProgram, name: str) -> torch.Tensor:

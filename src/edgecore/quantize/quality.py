@@ -19,6 +19,7 @@ from edgecore.errors import CompileError, QuantizationWarning
 from edgecore.ir.graph import module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
 from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
+from edgecore.ir.program import unchanged_buffers
 from edgecore.passes.quantized import is_dequantize, is_quantize
 
 MIN_SQNR = 10.0
@@ -116,7 +117,7 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
     counterparts = dict(_counterparts(original, program, quantized.names))
     args, kwargs = quantized.inputs
-    with torch.no_grad():
+    with torch.no_grad(), unchanged_buffers(original, program):
         reference = _Reference(original, set(counterparts.values()))
         reference.run(*args, *kwargs.values())
         comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
@@ -152,10 +153,11 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     if quantized.inputs is None:
         return {}
     args, kwargs = quantized.inputs
-    with torch.no_grad():
+    modules = quantized.original.module(), quantized.program.module()
+    with torch.no_grad(), unchanged_buffers(*modules):
         wanted_values, values = (
             [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(run(*args, **kwargs))]
-            for run in (quantized.original.module(), quantized.program.module())
+            for run in modules
         )
     pairs = [
         (index, want, got)

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
+from edgecore.ir.program import unchanged_buffers
 from edgecore.passes.quantized import is_dequantize
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
@@ -89,12 +90,8 @@ def _convert(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
     args, kwargs = exported.example_inputs
-    module = program.module()
-    # Calibration runs the model, which may write to its buffers: tensors of the user's module. They get their initial
-    # content back.
-    initial = [(buffer, buffer.clone()) for buffer in module.buffers()]
     with failures_named(title):
-        observed = prepare_pt2e(module, make_quantizer(recipes, is_whole=program is exported))
+        observed = prepare_pt2e(program.module(), make_quantizer(recipes, is_whole=program is exported))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -102,15 +99,13 @@ def _convert(
             first_sample.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
-    with torch.no_grad():
+    with torch.no_grad(), unchanged_buffers(program.module()):
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
         elif callable(calibration):
             calibration(observed)
         else:
             _calibrate(observed, calibration)
-        for buffer, content in initial:
-            buffer.copy_(content)
     hook.remove()
     with failures_named(title):
         converted = convert_pt2e(observed)
