@@ -77,12 +77,12 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
 
 
 @contextmanager
-def unchanged_buffers(*modules: torch.nn.Module) -> Iterator[None]:
-    """Give the buffers of modules their present content back at the end, because a run of a module may write to them.
+def unchanged_buffers(*programs: ExportedProgram) -> Iterator[None]:
+    """Give the buffers of programs their present content back at the end, because a run in PyTorch may write to them.
 
-    The module of an exported program has the tensors of the user's model as buffers.
+    They are the tensors of the user's model.
     """
-    saved = [(buffer, buffer.detach().clone()) for module in modules for buffer in module.buffers()]
+    saved = [(buffer, buffer.detach().clone()) for program in programs for buffer in program.buffers()]
     try:
         yield
     finally:

@@ -117,7 +117,7 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
     counterparts = dict(_counterparts(original, program, quantized.names))
     args, kwargs = quantized.inputs
-    with torch.no_grad(), unchanged_buffers(original, program):
+    with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
         reference = _Reference(original, set(counterparts.values()))
         reference.run(*args, *kwargs.values())
         comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
@@ -153,11 +153,11 @@ def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     if quantized.inputs is None:
         return {}
     args, kwargs = quantized.inputs
-    modules = quantized.original.module(), quantized.program.module()
-    with torch.no_grad(), unchanged_buffers(*modules):
+    programs = quantized.original, quantized.program
+    with torch.no_grad(), unchanged_buffers(*programs):
         wanted_values, values = (
-            [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(run(*args, **kwargs))]
-            for run in modules
+            [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(results)]
+            for results in (program.module()(*args, **kwargs) for program in programs)
         )
     pairs = [
         (index, want, got)

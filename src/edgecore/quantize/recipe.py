@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
-from edgecore.ir.program import unchanged_buffers
+from edgecore.ir.program import copy_program, unchanged_buffers
 from edgecore.passes.quantized import is_dequantize
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
@@ -91,7 +91,9 @@ def _convert(
         )
     args, kwargs = exported.example_inputs
     with failures_named(title):
-        observed = prepare_pt2e(program.module(), make_quantizer(recipes, is_whole=program is exported))
+        # A copy, because the bodies of loops and branches, into which torchao inserts observers, are shared by all
+        # modules of a program.
+        observed = prepare_pt2e(copy_program(program).module(), make_quantizer(recipes, is_whole=program is exported))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -99,7 +101,7 @@ def _convert(
             first_sample.append((positional, {name: named[name] for name in kwargs}))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
-    with torch.no_grad(), unchanged_buffers(program.module()):
+    with torch.no_grad(), unchanged_buffers(program):
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
         elif callable(calibration):
