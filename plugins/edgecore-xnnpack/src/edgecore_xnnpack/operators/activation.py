@@ -88,8 +88,15 @@ def _leaky_relu(low: Lowering, node: Node) -> SubgraphValue:
 def _check_prelu(query: Query) -> str | None:
     if not query.is_constant(query.argument("weight")):
         return "weight not constant"
-    rank = len(query.shape)
-    return f"rank {rank}" if query.argument("weight").meta["val"].numel() > 1 and rank not in (2, 3, 4) else None
+    rank, weight = len(query.shape), query.argument("weight").meta["val"]
+    if weight.numel() == 1:
+        return None
+    if rank not in (2, 3, 4):
+        return f"rank {rank}"
+    # The weight of _prelu_kernel has the rank of the input or less, and broadcasts; that of prelu is a list of channels.
+    shape = weight.shape if query.node.target is aten._prelu_kernel.default else (*weight.shape, *[1] * (rank - 2))
+    per_channel = (query.shape[1], *[1] * (rank - 2))
+    return None if tuple(shape) in (per_channel, (1, *per_channel)) else f"a weight of shape {list(weight.shape)}"
 
 
 @lowers(aten.prelu.default, aten._prelu_kernel.default, check=_check_prelu, do_not_decompose=True,
