@@ -128,7 +128,7 @@ def flattened(text: str) -> str:
 
 def test_each_sentence_in_troubleshooting_is_still_in_the_sources() -> None:
     folders = ("src/edgecore", "runtime_cpp")
-    sources = [path for folder in folders for kind in ("*.py", "*.cpp", "*.h") for path in (ROOT / folder).rglob(kind)]
+    sources = [path for folder in folders for kind in ("*.py", "*.cpp", "*.h*") for path in (ROOT / folder).rglob(kind)]
     program = "\n".join(flattened(path.read_text(encoding="utf-8")) for path in sources if "tests" not in path.parts)
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     sentences = re.findall(r"^### `(.*)`$", page, re.MULTILINE)

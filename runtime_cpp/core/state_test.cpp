@@ -113,8 +113,9 @@ TEST_F(StateSetTest, AResetThatFailsLeavesItUnusable) {
   static edgecore_backend table;
   table = *null_backend(0);
   table.reset = [](edgecore_state_set *, edgecore_error *) -> int32_t { return EDGECORE_ACCESS_FAILED; };
+  LoadedBackend backend;  // declared before `loaded`, whose destructor uses it
   Loaded loaded(program());
-  LoadedBackend backend = loaded.session.backend();
+  backend = loaded.session.backend();
   backend.table = &table;
   loaded.config.backends = {&backend, 1};
   ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
@@ -131,8 +132,9 @@ TEST_F(StateSetTest, ABackendThatCannotMakeOneRefusesTheDelegate) {
     EXPECT_NE(info->scope, nullptr);
     return core_services().fail(error, EDGECORE_OUT_OF_RESOURCES, {"the device is full.", 19});
   };
+  LoadedBackend backend;  // declared before `loaded`, whose destructor uses it
   Loaded loaded(program());
-  LoadedBackend backend = loaded.session.backend();
+  backend = loaded.session.backend();
   backend.table = &table;
   loaded.config.backends = {&backend, 1};
   loaded.config.state = &loaded.state;
