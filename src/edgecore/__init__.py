@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         to_edge,
         to_edge_transform_and_lower,
     )
-    from edgecore.pipeline.compile import compile
+    from edgecore.pipeline.compile import compile, prepare_qat
     from edgecore.plugin.api import InstalledBackend
     from edgecore.recipe import Recipe, Rule
     from edgecore.runtime import Model as Model  # deprecated: Program's name before 0.2
@@ -49,6 +49,7 @@ __all__ = [
     "backends",
     "compile",
     "load",
+    "prepare_qat",
     "to_edge",
     "to_edge_transform_and_lower",
     "verify_bundled",
@@ -72,6 +73,7 @@ _MODULE_OF = {
     "Tensor": "edgecore.runtime",
     "compile": "edgecore.pipeline.compile",
     "load": "edgecore.runtime",
+    "prepare_qat": "edgecore.pipeline.compile",
     "to_edge": "edgecore.pipeline",
     "to_edge_transform_and_lower": "edgecore.pipeline",
     "verify_bundled": "edgecore.runtime.bundled",

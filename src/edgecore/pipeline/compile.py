@@ -27,17 +27,20 @@ from edgecore.pipeline.lower import lower
 from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import registry
+from edgecore.plugin import BackendCompiler, registry
 from edgecore.quantize import (
     Calibration,
     Plan,
     Quantized,
     check_rules,
     compute_dtype,
+    convert_trained,
+    is_prepared,
     layer_qualities,
     make_plan,
     options_of,
     output_ratios,
+    prepare_training,
     quantize_model,
     recipes_of,
     warn_of_losses,
@@ -153,7 +156,7 @@ def compile(
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
     Args:
-        model: A `torch.nn.Module` in eval mode, a `torch.export.ExportedProgram`, or a mapping from method names to
+        model: A `torch.nn.Module` in eval mode, a module of `edgecore.prepare_qat`, a `torch.export.ExportedProgram`, or a mapping from method names to
             these; `example_inputs`, `example_kwargs` and `dynamic_shapes` are then mappings by method name too.
         example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, such as a
             tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from
@@ -213,16 +216,19 @@ def compile(
     chosen = _backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
-        plan = make_plan(
-            quantize, {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in chosen}
-        )
+        plan = make_plan(quantize, _compilers(chosen))
         chosen = [_with_options(backend, options_of(plan, backend.name)) for backend in chosen]
     computes_in = compute_dtype(plan, {backend.name: backend.options for backend in chosen})
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     quantized, references = dict[str, Quantized](), dict[str, Reference]()
-    for name, method_model in models.items():
+    for name, given in models.items():
+        method_model = convert_trained(given) if is_prepared(given) else given
+        if plan and method_model is not given:
+            raise CompileError(
+                "the model was prepared by edgecore.prepare_qat, which chose its recipe; remove quantize"
+            )
         inputs = example_inputs[name] if isinstance(model, Mapping) and example_inputs is not None else example_inputs
         shapes = dynamic_shapes[name] if isinstance(model, Mapping) and dynamic_shapes is not None else dynamic_shapes
         kwargs = example_kwargs[name] if isinstance(model, Mapping) and example_kwargs is not None else example_kwargs
@@ -261,6 +267,55 @@ def compile(
     config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
     finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start, quantized, references)
+
+
+def prepare_qat(
+    model: torch.nn.Module,
+    example_inputs: Any,
+    *,
+    example_kwargs: Mapping[str, Any] | None = None,
+    backends: str | Backend | Sequence[str | Backend],
+    dynamic_shapes: Any = None,
+    quantize: Quantize = "int8",
+) -> torch.fx.GraphModule:
+    """Prepare a module for quantization-aware training; needs the extra `edgecore[compile]`.
+
+    The returned module rounds weights and activations as the quantized program will, and shares the parameters of
+    `model`. Train it with your own loop, then pass it to `edgecore.compile` without `quantize`. The ranges of activations
+    are moving averages over the training, so the parameter `observer` of the recipe has no effect.
+
+    Args:
+        model: The module, trained or not.
+        example_inputs: As for `edgecore.compile`.
+        example_kwargs: As for `edgecore.compile`.
+        backends: As for `edgecore.compile`.
+        dynamic_shapes: As for `edgecore.compile`; needed if batches of the training have different sizes.
+        quantize: As for `edgecore.compile`: recipes with static ranges of activations.
+
+    Returns:
+        The module to train, in training mode; it has `train()` and `eval()`.
+
+    Raises:
+        BackendError: A backend is not installed, broken or disabled.
+        CompileError: The model cannot be exported, or a recipe has no quantization-aware training.
+
+    Example:
+        >>> trained = edgecore.prepare_qat(model, (images,), backends=["xnnpack"])
+        >>> train(trained)
+        >>> program = edgecore.compile(trained, (images,), backends=["xnnpack"])
+    """
+    plan = make_plan(quantize, _compilers(_backend_list(backends)))
+    was_training = {module: module.training for module in model.modules()}
+    try:
+        exported = export_model(model.train(), example_inputs, example_kwargs, dynamic_shapes, is_training=True)
+    finally:
+        for module, training in was_training.items():
+            module.training = training
+    return prepare_training(exported, plan)
+
+
+def _compilers(backends: Sequence[Backend]) -> dict[str, BackendCompiler]:
+    return {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in backends}
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:

@@ -47,7 +47,12 @@ class _Dim:
 
 
 def export_model(
-    model: torch.nn.Module, example_inputs: Any, example_kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+    model: torch.nn.Module,
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    *,
+    is_training: bool = False,
 ) -> ExportedProgram:
     """Export a module.
 
@@ -58,6 +63,7 @@ def export_model(
         example_kwargs: Additional keyword arguments; the inputs of the program have the order of the parameters of
             `forward`.
         dynamic_shapes: As for `torch.export.export`.
+        is_training: True to export a module in training mode as it is.
 
     Raises:
         CompileError: The module cannot be exported, or the arguments do not match `forward`; the message names the
@@ -79,12 +85,12 @@ def export_model(
         args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     name = type(model).__name__
     inside = list(model.modules())[1:]
-    if model.training and (not inside or any(module.training for module in inside)):
+    if not is_training and model.training and (not inside or any(module.training for module in inside)):
         raise CompileError(f"{name} is in training mode; call model.eval() before compiling")
     bound = _bound(model, args, kwargs)
     dims = list(_dims(bound, dynamic_shapes))
     kwargs = {key: kwargs[key] for key in sorted(kwargs, key=[*bound, *kwargs].index)}
-    was_training, model.training = model.training, False
+    was_training, model.training = model.training, is_training
     try:
         return torch.export.export(model, args, kwargs or None, dynamic_shapes=dynamic_shapes)
     except Exception as error:

@@ -195,10 +195,13 @@ class QuantizerRecipe:
     Attributes:
         make_quantizer: Makes the quantizer.
         calibrates: True if the recipe needs samples to record the ranges of activations.
+        make_training_quantizer: Makes the quantizer for quantization-aware training, whose specifications have fake
+            quantization instead of observers; None if the recipe has no such training.
     """
 
     make_quantizer: Callable[[], Any]
     calibrates: bool
+    make_training_quantizer: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, r
 from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities, output_ratios, warn_of_losses
 from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rules import check_rules
+from edgecore.quantize.training import convert_trained, is_prepared, prepare_training
 
 __all__ = [
     "Calibration",
@@ -13,10 +14,13 @@ __all__ = [
     "Quantized",
     "check_rules",
     "compute_dtype",
+    "convert_trained",
+    "is_prepared",
     "layer_qualities",
     "make_plan",
     "options_of",
     "output_ratios",
+    "prepare_training",
     "quantize_model",
     "recipes_of",
     "samples",

@@ -62,15 +62,16 @@ class Int4Weights(RecipeParameters):
 
 
 def _int8(parameters: Int8) -> QuantizerRecipe:
-    def make() -> XNNPACKQuantizer:
+    def make(is_qat: bool = False) -> XNNPACKQuantizer:
         config = get_symmetric_quantization_config(
             is_per_channel=parameters.weights == "channel",
+            is_qat=is_qat,
             is_symmetric=parameters.symmetric,
             observer=OBSERVERS[parameters.observer],
         )
         return XNNPACKQuantizer().set_global(config)
 
-    return QuantizerRecipe(make, calibrates=True)
+    return QuantizerRecipe(make, calibrates=True, make_training_quantizer=partial(make, is_qat=True))
 
 
 def _int8_dynamic(parameters: Int8Dynamic) -> QuantizerRecipe:

@@ -1,0 +1,73 @@
+"""Quantization-aware training: fake quantization in an exported module, and its conversion after the training."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeGuard
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+
+from edgecore.errors import CompileError
+from edgecore.ir.failures import failures_named
+from edgecore.plugin import QuantizerRecipe
+from edgecore.quantize.plan import Plan, recipes_of
+from edgecore.quantize.rules import check_rules, mark
+from edgecore.quantize.select import SelectingQuantizer
+
+_PREPARED = "edgecore_prepared_for_training"
+"""Key in the `meta` of a module that `prepare_training` returned."""
+
+
+def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
+    """Insert fake quantization into a program.
+
+    Args:
+        exported: The program, exported in training mode; it is not changed.
+        plan: What each backend quantizes.
+
+    Returns:
+        A module whose parameters can be trained, in training mode.
+
+    Raises:
+        CompileError: A recipe has no quantization-aware training.
+    """
+    from torchao.quantization.pt2e import allow_exported_model_train_eval
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
+
+    check_rules(plan, {"forward": exported})
+    program, _ = mark(exported, plan)
+    quantizers = []
+    for recipe in recipes_of(plan):
+        make = recipe.method.make_training_quantizer if isinstance(recipe.method, QuantizerRecipe) else None
+        if make is None or recipe.embeddings:
+            raise CompileError(
+                f"recipe {recipe.name!r} of backend {recipe.backend!r} has no quantization-aware training; use a recipe "
+                "that quantizes activations with static ranges, such as 'int8', without embeddings"
+            )
+        quantizers.append((make(), recipe.selects))
+    with failures_named("prepare_qat"):
+        module = prepare_qat_pt2e(program.module(), SelectingQuantizer(quantizers))
+    allow_exported_model_train_eval(module)
+    module.train()
+    module.meta[_PREPARED] = True
+    return module  # type: ignore[no-any-return]
+
+
+def is_prepared(model: Any) -> TypeGuard[GraphModule]:
+    """Return True for a module that `prepare_training` returned."""
+    return isinstance(model, GraphModule) and _PREPARED in model.meta
+
+
+def convert_trained(model: GraphModule) -> torch.nn.Module:
+    """Return a copy of a trained module, in eval mode, with quantize and dequantize nodes instead of fake quantization."""
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    with failures_named("the conversion of the trained model"):
+        module = convert_pt2e(move_exported_model_to_eval(copy.deepcopy(model)))
+    for part in module.modules():
+        part.training = False  # an exported module has no eval()
+    del module.meta[_PREPARED]
+    return module  # type: ignore[no-any-return]
