@@ -9,7 +9,16 @@ import torch
 from torch import nn
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.programs import check_reasons, check_results, compiled, delegated_calls, eager, load, outputs
+from edgecore.conformance.programs import (
+    check_reasons,
+    check_results,
+    compiled,
+    delegated_calls,
+    eager,
+    error_by_norm,
+    load,
+    outputs,
+)
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -121,7 +130,7 @@ class _Recipe:
             (want,), (got,) = eager(model, inputs), outputs(load(subject, program).forward(*inputs))
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise Failed(f"{name}: {got.dtype} {list(got.shape)} instead of {want.dtype} {list(want.shape)}")
-            error = float((got.double() - want.double()).norm() / want.double().norm())
+            error = error_by_norm(got, want)
             if not error < MAX_ERROR:
                 raise Failed(f"{name}: the results differ from those of the float network by {error:.0%}, by norm")
             if not delegated_calls(subject, program):

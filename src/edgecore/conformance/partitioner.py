@@ -89,7 +89,7 @@ def debug_handles(subject: BackendUnderTest) -> str:
     """Check that `debug_handle_map` contains the handle of every operator of the partition, and no other handles."""
     name, _, _, _ = delegated(subject)
     count = 0
-    for node, module in delegates(_lowered(subject, name).exported_program()):
+    for node, module in delegates(lowered(subject, name).exported_program()):
         handles = set(node.meta["debug_handle"])
         mapped = {handle for row in module.result.debug_handle_map.values() for handle in row}
         if not mapped:
@@ -139,8 +139,7 @@ def _digests(subject: BackendUnderTest) -> dict[str, str]:
     digests = {}
     for name in NETWORKS:
         subject.trying(name)
-        lowered = delegates(_lowered(subject, name).exported_program())
-        for index, (_, module) in enumerate(lowered):
+        for index, (_, module) in enumerate(delegates(lowered(subject, name).exported_program())):
             digests[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
             for key, blob in module.result.named_data.items():
                 digests[f"named data {key} of {name}"] = hashlib.sha256(blob.data).hexdigest()
@@ -161,7 +160,8 @@ def _edge(name: str) -> ExportedProgram:
     return to_edge(_exported(name)).exported_program()
 
 
-def _lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
+def lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
+    """Lower the network `name` with the backend's partitioner."""
     network(subject, name)  # if the network does not compile, this raises the better error message
     return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
 

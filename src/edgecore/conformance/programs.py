@@ -76,6 +76,11 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor)
     )
 
 
+def error_by_norm(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Return the norm of the difference of two results, relative to the norm of the expected one."""
+    return float((got.double() - want.double()).norm() / want.double().norm())
+
+
 def check_results(
     subject: BackendUnderTest, description: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed
 from edgecore.conformance.networks import MAX_ERROR, attention
-from edgecore.conformance.programs import compiled, eager, load, outputs
+from edgecore.conformance.programs import compiled, eager, error_by_norm, load, outputs
 from edgecore.errors import CompileError
 from edgecore.plugin import RecipeSupport
 from edgecore.quantize import make_plan
@@ -83,7 +83,7 @@ class _Parameters:
         samples = [inputs] if self.support.calibrates else None
         program = compiled(subject, model, inputs, quantize=recipe, calibration=samples)
         (want,), (got,) = eager(model, inputs), outputs(load(subject, program).forward(*inputs))
-        return float((got.double() - want.double()).norm() / want.double().norm())
+        return error_by_norm(got, want)
 
 
 class _Rules:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
-import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import NETWORKS
+from edgecore.conformance.partitioner import lowered
 from edgecore.conformance.programs import difference, load, outputs
 from edgecore.ir.delegate import call_delegate
 from edgecore.pipeline import EdgeProgramManager
@@ -27,10 +27,8 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
     compared = 0
     for name in NETWORKS:
         subject.trying(name)
-        model, inputs = NETWORKS[name]()
-        manager = edgecore.to_edge_transform_and_lower(
-            torch.export.export(model, inputs), partitioner=[_partitioner(subject)]
-        )
+        _, inputs = NETWORKS[name]()
+        manager = lowered(subject, name)
         file = manager.to_executorch().buffer
         silent, listening = load(subject, file), load(subject, file, values=True)
         want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
@@ -100,7 +98,3 @@ def _values_of_nodes(manager: EdgeProgramManager, inputs: Any) -> dict[int, torc
     with torch.no_grad():
         _Recorder(manager.exported_program().module(check_guards=False), values).run(*inputs)
     return values
-
-
-def _partitioner(subject: BackendUnderTest) -> Any:
-    return subject.compiler.partitioner(subject.compiler.Options(**subject.options), runtime="executorch-1.5")

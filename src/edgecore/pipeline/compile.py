@@ -156,8 +156,9 @@ def compile(
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
     Args:
-        model: A `torch.nn.Module` in eval mode, a module of `edgecore.prepare_qat`, a `torch.export.ExportedProgram`, or a mapping from method names to
-            these; `example_inputs`, `example_kwargs` and `dynamic_shapes` are then mappings by method name too.
+        model: A `torch.nn.Module` in eval mode, a module of `edgecore.prepare_qat`, a
+            `torch.export.ExportedProgram`, or a mapping from method names to these; `example_inputs`, `example_kwargs`
+            and `dynamic_shapes` are then mappings by method name too.
         example_inputs: A tuple with one entry per positional argument, or a mapping of keyword arguments, such as a
             tokenizer of transformers returns. The program accepts inputs with these dtypes and shapes (apart from
             dynamic dims). Not needed for an `ExportedProgram`.
